@@ -1,0 +1,38 @@
+# Everything runs in this project's own virtual environment, made on first use.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint types bench clean
+
+demo: $(VENV)/.base
+	$(BIN)/captious demo --out demo-report --overwrite
+
+test: $(VENV)/.dev lint types
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/ngram_metrics.py
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.base: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/.base
+
+clean:
+	rm -rf $(VENV) demo-report build dist .coverage .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,71 @@
+"""captious: judge image captions, judge the judges, and collect the judgments.
+
+Public names are imported when first used, so that ``import captious`` stays instant.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from captious._version import __version__
+
+if TYPE_CHECKING:
+    from captious.captions import CaptionSet, Item
+    from captious.comparison import Comparison, compare
+    from captious.errors import InputError
+    from captious.evaluation import Report, evaluate, evaluate_shards
+    from captious.measurement import Measurement, Signature
+    from captious.metrics.base import Metric
+    from captious.metrics.registry import parse as metric
+    from captious.readers.gather import Columns
+    from captious.readers.read import read
+
+_HOMES = {
+    "CaptionSet": "captious.captions",
+    "Columns": "captious.readers.gather",
+    "Comparison": "captious.comparison",
+    "InputError": "captious.errors",
+    "Item": "captious.captions",
+    "Measurement": "captious.measurement",
+    "Metric": "captious.metrics.base",
+    "Report": "captious.evaluation",
+    "Signature": "captious.measurement",
+    "compare": "captious.comparison",
+    "evaluate": "captious.evaluation",
+    "evaluate_shards": "captious.evaluation",
+    "metric": "captious.metrics.registry:parse",
+    "read": "captious.readers.read",
+}
+
+__all__ = [
+    "CaptionSet",
+    "Columns",
+    "Comparison",
+    "InputError",
+    "Item",
+    "Measurement",
+    "Metric",
+    "Report",
+    "Signature",
+    "__version__",
+    "compare",
+    "evaluate",
+    "evaluate_shards",
+    "metric",
+    "read",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'captious' has no attribute {name!r}")
+    import importlib
+
+    module, _, attribute = _HOMES[name].partition(":")
+    value = getattr(importlib.import_module(module), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

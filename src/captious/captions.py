@@ -1,0 +1,171 @@
+"""Items and the immutable, columnar table of them that every metric reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.errors import InputError
+
+if TYPE_CHECKING:
+    from captious.text.tables import TextTable
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that is described: its candidate captions, its references, and whatever else its row carried."""
+
+    id: str
+    candidates: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def candidate(self) -> str:
+        """The only candidate, or the first of several."""
+        return self.candidates[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Lists of texts of any lengths, stored flat: list ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
+
+    values: Sequence[str]
+    offsets: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lists: Iterable[Sequence[str]]) -> Ragged:
+        """Flatten lists of texts.
+
+        >>> Ragged.of([["a dog", "dogs"], [], ["a cat"]]).offsets.tolist()
+        [0, 2, 2, 3]
+        """
+        lists = list(lists)
+        offsets = np.fromiter(accumulate(map(len, lists), initial=0), dtype=np.int64, count=len(lists) + 1)
+        return cls(tuple(chain.from_iterable(lists)), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> tuple[str, ...]:
+        return tuple(self.values[self.offsets[index] : self.offsets[index + 1]])
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many texts each list holds."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionSet:
+    """An immutable table of items, keyed by item id.
+
+    >>> captions = CaptionSet.of({"7": "a dog runs"}, {"7": ["a dog is running", "the dog runs"]})
+    >>> captions["7"].references
+    ('a dog is running', 'the dog runs')
+    """
+
+    ids: tuple[str, ...]
+    candidates: Ragged
+    references: Ragged
+    columns: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    name: str = "captions"
+    skipped: int = 0
+    """How many ids were left out at reading because one side lacked them."""
+
+    def __post_init__(self) -> None:
+        if len(self._positions) != len(self.ids):
+            raise InputError(f"{self.name}: {len(self.ids) - len(self._positions)} ids occur more than once")
+        for part, texts in (("candidate", self.candidates), ("reference", self.references)):
+            if len(texts) != len(self.ids):
+                raise InputError(f"{self.name}: {len(texts)} {part} lists for {len(self.ids)} ids")
+            if strange := {kind.__name__ for kind in set(map(type, texts.values)) - {str}}:
+                raise InputError(f"{self.name}: a {part} caption is of type {strange.pop()}, expected a string")
+
+    @classmethod
+    def of(
+        cls,
+        candidates: Mapping[Any, str | Sequence[str]],
+        references: Mapping[Any, str | Sequence[str]] | None = None,
+        columns: Mapping[str, Sequence[Any]] | None = None,
+        name: str = "captions",
+    ) -> CaptionSet:
+        """Build a set from plain dictionaries; ``captious.read`` also joins, checks and explains."""
+        given = references or {}
+        return cls(
+            ids=tuple(str(key) for key in candidates),
+            candidates=Ragged.of([_listed(value) for value in candidates.values()]),
+            references=Ragged.of([_listed(given.get(key, ())) for key in candidates]),
+            columns={column: tuple(values) for column, values in (columns or {}).items()},
+            name=name,
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Item]:
+        return (self.item(index) for index in range(len(self)))
+
+    def __getitem__(self, key: str | int) -> Item:
+        try:
+            return self.item(self._positions[str(key)])
+        except KeyError:
+            raise InputError(f"{self.name}: no item with id {str(key)!r}") from None
+
+    def __contains__(self, key: object) -> bool:
+        return str(key) in self._positions
+
+    def item(self, index: int) -> Item:
+        """The item at a position; use the id where there is one."""
+        fields = {column: values[index] for column, values in self.columns.items()}
+        return Item(self.ids[index], self.candidates[index], self.references[index], fields)
+
+    def take(self, indices: Sequence[int]) -> CaptionSet:
+        """The items at these positions, in this order: a shard, a filter, a reordering."""
+        return replace(
+            self,
+            ids=tuple(self.ids[index] for index in indices),
+            candidates=Ragged.of([self.candidates[index] for index in indices]),
+            references=Ragged.of([self.references[index] for index in indices]),
+            columns={name: tuple(values[index] for index in indices) for name, values in self.columns.items()},
+        )
+
+    def positions(self, ids: Iterable[str]) -> list[int]:
+        """Where these ids stand."""
+        return [self._positions[key] for key in ids]
+
+    def table(self, tokeniser: str = "ptb") -> TextTable:
+        """The token table of all captions, made once per tokeniser and shared by all metrics."""
+        from captious.text.tables import TextTable
+
+        if tokeniser not in self._tables:
+            self._tables[tokeniser] = TextTable.of(self, tokeniser)
+        return self._tables[tokeniser]
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """Of ids and references, whatever the order of the items; those of shards add up modulo 2**64."""
+        values, bounds, total = self.references.values, self.references.offsets.tolist(), 0
+        for key, first, end in zip(self.ids, bounds[:-1], bounds[1:], strict=True):
+            content = "\x1f".join((key, *values[first:end])).encode("utf-8", "surrogatepass")
+            total += int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
+        return total % 2**64
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {key: index for index, key in enumerate(self.ids)}
+
+    @cached_property
+    def _tables(self) -> dict[str, TextTable]:
+        return {}
+
+
+def _listed(value: str | Sequence[str]) -> Sequence[str]:
+    return (value,) if isinstance(value, str) else value

@@ -1,0 +1,54 @@
+"""The ``captious`` command: its subcommands, and one place where errors become one line and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from captious._version import __version__
+from captious.cli import compare, demo, doctor, idf, metrics, samples, score
+from captious.errors import InputError
+
+app = typer.Typer(
+    help="Judge image captions: exact metrics with error bars, no Java.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("score")(score.score)
+app.command("compare")(compare.compare)
+app.command("doctor")(doctor.doctor)
+app.command("metrics")(metrics.metrics)
+app.add_typer(idf.app, name="idf")
+app.add_typer(samples.app, name="samples")
+app.command("demo")(demo.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"captious {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Judge image captions: exact metrics with error bars, no Java."""
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except InputError as error:
+        sys.stderr.write(f"captious: {' '.join(str(error).split())}\n")
+        sys.exit(2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except KeyboardInterrupt:
+        sys.exit(130)

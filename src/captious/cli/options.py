@@ -1,0 +1,61 @@
+"""Options that several commands share, so that they mean the same everywhere."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from captious.captions import CaptionSet
+
+
+class Missing(str, Enum):
+    """What to do with ids that one side lacks."""
+
+    error = "error"
+    skip = "skip"
+
+
+References = Annotated[
+    str | None, typer.Option("--references", "-r", help="References: COCO annotations, {id: [captions]}, JSONL, …")
+]
+Metrics = Annotated[str, typer.Option("--metrics", "-m", help='Such as "bleu(n=4),cider(idf=refs)".')]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder to write the whole run into.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that is there already.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+AsLatex = Annotated[bool, typer.Option("--latex", help="Print a LaTeX table instead.")]
+OnMissing = Annotated[Missing, typer.Option("--missing", help="Ids that one side lacks: stop, or leave them out.")]
+Several = Annotated[bool, typer.Option("--several", help="Rows with one id are several candidates of one item.")]
+Images = Annotated[Path | None, typer.Option("--images", help="Folder of the images, found by file name or id.")]
+Samples = Annotated[int, typer.Option("--samples", min=0, help="Bootstrap resamples; 0 for no intervals.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all resampling; it stands in the signature.")]
+Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
+IdColumn = Annotated[str | None, typer.Option("--id-column", help="Column of the ids, if not id or image_id.")]
+CandidateColumn = Annotated[str | None, typer.Option("--candidate-column", help="Column of the candidates.")]
+ReferencesColumn = Annotated[str | None, typer.Option("--references-column", help="Column of the references.")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="json, jsonl, csv, tsv or parquet, where the name does not say it.")
+]
+
+
+def load(
+    source: str,
+    references: str | None,
+    missing: Missing,
+    several: bool,
+    images: Path | None,
+    columns: tuple[str | None, str | None, str | None] = (None, None, None),
+    format: str | None = None,
+) -> CaptionSet:
+    """Read captions the way the options say."""
+    from captious.readers.gather import Columns
+    from captious.readers.images import with_images
+    from captious.readers.read import read
+
+    captions = read(
+        source, references, missing=missing.value, several=several, columns=Columns(*columns), format=format
+    )
+    return with_images(captions, images) if images is not None else captions

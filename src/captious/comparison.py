@@ -1,0 +1,138 @@
+"""``captious.compare``: paired tests between systems that captioned the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Literal
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.evaluation import Report, Specs, evaluate
+from captious.metrics.registry import DEFAULT
+from captious.statistics import (
+    LEVEL,
+    SAMPLES,
+    SEED,
+    Convention,
+    bootstrap_weights,
+    holm,
+    paired_bootstrap,
+    paired_randomisation,
+    swap_masks,
+)
+
+SHUFFLES = 10_000
+Test = Literal["randomisation", "bootstrap"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric between two systems: the difference, its interval, and whether it may be chance."""
+
+    metric: str
+    baseline: str
+    system: str
+    difference: float
+    """Value of the system minus value of the baseline."""
+    low: float
+    high: float
+    p: float
+    p_holm: float
+    """Adjusted over all systems compared on this metric."""
+    better: str | None
+    """The system that is better at the 5 % level after adjustment, if one is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Reports of several systems on the same items, and the paired tests between them."""
+
+    reports: Mapping[str, Report]
+    differences: tuple[Difference, ...]
+    test: str
+    """The test with its number of shuffles or resamples, and the seed."""
+
+
+def compare(
+    systems: Mapping[str, CaptionSet],
+    metrics: Specs = DEFAULT,
+    *,
+    test: Test = "randomisation",
+    every_pair: bool = False,
+    samples: int = SAMPLES,
+    shuffles: int = SHUFFLES,
+    seed: int = SEED,
+    level: float = LEVEL,
+    convention: Convention = "two-sided",
+    missing: Literal["error", "skip"] = "error",
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Test every system against the first, or every pair, on every metric, with Holm's correction per metric."""
+    if len(systems) < 2:
+        raise InputError(f"{len(systems)} system given, expected at least two to compare")
+    systems = align(systems, missing)
+    reports = {
+        name: evaluate(
+            captions,
+            metrics,
+            samples=samples,
+            seed=seed,
+            level=level,
+            progress=partial(_prefixed, progress, name) if progress else None,
+        )
+        for name, captions in systems.items()
+    }
+    names = list(systems)
+    contests = list(combinations(names, 2)) if every_pair else [(names[0], other) for other in names[1:]]
+    tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.statistics.additive]
+    differences: list[Difference] = []
+    by_metric: dict[str, list[tuple[str, str, float, float, float, float]]] = {key: [] for key in tested}
+    for baseline, system in contests if tested else []:
+        if progress:
+            progress(f"{baseline} and {system}")
+        pairs = [(reports[baseline].measurements[key], reports[system].measurements[key]) for key in tested]
+        items = len(systems[baseline])
+        bootstrapped = paired_bootstrap(pairs, bootstrap_weights(items, samples, seed), level, convention)
+        p_values = [p for p, _, _ in bootstrapped]
+        if test == "randomisation":
+            p_values = paired_randomisation(pairs, swap_masks(items, shuffles, seed))
+        for key, (ours, theirs), p, (_, low, high) in zip(tested, pairs, p_values, bootstrapped, strict=True):
+            by_metric[key].append((baseline, system, theirs.corpus - ours.corpus, low, high, p))
+    for key, rows in by_metric.items():
+        metric = reports[names[0]].measurements[key].metric
+        for (baseline, system, gap, low, high, p), adjusted in zip(rows, holm([row[5] for row in rows]), strict=True):
+            winner = system if (gap > 0) == metric.higher_is_better else baseline
+            better = winner if adjusted < 1 - LEVEL else None
+            differences.append(Difference(key, baseline, system, gap, low, high, p, adjusted, better))
+    number = shuffles if test == "randomisation" else samples
+    described = f"paired {test}({number},seed={seed})" + (",sacrebleu" if convention == "sacrebleu" else "")
+    return Comparison(reports, tuple(differences), described)
+
+
+def _prefixed(progress: Callable[[str], None], name: str, step: str) -> None:
+    progress(f"{name}: {step}")
+
+
+def align(systems: Mapping[str, CaptionSet], missing: Literal["error", "skip"] = "error") -> dict[str, CaptionSet]:
+    """The systems on the items all of them have, in the order of the first."""
+    shared = set.intersection(*(set(captions.ids) for captions in systems.values()))
+    if missing == "error":
+        _same_items(systems)
+    order = [key for key in next(iter(systems.values())).ids if key in shared]
+    if not order:
+        raise InputError(f"{', '.join(systems)} have no item id in common")
+    return {name: captions.take(captions.positions(order)) for name, captions in systems.items()}
+
+
+def _same_items(systems: Mapping[str, CaptionSet]) -> None:
+    (first, captions), *others = systems.items()
+    for name, other in others:
+        lacking = [key for key in captions.ids if key not in other] + [key for key in other.ids if key not in captions]
+        if lacking:
+            raise InputError(
+                f"{first} and {name} differ in {len(lacking)} ids ({', '.join(lacking[:5])}), expected the same items; "
+                "use --missing skip to compare on those they share"
+            )

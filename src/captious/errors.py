@@ -1,0 +1,24 @@
+"""The one kind of error a user can mend: one line that says where, what was found, what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used. The command line prints the message and exits with code 2."""
+
+
+class MissingExtra(InputError, ImportError):
+    """An optional library is absent; the message names the extra that brings it."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name, or an empty string.
+
+    >>> nearest("cidr", ["bleu", "cider"])
+    "; did you mean 'cider'?"
+    """
+    found = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {found[0]!r}?" if found else ""

@@ -1,0 +1,124 @@
+"""``captious.evaluate``: every metric asked for, on one set, with intervals, signatures and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from captious.captions import CaptionSet
+from captious.errors import InputError, nearest
+from captious.extras import require
+from captious.measurement import Measurement
+from captious.metrics.base import Metric
+from captious.metrics.registry import DEFAULT, FAMILIES, parse, parse_all
+from captious.statistics import LEVEL, SAMPLES, SEED, Interval, bootstrap
+
+Specs = str | Metric | Iterable[str | Metric]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Measurements of one set, by the written form of their metric."""
+
+    captions: CaptionSet
+    measurements: Mapping[str, Measurement]
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+    def __getitem__(self, key: str) -> Measurement:
+        """A measurement by ``cider(idf=refs)``, by bare name where only one metric has it, or by label."""
+        if key in self.measurements:
+            return self.measurements[key]
+        by_label = {measurement.metric.label: measurement for measurement in self.measurements.values()}
+        if key in by_label:
+            return by_label[key]
+        named = [measurement for measurement in self.measurements.values() if measurement.metric.name == key]
+        if len(named) == 1:
+            return named[0]
+        if key in FAMILIES and (default := str(parse(key))) in self.measurements:
+            return self.measurements[default]
+        try:
+            return self.measurements[str(parse(key))]
+        except (InputError, KeyError):
+            known = list(self.measurements)
+            raise KeyError(f"{key!r} was not measured, only {', '.join(known)}{nearest(key, known)}") from None
+
+    def __iter__(self) -> Iterator[Measurement]:
+        return iter(self.measurements.values())
+
+    def signature(self, key: str) -> str:
+        """The signature of a number with that of its interval."""
+        measurement = self[key]
+        interval = self.intervals.get(str(measurement.metric))
+        return f"{measurement.signature}|ci:{interval}" if interval else str(measurement.signature)
+
+    def to_pandas(self) -> Any:
+        """Per-item values as a frame, one row per item id and one column per metric."""
+        pandas = require("pandas", "pandas")
+        columns = {key: measurement.values for key, measurement in self.measurements.items()}
+        return pandas.DataFrame(columns, index=pandas.Index(self.captions.ids, name="id"))
+
+    def save(self, folder: str, overwrite: bool = False) -> None:
+        """Write the run: per-item Parquet and JSONL, ``report.json``, ``report.tex`` and ``report.html``."""
+        from captious.report.run import save
+
+        save(self, folder, overwrite=overwrite)
+
+    def __str__(self) -> str:
+        width = max(len(measurement.metric.label) for measurement in self)
+        return "\n".join(f"{measurement.metric.label:<{width}}  {measurement.corpus:.4f}" for measurement in self)
+
+
+def evaluate(
+    captions: CaptionSet,
+    metrics: Specs = DEFAULT,
+    *,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    level: float = LEVEL,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """Score a set with every metric asked for.
+
+    ``samples`` bootstrap resamples give each corpus value an interval; 0 leaves intervals out. ``progress`` is called
+    with the name of each step as it begins.
+
+    >>> captions = CaptionSet.of({"1": "a cat", "2": "a dog runs"}, {"1": ["a cat"], "2": ["the dog runs"]})
+    >>> report = evaluate(captions, "bleu,rouge")
+    >>> round(report["rouge"].items["2"], 6)
+    0.666667
+    """
+    from captious.readers.checks import misleading
+
+    measurements: dict[str, Measurement] = {}
+    for metric in parse_all(metrics):
+        if progress:
+            progress(metric.label)
+        measurements[str(metric)] = metric.measure(captions)
+    if progress and samples:
+        progress("intervals")
+    intervals = bootstrap(measurements, samples, seed, level)
+    return Report(captions, measurements, intervals, misleading(captions, list(measurements.values())))
+
+
+def evaluate_shards(
+    shards: Iterable[CaptionSet],
+    metrics: Specs = DEFAULT,
+    *,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    level: float = LEVEL,
+) -> tuple[dict[str, Measurement], dict[str, Interval]]:
+    """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements.
+
+    The shards are read twice where a metric has a corpus-wide state, so pass a list or anything else that can be
+    iterated again.
+    """
+    measurements: dict[str, Measurement] = {}
+    for metric in parse_all(metrics):
+        states = [metric.prepare(shard) for shard in shards]
+        state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
+        measurements[str(metric)] = reduce(lambda a, b: a.merge(b), (metric.measure(shard, state) for shard in shards))
+    return measurements, bootstrap(measurements, samples, seed, level)

@@ -1,0 +1,88 @@
+"""Outputs are written whole or not at all: into a temporary neighbour first, then renamed over the target."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from captious.errors import InputError
+
+MARKER = "captious-run.json"
+"""Present in every folder written by captious; a folder without it is never replaced."""
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """A temporary path to write to; it takes the target's name only when the block ends well."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    os.close(handle)
+    draft = Path(name)
+    try:
+        yield draft
+        draft.chmod(0o666 & ~_umask())
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: str | Path, overwrite: bool = False, marker: str = MARKER) -> Iterator[Path]:
+    """A temporary folder to fill; it takes the target's name only when the block ends well.
+
+    A folder that holds ``marker`` is replaced only with ``overwrite``, and one that holds other things never is.
+    """
+    target = Path(path)
+    refuse_occupied(target, overwrite, marker)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    try:
+        yield draft
+        draft.chmod(0o777 & ~_umask())
+        if not target.exists():
+            draft.rename(target)
+            return
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+        target.rename(old / "run")
+        draft.rename(target)
+        shutil.rmtree(old)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER) -> None:
+    """Say at once, before any work, that an output folder is taken."""
+    if target.is_dir() and not any(target.iterdir()):
+        return
+    if target.exists() and not (target / marker).exists():
+        raise InputError(f"{target}: exists and was not written by captious (no {marker}); name another folder")
+    if target.exists() and not overwrite:
+        raise InputError(f"{target}: already holds a run; add --overwrite to replace it, or name another folder")
+
+
+def digest(*parts: bytes) -> str:
+    """Twelve hexadecimal digits that stand for the content in a signature."""
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return state.hexdigest()[:12]
+
+
+def data_folder() -> Path:
+    """Where this user's named corpora and resources are kept; the variable CAPTIOUS_HOME moves it."""
+    import platformdirs
+
+    return Path(os.environ.get("CAPTIOUS_HOME") or platformdirs.user_data_dir("captious", appauthor=False))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

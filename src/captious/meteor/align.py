@@ -1,0 +1,233 @@
+"""The alignment of a candidate with a reference: METEOR's matches and its beam search.
+
+Matches are found module by module (exact, stem, synonym, paraphrase) and listed by the reference word they begin at. A
+match that no other overlaps is fixed. The rest is searched from left to right over the reference: at each word a path
+takes one of its matches or none, and the best :data:`BEAM` paths go on. Better is: more words matched, an exact match
+counting 1 and any other half its words, rounded down; then fewer chunks; then a smaller distance; then the older path.
+
+Two slips of the original are kept, for they decide between alignments: the half is an integer division on each side, so
+a one-word match that is not exact counts nothing; and the distance of a match is added to the path it was taken from,
+which lives on as the path that takes the next match or none. When both captions are equal only exact matches are made.
+
+Written otherwise than the original, to the same result: words in use are bits of an integer, the three ranking keys are
+one integer, and a reference word at which all paths do the same is passed without touching any of them. The original
+compares words by their 32-bit hash code; here equal words are equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import TypeAlias
+
+from captious.meteor.sentences import STEM, SYNONYM, Batch, Sentence
+
+BEAM = 40
+EXACT_MODULE, STEM_MODULE, SYNONYM_MODULE, PARAPHRASE_MODULE = range(4)
+
+_CHUNK = 1 << 40
+_WORD = 1 << 60
+_cost = itemgetter(0)
+
+Match: TypeAlias = tuple[int, int, int, int, int, int, int, int]
+"""Start and end in the reference, start and end in the candidate, module, the candidate's words as bits, what the match
+adds to the cost of a path, and its distance. (A plain tuple: hundreds are made for every item.)"""
+
+Path: TypeAlias = tuple[int, int, int, int, "Trail | None"]
+"""Cost, end of the last match in the candidate (-1 after a gap), next free reference word, candidate words in use, and
+the matches taken."""
+
+Trail: TypeAlias = "tuple[Match, Trail | None]"
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """A candidate, and what of a reference can match it at all."""
+
+    sentence: Sentence
+    batch: Batch
+    words: set[int] = field(init=False)
+    phrases: set[int] = field(init=False)
+    _singles: dict[int, list[tuple[int, int]]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Gather the words and phrases related to the candidate's own."""
+        similar, linked = self.batch.similar, self.batch.linked
+        self.words = set(self.sentence.positions).union(*[similar.get(word, ()) for word in self.sentence.positions])
+        self.phrases = set().union(*[linked[phrase] for phrase in self.sentence.phrases])
+
+    def singles(self, word: int) -> list[tuple[int, int]]:
+        """Module and place of the one-word matches of a reference word, in the order in which they are tried."""
+        if word not in self._singles:
+            positions = self.sentence.positions
+            found = [(EXACT_MODULE, at) for at in positions.get(word, ())]
+            near = self.batch.similar.get(word, {})
+            shared = near.keys() & positions.keys()
+            for bit, module in ((STEM, STEM_MODULE), (SYNONYM, SYNONYM_MODULE)):
+                found += sorted((module, at) for other in shared if near[other] & bit for at in positions[other])
+            self._singles[word] = found
+        return self._singles[word]
+
+
+@dataclass(slots=True, eq=False)
+class Options:
+    """All matches of a pair of captions; words are bits, `other_` are those of the candidate."""
+
+    length: int
+    """Words in the reference."""
+    found: dict[int, list[Match]]
+    """By the reference word they begin at, in the order in which the search tries them."""
+    covered: int = 0
+    other_covered: int = 0
+    twice: int = 0
+    """Words in two matches or more."""
+    other_twice: int = 0
+    exact: int = 0
+    other_exact: int = 0
+
+    def __post_init__(self) -> None:
+        """Note which words the matches cover."""
+        covered = twice = exact = other_covered = other_twice = other_exact = 0
+        for options in self.found.values():
+            for start, end, _, _, module, other_bits, _, _ in options:
+                bits = (1 << end) - (1 << start)
+                twice |= covered & bits
+                covered |= bits
+                other_twice |= other_covered & other_bits
+                other_covered |= other_bits
+                if not module:
+                    exact |= bits
+                    other_exact |= other_bits
+        self.covered, self.twice, self.exact = covered, twice, exact
+        self.other_covered, self.other_twice, self.other_exact = other_covered, other_twice, other_exact
+
+
+def matches(candidate: Candidate, reference: Sentence) -> Options:
+    """All matches of a candidate and a reference."""
+    found: dict[int, list[Match]] = {}
+    if candidate.sentence.words == reference.words:
+        for word, places in reference.positions.items():
+            for at in places:
+                found[at] = [_single(at, EXACT_MODULE, other) for other in candidate.sentence.positions[word]]
+        return Options(len(reference.words), found)
+    for word in candidate.words & reference.positions.keys():
+        singles = candidate.singles(word)
+        for at in reference.positions[word]:
+            found[at] = [_single(at, module, other) for module, other in singles]
+    shared = candidate.phrases & reference.phrases.keys()
+    if shared:
+        for at, match in _phrasal(candidate, reference, shared):
+            if at in found:
+                found[at].append(match)
+            else:
+                found[at] = [match]
+    return Options(len(reference.words), found)
+
+
+def _single(at: int, module: int, other: int) -> Match:
+    distance = at - other if at > other else other - at
+    return (at, at + 1, other, other + 1, module, 1 << other, 0 if module else -2 * _WORD, distance)
+
+
+def _phrasal(candidate: Candidate, reference: Sentence, shared: set[int]) -> list[tuple[int, Match]]:
+    """Matches of paraphrases: first those the table lists under the reference's phrase, then under the candidate's."""
+    ranks, linked, lengths = candidate.batch.ranks, candidate.batch.linked, candidate.batch.lengths
+    theirs, own = reference.phrases, candidate.sentence.phrases
+    forth, back = [], []
+    for phrase in shared:
+        length = lengths[phrase]
+        for partner in linked[phrase] & own.keys():
+            there, here = ranks.get((phrase, partner)), ranks.get((partner, phrase))
+            size = lengths[partner]
+            for at in theirs[phrase]:
+                for other in own[partner]:
+                    bits = (1 << other + size) - (1 << other)
+                    worth = -(length // 2 + size // 2) * _WORD
+                    match = (at, at + length, other, other + size, PARAPHRASE_MODULE, bits, worth, abs(at - other))
+                    if there is not None:
+                        forth.append((at, length, there, other, match))
+                    if here is not None:
+                        back.append((at, other, size, here, match))
+    return [(entry[0], entry[-1]) for entry in [*sorted(forth), *sorted(back)]]
+
+
+def align(options: Options) -> list[Match]:
+    """The best alignment, from left to right over the reference."""
+    fixed: dict[int, Match] = {}
+    for at, choice in options.found.items():
+        if len(choice) == 1:
+            match = choice[0]
+            if not (options.other_twice & match[5] or options.twice & (1 << match[1]) - (1 << at)):
+                fixed[at] = match
+    taken = [*fixed.values()]
+    if len(fixed) < len(options.found):
+        taken += search(options.length, fixed, options.found)
+    taken.sort()
+    return taken
+
+
+def search(length: int, fixed: dict[int, Match], found: dict[int, list[Match]]) -> list[Match]:
+    """The beam search over the reference words that have a choice; the fixed matches are not repeated in the result."""
+    paths: list[Path] = [(0, -1, 0, 0, None)]
+    # While all paths end alike, `last` stands for the end of their last match and their own is out of date.
+    alike, last, after = True, -1, 0
+    for current in range(length):
+        if current < after:
+            continue
+        if current in fixed:
+            _, after, other, other_end, _, _, _, _ = fixed[current]
+            if not alike:
+                paths = [
+                    (cost if end == -1 or end == other else cost + _CHUNK, 0, 0, used, trail)
+                    for cost, end, _, used, trail in _best(paths)
+                ]
+            alike, last = True, other_end
+        elif current in found:
+            paths = _step(_best(paths), current, found[current], last if alike else None)
+            alike = False
+        else:
+            if not alike:
+                paths = [
+                    path if path[1] == -1 or path[2] > current else (path[0] + _CHUNK, -1, 0, path[3], path[4])
+                    for path in _best(paths)
+                ]
+                # A path in the middle of a phrase, or at its end, has an end of its own.
+                alike = all(path[1] == -1 for path in paths)
+            last = -1
+    paths = _best(paths)
+    if not alike:
+        paths = [(cost if end == -1 else cost + _CHUNK, 0, 0, 0, trail) for cost, end, _, _, trail in paths]
+    trail = min(paths, key=_cost)[4]
+    taken = []
+    while trail is not None:
+        match, trail = trail
+        taken.append(match)
+    return taken
+
+
+def _best(paths: list[Path]) -> list[Path]:
+    paths.sort(key=_cost)
+    del paths[BEAM:]
+    return paths
+
+
+def _step(paths: list[Path], current: int, options: list[Match], common: int | None) -> list[Path]:
+    """All ways to go on at a reference word."""
+    following: list[Path] = []
+    add = following.append
+    for path in paths:
+        cost, last, free, used, trail = path
+        if common is not None:
+            last = common
+        elif free > current:
+            add(path)
+            continue
+        for match in options:
+            _, end, other, other_end, _, bits, worth, distance = match
+            if used & bits:
+                continue
+            new = cost + worth if last == -1 or last == other else cost + worth + _CHUNK
+            add((new, other_end, end, used | bits, (match, trail)))
+            cost += distance
+        add((cost if last == -1 else cost + _CHUNK, -1, 0, used, trail))
+    return following

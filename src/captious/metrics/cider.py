@@ -1,0 +1,131 @@
+"""CIDEr-D and plain CIDEr."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from captious.captions import CaptionSet
+from captious.measurement import Floats, Sums
+from captious.metrics.base import MeanMetric
+from captious.text.idf import DocumentFrequency
+from captious.text.tables import TextTable
+
+ORDERS = 4
+SIGMA = 6.0
+
+
+@dataclass(frozen=True)
+class Cider(MeanMetric):
+    """CIDEr-D: tf-idf weighted n-gram similarity of orders 1 to 4, averaged over references, times 10.
+
+    An n-gram t weighs count(t) · (log N − log max(1, df(t))), df the number of items whose references hold t, N the
+    number of items. With h and r the weights of candidate and reference::
+
+        CIDEr-D = 10 · mean over references, mean over n of  exp(−Δ²/72) · Σ min(h, r)·r / (‖h‖·‖r‖)
+
+    Δ is the difference of the **bigram** counts, as coco-caption has it, not of the lengths in words. What coco-caption
+    calls CIDEr is this; ``variant=plain`` is the CIDEr of the paper: no clipping, no length penalty.
+
+    ``idf=refs`` counts df over the references of the set itself, so that a value depends on the other items (and is 0
+    for a set of one item); a path or the name of an idf corpus (``captious idf build``) makes values comparable across
+    sets.
+
+    >>> captions = CaptionSet.of({"1": "a red dog", "2": "a cat"}, {"1": ["a red dog"], "2": ["one cat"]})
+    >>> Cider().measure(captions).values.round(6).tolist()  # three of four orders match; one word of two at order 1
+    [7.5, 1.25]
+    """
+
+    idf: str = "refs"
+    variant: Literal["d", "plain"] = "d"
+    tokeniser: str = "ptb"
+
+    name: ClassVar[str] = "cider"
+    range: ClassVar[tuple[float, float]] = (0.0, 10.0)
+    citation: ClassVar[str] = (
+        "Vedantam, Zitnick, Parikh. CIDEr: consensus-based image description evaluation. CVPR 2015."
+    )
+
+    @property
+    def label(self) -> str:
+        """CIDEr-D or CIDEr, with the idf corpus where it is not the references."""
+        name = "CIDEr-D" if self.variant == "d" else "CIDEr"
+        return name if self.idf == "refs" else f"{name} ({self.idf})"
+
+    def prepare(self, captions: CaptionSet) -> DocumentFrequency:
+        """Document frequencies: of the references, or of the corpus named."""
+        return frequencies(self.idf, captions, self.tokeniser)
+
+    def statistics(self, captions: CaptionSet, state: DocumentFrequency) -> Sums:
+        """Sum of the candidates' values, and their number."""
+        table = captions.table(self.tokeniser)
+        values = np.zeros(len(table.candidates))
+        vectors = Vectors(table, state)
+        references = np.bincount(table.item[~table.is_candidate], minlength=table.items)
+        for turn in range(int(table.rank.max(initial=-1)) + 1):
+            mine = np.flatnonzero(table.rank == turn)
+            similarity = np.where(table.is_candidate, 0.0, vectors.similarity(turn, self.variant))
+            item = table.item[table.candidates[mine]]
+            total = np.bincount(table.item, weights=similarity, minlength=table.items)[item]
+            values[mine] = 10 * total / np.maximum(references[item], 1)
+        return Sums(table.mean_rows(values))
+
+    def settings(self, state: DocumentFrequency) -> dict[str, str]:
+        """The idf corpus by name, size and content."""
+        return {"variant": self.variant, "idf": str(state)}
+
+
+def frequencies(idf: str, captions: CaptionSet, tokeniser: str) -> DocumentFrequency:
+    """The document frequencies an ``idf`` parameter asks for."""
+    if idf == "refs":
+        return DocumentFrequency.of(captions, tokeniser)
+    from captious.text.idf_files import find
+
+    return find(idf).for_tokeniser(tokeniser)
+
+
+class Vectors:
+    """The tf-idf vectors of all captions of a table, kept as weights of the rows of its n-gram tables."""
+
+    def __init__(self, table: TextTable, corpus: DocumentFrequency) -> None:
+        self.table = table
+        logarithm = np.log(float(max(corpus.items, 1)))
+        self.idf, self.norm = [], []
+        for n in range(1, ORDERS + 1):
+            grams = table.ngrams(n)
+            weight = logarithm - np.log(np.maximum(1.0, corpus.frequencies(table, n)))
+            self.idf.append(weight)
+            squares = np.square(grams.count * weight[grams.gram])
+            self.norm.append(np.sqrt(np.bincount(grams.caption, weights=squares, minlength=len(table.lengths))))
+
+    def similarity(self, turn: int, variant: Literal["d", "plain"]) -> Floats:
+        """Of each caption, the similarity of its item's candidate number ``turn`` to it, averaged over orders."""
+        table = self.table
+        mine = table.candidates[table.rank == turn]
+        chosen = np.zeros(len(table.lengths), dtype=np.bool_)
+        chosen[mine] = True
+        own = np.full(table.items, -1)
+        own[table.item[mine]] = mine
+        partner = own[table.item]
+        total = np.zeros(len(table.lengths))
+        for n in range(1, ORDERS + 1):
+            grams = table.ngrams(n)
+            rows = np.flatnonzero(chosen[grams.caption])
+            in_candidate = np.zeros(len(grams.heads), dtype=np.int32)
+            in_candidate[grams.group[rows]] = grams.count[rows]
+            count = in_candidate[grams.group]
+            rows = np.flatnonzero(count)
+            count, weight = count[rows], self.idf[n - 1][grams.gram[rows]]
+            theirs = grams.count[rows] * weight
+            ours = count * weight
+            product = np.minimum(ours, theirs) * theirs if variant == "d" else ours * theirs
+            dot = np.bincount(grams.caption[rows], weights=product, minlength=len(table.lengths))
+            norms = self.norm[n - 1] * np.where(partner >= 0, self.norm[n - 1][partner], 0.0)
+            total += np.divide(dot, norms, out=np.zeros(len(dot)), where=norms > 0)
+        if variant == "d":
+            bigrams = np.maximum(table.lengths - 1, 0)
+            total *= np.exp(-np.square(bigrams - bigrams[partner]) / (2 * SIGMA**2))
+        result: Floats = total / ORDERS
+        return result

@@ -1,0 +1,82 @@
+"""Self-CIDEr: the diversity of several captions of one image, from the spectrum of their CIDEr similarities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from captious.captions import CaptionSet
+from captious.measurement import Floats, Sums
+from captious.metrics.base import MeanMetric, Need
+from captious.metrics.cider import Vectors, frequencies
+from captious.metrics.div import item_means
+from captious.text.idf import DocumentFrequency
+
+
+@dataclass(frozen=True)
+class SelfCider(MeanMetric):
+    """Self-CIDEr of m candidates: 0 when all say the same, 1 when no two share anything.
+
+    K_ij is the CIDEr-D of candidate i against candidate j, for i ≤ j and mirrored; with σ its singular values::
+
+        r = √σ_max / Σ √σ,    diversity = −log(r) / log(m)
+
+    Candidates with no weighted n-gram at all carry no information; an item of only such candidates has no value.
+    The paper's code counts df over COCO train2014: name such a corpus with ``idf``; the default counts the references.
+
+    >>> captions = CaptionSet.of({"1": ["a cat", "two dogs"], "2": ["a red bus"] * 2}, {"1": ["a cat"], "2": ["a bus"]})
+    >>> SelfCider().measure(captions).values.round(6).tolist()
+    [1.0, 0.0]
+    """
+
+    idf: str = "refs"
+    tokeniser: str = "ptb"
+
+    name: ClassVar[str] = "selfcider"
+    needs: ClassVar[tuple[Need, ...]] = ("references", "several candidates")
+    undefined: ClassVar[str] = "no candidate holds an n-gram with weight"
+    citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
+
+    @property
+    def label(self) -> str:
+        """Self-CIDEr."""
+        return "Self-CIDEr"
+
+    def prepare(self, captions: CaptionSet) -> DocumentFrequency:
+        """Document frequencies: of the references, or of the corpus named."""
+        return frequencies(self.idf, captions, self.tokeniser)
+
+    def statistics(self, captions: CaptionSet, state: DocumentFrequency) -> Sums:
+        """The item's value, and 1."""
+        table = captions.table(self.tokeniser)
+        counts = np.bincount(table.item[table.candidates], minlength=table.items)
+        vectors = Vectors(table, state)
+        most = int(counts.max(initial=0))
+        kernels = np.zeros((table.items, most, most))
+        for turn in range(most):
+            similarity = vectors.similarity(turn, "d")[table.candidates]
+            kernels[table.item[table.candidates], turn, table.rank] = similarity
+        upper = np.triu(kernels)
+        kernels = upper + np.swapaxes(np.triu(kernels, 1), 1, 2)
+        return item_means(
+            np.array([_spread(kernel[:m, :m]) for kernel, m in zip(kernels, counts.tolist(), strict=True)])
+        )
+
+    def settings(self, state: DocumentFrequency) -> dict[str, str]:
+        """The idf corpus by name, size and content."""
+        return {"idf": str(state)}
+
+
+def _spread(kernel: Floats) -> float:
+    roots = np.sqrt(np.linalg.svd(kernel, compute_uv=False)) if len(kernel) > 1 else np.zeros(1)
+    return diversity_of(roots, len(kernel))
+
+
+def diversity_of(values: Floats, m: int) -> float:
+    """−log(largest share) / log(m); NaN where there is nothing to share out."""
+    total = float(values.sum())
+    if m < 2 or total <= 0:
+        return float("nan")
+    return float(-np.log(values.max() / total) / np.log(m)) + 0.0

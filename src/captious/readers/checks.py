@@ -1,0 +1,174 @@
+"""What is odd about a set of captions: the mistakes people really make, found before or beside the numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from captious.captions import CaptionSet
+from captious.measurement import Measurement
+
+Level = Literal["error", "warning", "note"]
+SAMPLE = 500
+CLIP_WORDS = 55
+"""About this many words fill the 77 tokens of CLIP's text encoder."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029]")
+_TOKENISED = re.compile(r"\w (?:[.,!?;]|'s|n't|-lrb-|``)(?: |$)", re.IGNORECASE)
+_LISTED = re.compile(r"^\s*\[.*[\"'].*\]\s*$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a person should look at. ``misleads`` marks what makes a number say something it does not mean."""
+
+    level: Level
+    message: str
+    misleads: bool = False
+
+
+def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> list[str]:
+    """Warnings to print beside the numbers."""
+    warnings = [finding.message for finding in check(captions, images=False) if finding.misleads]
+    if any(
+        measurement.metric.name == "cider" and getattr(measurement.metric, "idf", "") == "refs"
+        for measurement in measurements
+    ):
+        if len(captions) == 1:
+            warnings.append("CIDEr of one item is 0 by construction (log 1 = 0): name an idf corpus, cider(idf=…)")
+        elif len(captions) < 50:
+            warnings.append(f"CIDEr's idf is counted on {len(captions)} items only: values will shift on a larger set")
+    for measurement in measurements:
+        if measurement.reasons:
+            reason, number = Counter(measurement.reasons.values()).most_common(1)[0]
+            warnings.append(f"{measurement.metric.label} leaves {number} items without a value: {reason}")
+    return warnings
+
+
+def check(captions: CaptionSet, images: bool = True) -> list[Finding]:
+    """Everything odd about a set that was read."""
+    found = [*_texts(captions), *_shapes(captions), *_overlaps(captions)]
+    return [*found, *_images(captions)] if images else found
+
+
+def _texts(captions: CaptionSet) -> Iterable[Finding]:
+    for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
+        ids = np.repeat(np.arange(len(captions)), texts.counts)
+
+        def where(test: re.Pattern[str] | str, texts: Sequence[str] = texts.values, ids: np.ndarray = ids) -> list[str]:
+            odd = [
+                index
+                for index, text in enumerate(texts)
+                if (test in text if isinstance(test, str) else test.search(text))
+            ]
+            return list(dict.fromkeys(captions.ids[ids[index]] for index in odd))
+
+        blank = [captions.ids[ids[index]] for index, text in enumerate(texts.values) if not text.strip()]
+        if blank:
+            yield Finding("warning", f"{_count(blank, f'empty {part} caption')}; scored as they are, not dropped")
+        if broken := where("\n"):
+            yield Finding("warning", f"{_count(broken, f'{part} caption')} with a line break inside; read as a space")
+        if odd := where(_CONTROL):
+            yield Finding("warning", f"{_count(odd, f'{part} caption')} with control characters")
+        if piped := where("|||"):
+            yield Finding("warning", f"{_count(piped, f'{part} caption')} with '|||': several captions in one string?")
+        if listed := where(_LISTED):
+            yield Finding(
+                "error", f"{_count(listed, f'{part} caption')} that look like a printed list, expected a list"
+            )
+        tokenised = where(_TOKENISED)
+        if len(tokenised) > 0.2 * max(len(captions), 1):
+            yield Finding(
+                "note",
+                f"{_count(tokenised, f'{part} caption')} tokenised already (' .', \" 's\"): ptb copes, 13a differs",
+            )
+        long = [captions.ids[ids[index]] for index, text in enumerate(texts.values) if text.count(" ") >= CLIP_WORDS]
+        if long:
+            yield Finding(
+                "note", f"{_count(long, f'{part} caption')} of over {CLIP_WORDS} words: CLIP's encoder would cut them"
+            )
+
+
+def _shapes(captions: CaptionSet) -> Iterable[Finding]:
+    candidates, references = captions.candidates.counts, captions.references.counts
+    if captions.skipped:
+        yield Finding("warning", f"{captions.skipped} ids are on one side only and were left out")
+    if not references.any():
+        yield Finding("warning", "no references: only metrics that need none can be scored")
+        return
+    if len(captions) > 1 and (references == 1).all() and (candidates > 1).all():
+        yield Finding("error", "every item has several candidates and one reference: are the two files swapped?", True)
+    elif len(captions) > 1 and (references == 1).all():
+        yield Finding("note", "every item has one reference: values are lower than with five, and not comparable")
+    alike = [captions.ids[i] for i in np.flatnonzero(references > 1).tolist() if len(set(captions.references[i])) == 1]
+    if alike and len(alike) > 0.5 * len(captions):
+        yield Finding("warning", f"{_count(alike, 'item')} whose references are all the same text", True)
+    most, number = Counter(captions.candidates.values).most_common(1)[0] if captions.candidates.values else ("", 0)
+    if number > max(2, 0.1 * len(captions.candidates.values)):
+        share = number / len(captions.candidates.values)
+        yield Finding("warning", f"{share:.0%} of the candidates are the same caption: {most[:60]!r}")
+
+
+def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
+    equal = [
+        captions.ids[index]
+        for index in range(len(captions))
+        if set(captions.candidates[index]).intersection(captions.references[index]) - {""}
+    ]
+    if len(equal) > max(1, 0.05 * len(captions)):
+        message = f"{_count(equal, 'item')} whose candidate is also one of its references: are they left in by mistake?"
+        yield Finding("warning", message, True)
+    sample = [i for i in range(len(captions)) if len(captions.references[i]) and captions.candidates[i]][:SAMPLE]
+    if len(sample) < 10:
+        return
+    words = [set(captions.candidates[i][0].lower().split()) for i in sample]
+    known = [set(" ".join(captions.references[i]).lower().split()) for i in sample]
+    common = Counter(word for caption in known for word in caption)
+    rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
+    own = _share(rare, known)
+    other = _share(rare, known[1:] + known[:1])
+    if own <= 1.5 * other + 0.02:
+        message = (
+            f"candidates share {own:.0%} of their rarer words with their own references and {other:.0%} with those of "
+            "another item: do the ids belong together?"
+        )
+        yield Finding("warning", message, True)
+
+
+def _share(candidates: Sequence[set[str]], references: Sequence[set[str]]) -> float:
+    total = sum(map(len, candidates))
+    return sum(len(a & b) for a, b in zip(candidates, references, strict=True)) / total if total else 0.0
+
+
+def _images(captions: CaptionSet) -> Iterable[Finding]:
+    from pathlib import Path
+
+    paths = [(key, value) for key, value in zip(captions.ids, captions.columns.get("image", ()), strict=False) if value]
+    present = [(key, str(value)) for key, value in paths if Path(str(value)).is_file()]
+    if not present:
+        return
+    from PIL import Image
+
+    if len(present) < len(paths):
+        missing = sorted({key for key, _ in paths} - {key for key, _ in present})
+        yield Finding("warning", f"{_count(missing, 'image')} that do not exist")
+    broken = []
+    for key, path in present:
+        try:
+            with Image.open(path) as image:
+                image.load()
+        except (OSError, SyntaxError, ValueError):
+            broken.append(key)
+    if broken:
+        yield Finding("error", f"{_count(broken, 'image')} that do not open")
+
+
+def _count(ids: Sequence[str], what: str) -> str:
+    distinct = list(dict.fromkeys(ids))
+    more = ", …" if len(distinct) > 5 else ""
+    return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} (id {', '.join(distinct[:5])}{more})"

@@ -1,0 +1,215 @@
+"""One self-contained page for one run, or for several systems on the same items: it works from disk, offline.
+
+Python gathers plain data and thumbnails; the files in ``page/`` draw them. Captions reach the page only as JSON and are
+written to it as text, never as markup.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from importlib.resources import files
+from io import BytesIO
+from itertools import chain, zip_longest
+from typing import Any
+
+import numpy as np
+
+from captious._version import __version__
+from captious.comparison import Comparison
+from captious.errors import InputError
+from captious.evaluation import Report
+from captious.measurement import Floats, Measurement
+from captious.report.summary import number, summarise, summarise_comparison
+
+SCRIPTS = ("base.js", "state.js", "scores.js", "charts.js", "views.js", "items.js", "main.js")
+SIDE = 224
+"""Longest side of a thumbnail in pixels."""
+DECIMALS = 6
+"""Of the per-item values on the page; JSONL and Parquet hold them in full."""
+SEED = 0
+
+
+def page(
+    reports: Mapping[str, Report],
+    comparison: Comparison | None = None,
+    *,
+    title: str = "captious report",
+    item_limit: int = 5000,
+) -> str:
+    """The HTML text of a report.
+
+    Tables and charts show every item. Captions and images of at most ``item_limit`` items are embedded: the worst and
+    the best by each metric and system, then a seeded random remainder.
+    """
+    if not reports:
+        raise InputError("no report to show")
+    table = _Table(dict(reports))
+    shown = table.selection(item_limit)
+    paths = [table.image(table.ids[index]) for index in shown]
+    images, pictures = _thumbnails(paths)
+    data = {
+        "title": title,
+        "captious": __version__,
+        "systems": [_system(name, report) for name, report in reports.items()],
+        "test": comparison.test if comparison else None,
+        "differences": summarise_comparison(comparison)["differences"] if comparison else [],
+        "fingerprints": len({report.captions.fingerprint for report in reports.values()}),
+        "unreadable": sum(bool(path) and picture is None for path, picture in zip(paths, pictures, strict=True)),
+        "pictures": pictures,
+        **table.data(shown),
+    }
+    parts = {
+        "title": escape(title),
+        "style": _asset("page.css"),
+        "data": _embedded(data),
+        "images": _embedded(images),
+        "script": "\n".join(map(_asset, SCRIPTS)),
+    }
+    return re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], _asset("page.html"))
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Systems by items by metrics, whatever the order of each report's items."""
+
+    reports: Mapping[str, Report]
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(chain.from_iterable(report.captions.ids for report in self.reports.values())))
+
+    @cached_property
+    def metrics(self) -> dict[str, Measurement]:
+        """One measurement of each metric, for what all systems share: label, direction, range."""
+        return {key: found for report in reversed(self.reports.values()) for key, found in report.measurements.items()}
+
+    @cached_property
+    def values(self) -> list[list[Floats]]:
+        """Per system and metric, one value per item."""
+        return [[self._column(report.measurements.get(key)) for key in self.metrics] for report in self.reports.values()]
+
+    def _column(self, measurement: Measurement | None) -> Floats:
+        if measurement is None:
+            return np.full(len(self.ids), np.nan)
+        if measurement.ids == self.ids:
+            return measurement.values
+        return np.array([measurement.items.get(key, np.nan) for key in self.ids], dtype=np.float64)
+
+    def selection(self, limit: int) -> list[int]:
+        """Items whose captions go on the page: half the places to the worst, a quarter to the best, the rest drawn."""
+        if len(self.ids) <= limit:
+            return list(range(len(self.ids)))
+        signs = [1 if found.metric.higher_is_better else -1 for found in self.metrics.values()]
+        columns = [sign * column for system in self.values for sign, column in zip(signs, system, strict=True)]
+        worst = [np.argsort(column, kind="stable")[: np.count_nonzero(~np.isnan(column))] for column in columns]
+        best = [order[::-1] for order in worst]
+        drawn = [np.random.default_rng(SEED).permutation(len(self.ids))]
+        chosen: dict[int, None] = {}
+        for orders, places in ((worst, limit // 2), (best, limit - limit // 4), (drawn, limit)):
+            for index in chain.from_iterable(zip_longest(*(order.tolist() for order in orders))):
+                if len(chosen) >= places:
+                    break
+                if index is not None:
+                    chosen[index] = None
+        return sorted(chosen)
+
+    def image(self, key: str) -> str | None:
+        """The path of an item's image, from the first system that names one."""
+        for report in self.reports.values():
+            if "image" in report.captions.columns and key in report.captions:
+                path = report.captions[key].fields["image"]
+                if isinstance(path, str) and path:
+                    return path
+        return None
+
+    def data(self, shown: Sequence[int]) -> dict[str, Any]:
+        """Scores of all items, and the texts of those shown."""
+        sets = [report.captions for report in self.reports.values()]
+        keys = [self.ids[index] for index in shown]
+        homes = [next(captions for captions in sets if key in captions)[key] for key in keys]
+        return {
+            "ids": self.ids,
+            "metrics": [_metric(key, found) for key, found in self.metrics.items()],
+            "values": [[list(map(number, np.round(column, DECIMALS).tolist())) for column in row] for row in self.values],
+            "lengths": [[_words(captions[key].candidates) if key in captions else None for key in self.ids] for captions in sets],
+            "reasons": [
+                [dict(report.measurements[key].reasons) if key in report.measurements else {} for key in self.metrics]
+                for report in self.reports.values()
+            ],
+            "shown": list(shown),
+            "candidates": [[captions[key].candidates if key in captions else () for key in keys] for captions in sets],
+            "references": [item.references for item in homes],
+            "fields": [_fields(item.fields) for item in homes],
+        }
+
+
+def _system(name: str, report: Report) -> dict[str, Any]:
+    counts = report.captions.references.counts
+    references = [int(counts.min()), int(counts.max())] if len(counts) else [0, 0]
+    return {**summarise(report), "name": name, "source": report.captions.name, "references": references}
+
+
+def _metric(key: str, measurement: Measurement) -> dict[str, Any]:
+    metric = measurement.metric
+    limits = [limit if np.isfinite(limit) else None for limit in metric.range]
+    return {
+        "key": key,
+        "label": metric.label,
+        "higher": metric.higher_is_better,
+        "range": limits,
+        "citation": metric.citation,
+    }
+
+
+def _words(candidates: Sequence[str]) -> float | None:
+    """Mean length of the candidates in words."""
+    return round(sum(len(text.split()) for text in candidates) / len(candidates), 2) if candidates else None
+
+
+def _fields(fields: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value)[:200] for name, value in fields.items() if name != "image" and value is not None}
+
+
+def _thumbnails(paths: Sequence[str | None]) -> tuple[list[str], list[int | None]]:
+    """Each different picture once as a data URI, and for every path the number of its picture."""
+    distinct = list(dict.fromkeys(path for path in paths if path))
+    with ThreadPoolExecutor() as pool:
+        made = dict(zip(distinct, pool.map(_thumbnail, distinct), strict=True))
+    numbers: dict[str, int] = {}
+    for uri in made.values():
+        if uri:
+            numbers.setdefault(uri, len(numbers))
+    return list(numbers), [numbers.get(made[path] or "") if path else None for path in paths]
+
+
+def _thumbnail(path: str) -> str | None:
+    from PIL import Image, ImageOps, features
+
+    kind = "webp" if features.check("webp") else "jpeg"
+    buffer = BytesIO()
+    try:
+        with Image.open(path) as picture:
+            picture.thumbnail((SIDE, SIDE))
+            small = ImageOps.exif_transpose(picture).convert("RGBA")
+        white = Image.new("RGBA", small.size, "white")
+        Image.alpha_composite(white, small).convert("RGB").save(buffer, kind, quality=80)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+    return f"data:image/{kind};base64,{b64encode(buffer.getvalue()).decode()}"
+
+
+def _embedded(data: Any) -> str:
+    """JSON that cannot end its script element, whatever captions hold."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").encode("utf-8", "replace").decode()
+
+
+def _asset(name: str) -> str:
+    return (files("captious.report") / "page" / name).read_text(encoding="utf-8")

@@ -1,0 +1,77 @@
+"""A run or a comparison as a folder, written whole: JSON, per-item JSONL and Parquet, LaTeX, HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from captious.comparison import Comparison
+from captious.evaluation import Report
+from captious.files import MARKER, whole_folder
+from captious.report.html import page
+from captious.report.latex import comparison_table, run_table
+from captious.report.summary import item_records, summarise, summarise_comparison
+
+
+def save(report: Report, folder: str | Path, overwrite: bool = False) -> None:
+    """Write everything about one run."""
+    with whole_folder(folder, overwrite) as draft:
+        write_items(report, draft)
+        (draft / "report.tex").write_text(run_table(report), encoding="utf-8")
+        (draft / "report.html").write_text(page({report.captions.name: report}), encoding="utf-8")
+        (draft / MARKER).write_text(dumped(summarise(report)), encoding="utf-8")
+
+
+def save_comparison(comparison: Comparison, folder: str | Path, overwrite: bool = False) -> None:
+    """Write everything about several systems, the items of each in a folder of its own."""
+    with whole_folder(folder, overwrite) as draft:
+        write_comparison(comparison, draft)
+
+
+def write_comparison(comparison: Comparison, draft: Path) -> None:
+    """Fill a folder with the files of a comparison."""
+    for name, report in comparison.reports.items():
+        (draft / name).mkdir(parents=True)
+        write_items(report, draft / name)
+    (draft / "report.tex").write_text(comparison_table(comparison), encoding="utf-8")
+    (draft / "report.html").write_text(page(comparison.reports, comparison), encoding="utf-8")
+    (draft / MARKER).write_text(dumped(summarise_comparison(comparison)), encoding="utf-8")
+
+
+def write_items(report: Report, folder: Path) -> None:
+    """Per-item values as ``items.jsonl`` and ``items.parquet``."""
+    records = item_records(report)
+    with (folder / "items.jsonl").open("w", encoding="utf-8") as file:
+        for record in records:
+            file.write(json.dumps(record, ensure_ascii=False, default=str) + "\n")
+    _write_parquet(records, list(report.measurements), folder / "items.parquet")
+
+
+def _write_parquet(records: Sequence[Mapping[str, Any]], metrics: list[str], path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, Any] = {
+        "id": pa.array([record["id"] for record in records], pa.string()),
+        "candidates": pa.array([record["candidates"] for record in records], pa.list_(pa.string())),
+        "references": pa.array([record["references"] for record in records], pa.list_(pa.string())),
+    }
+    for metric in metrics:
+        columns[metric] = pa.array([record["scores"][metric] for record in records], pa.float64())
+    columns["unscored"] = pa.array(
+        [json.dumps(record["unscored"]) if "unscored" in record else None for record in records], pa.string()
+    )
+    for name in dict.fromkeys(key for record in records for key in record.get("fields", ())):
+        values = [record.get("fields", {}).get(name) for record in records]
+        try:
+            columns.setdefault(name, pa.array(values))
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            columns.setdefault(name, pa.array([json.dumps(value, default=str) for value in values]))
+    pq.write_table(pa.table(columns), path)
+
+
+def dumped(summary: Mapping[str, Any]) -> str:
+    """JSON for people and programs."""
+    return json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,202 @@
+"""Token and n-gram tables: one tokenisation per set, integer ids, flat arrays.
+
+Captions are numbered item by item, an item's candidates before its references, so that a run of items is a run of
+captions and a run of tokens.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.text.tokenisers import Tokeniser, tokeniser_named
+
+if TYPE_CHECKING:
+    from captious.captions import CaptionSet
+    from captious.text.ngrams import NgramTable
+
+Ints = npt.NDArray[np.int64]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class TextTable:
+    """All captions of a set as token ids."""
+
+    tokeniser: Tokeniser
+    vocabulary: list[str]
+    tokens: npt.NDArray[np.int32]
+    starts: Ints
+    """Caption ``c`` is ``tokens[starts[c]:starts[c + 1]]``."""
+    item: npt.NDArray[np.int32]
+    """The item each caption belongs to."""
+    is_candidate: npt.NDArray[np.bool_]
+    items: int
+
+    @classmethod
+    def of(cls, captions: CaptionSet, tokeniser: str = "ptb") -> TextTable:
+        """Tokenise every caption of a set once."""
+        tool = tokeniser_named(tokeniser)
+        candidates, references = captions.candidates, captions.references
+        vocabulary, tokens, lengths = tokenise((*candidates.values, *references.values), tool)
+        numbers = np.arange(len(captions), dtype=np.int32)
+        item = np.concatenate([np.repeat(numbers, candidates.counts), np.repeat(numbers, references.counts)])
+        order = np.argsort(item, kind="stable")
+        starts = np.cumsum(lengths) - lengths
+        return cls(
+            tokeniser=tool,
+            vocabulary=vocabulary,
+            tokens=take_runs(tokens, starts[order], lengths[order]),
+            starts=np.concatenate(([0], np.cumsum(lengths[order]))),
+            item=item[order],
+            is_candidate=order < len(candidates.values),
+            items=len(captions),
+        )
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """Tokens per caption."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def caption_at(self) -> npt.NDArray[np.int32]:
+        """The caption each token belongs to."""
+        return np.repeat(np.arange(len(self.lengths), dtype=np.int32), self.lengths)
+
+    @cached_property
+    def candidates(self) -> Ints:
+        """The numbers of the candidate captions."""
+        return np.flatnonzero(self.is_candidate)
+
+    @cached_property
+    def first_caption(self) -> Ints:
+        """Item ``i`` has the captions ``first_caption[i]`` up to ``first_caption[i + 1]``."""
+        return np.searchsorted(self.item, np.arange(self.items + 1))
+
+    @cached_property
+    def rank(self) -> Ints:
+        """Of each candidate, its place among the candidates of its item: 0 for the first."""
+        return self.candidates - self.first_caption[self.item[self.candidates]]
+
+    @cached_property
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Every candidate with every reference of its item, as two arrays of caption numbers."""
+        first, end = self.first_caption[:-1], self.first_caption[1:]
+        item = self.item[self.candidates]
+        own = np.bincount(item, minlength=self.items)
+        references = (end - first - own)[item]
+        within = np.arange(int(references.sum())) - np.repeat(np.cumsum(references) - references, references)
+        return np.repeat(self.candidates, references), np.repeat((first + own)[item], references) + within
+
+    def per_item(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Sum rows of candidates into rows of items."""
+        item = self.item[self.candidates]
+        if len(item) == self.items and (item == np.arange(self.items)).all():
+            return rows
+        return np.stack([np.bincount(item, weights=column, minlength=self.items) for column in rows.T], axis=1)
+
+    def mean_rows(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Values of candidates as (sum, number) of items: the statistics of a mean."""
+        return self.per_item(np.stack([values, np.ones(len(values))], axis=1))
+
+    def words(self, caption: int) -> list[str]:
+        """The tokens of a caption as text."""
+        return [self.vocabulary[token] for token in self.tokens[self.starts[caption] : self.starts[caption + 1]]]
+
+    def ngrams(self, n: int) -> NgramTable:
+        """The n-gram counts of all captions, made once and shared by all metrics."""
+        from captious.text.ngrams import NgramTable
+
+        return self.once(("ngrams", n), lambda: NgramTable.of(self, n))
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """What several metrics need of this table is computed by the first that asks."""
+        if key not in self._made:
+            self._made[key] = make()
+        result: T = self._made[key]
+        return result
+
+    @cached_property
+    def _made(self) -> dict[Any, Any]:
+        return {}
+
+
+def tokenise(texts: Sequence[str], tool: Tokeniser) -> tuple[list[str], npt.NDArray[np.int32], Ints]:
+    """Vocabulary, flat token ids, and tokens per text.
+
+    Texts are cut at spaces; a distinct chunk is tokenised once where that is safe, a text with an unsafe chunk as a
+    whole.
+
+    >>> from captious.text.tokenisers import TOKENISERS
+    >>> vocabulary, tokens, lengths = tokenise(["a dog", "the dog"], TOKENISERS["ptb"])
+    >>> vocabulary, tokens.tolist(), lengths.tolist()
+    (['a', 'dog', 'the'], [0, 1, 2, 1], [2, 2])
+    """
+    if not texts:
+        return [], np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
+    units: dict[str, int] = {_END: 0}
+    unit, text = _units(texts, units)
+    safe = np.fromiter(map(tool.is_local, units), dtype=np.bool_, count=len(units))
+    safe[0] = True
+    if not safe.all():
+        unsafe = np.unique(text[~safe[unit]])
+        kept = ~np.isin(text, unsafe)
+        whole = np.array([units.setdefault(texts[number], len(units)) for number in unsafe.tolist()], dtype=np.int64)
+        unit, text = np.concatenate([unit[kept], whole]), np.concatenate([text[kept], unsafe])
+        order = np.argsort(text, kind="stable")
+        unit, text = unit[order], text[order]
+    vocabulary: dict[str, int] = {}
+    number = vocabulary.setdefault
+    used = np.zeros(len(units), dtype=np.bool_)
+    used[unit] = True
+    tokenised: list[list[int]] = [
+        [number(token, len(vocabulary)) for token in _words(tool.tokenise(chunk))] if wanted else []
+        for chunk, wanted in zip(units, used.tolist(), strict=True)
+    ]
+    lengths = np.fromiter(map(len, tokenised), dtype=np.int64, count=len(tokenised))
+    flat = np.fromiter(chain.from_iterable(tokenised), dtype=np.int32, count=int(lengths.sum()))
+    tokens = take_runs(flat, (np.cumsum(lengths) - lengths)[unit], lengths[unit])
+    return list(vocabulary), tokens, np.bincount(text, weights=lengths[unit], minlength=len(texts)).astype(np.int64)
+
+
+_END = "\x1e"
+
+
+def _units(texts: Sequence[str], units: dict[str, int]) -> tuple[Ints, Ints]:
+    """Number the space-delimited chunks of all texts: the chunk at each place, and the text it belongs to."""
+    joined = f" {_END} ".join(texts)
+    if joined.count(_END) != len(texts) - 1:
+        joined = f" {_END} ".join(text.replace(_END, " ") for text in texts)
+    chunks = joined.split(" ")
+    numbering = defaultdict(int, units)
+    numbering.default_factory = numbering.__len__
+    unit = np.fromiter(map(numbering.__getitem__, chunks), dtype=np.int64, count=len(chunks))
+    units.update(numbering)
+    ends = unit == 0
+    text = np.cumsum(ends)
+    return unit[~ends], text[~ends]
+
+
+def take_runs(values: npt.NDArray[Any], starts: Ints, lengths: Ints) -> npt.NDArray[Any]:
+    """Concatenate runs of an array.
+
+    >>> take_runs(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([2, 1])).tolist()
+    [7, 8, 5]
+    """
+    if len(lengths) and lengths.min() == 1 and lengths.max() == 1:
+        return values[starts]
+    shift = starts - (np.cumsum(lengths) - lengths)
+    result: npt.NDArray[Any] = values[np.arange(int(lengths.sum())) + np.repeat(shift, lengths)]
+    return result
+
+
+def _words(tokens: list[str]) -> list[str]:
+    # coco-caption joins tokens with spaces and splits again on any whitespace, which cuts "1\u00a01/2" in two.
+    return " ".join(tokens).split() if any("\xa0" in token for token in tokens) else tokens
