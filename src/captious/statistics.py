@@ -52,8 +52,8 @@ def swap_masks(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator
     rows = max(1, BLOCK // max(items, 1))
     for first in range(0, samples, rows):
         size = min(rows, samples - first)
-        bits = np.frombuffer(generator.bytes(size * ((items + 7) // 8)), dtype=np.uint8).reshape(size, -1)
-        yield np.unpackbits(bits, axis=1, count=items).astype(np.float64)
+        words = generator.integers(0, 2**64, size=(size, (items + 63) // 64), dtype=np.uint64)
+        yield np.unpackbits(words.view(np.uint8), axis=1, count=items).astype(np.float64)
 
 
 def bootstrap(

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captious.text.ptb import ODD_SPACE, is_local, split, tokenise
+from captious.text.ptb import ODD_SPACE, PUNCTUATION, is_local, split, tokenise
 
 # Tokens printed by the Stanford PTBTokenizer 3.4.1 jar of pycocoevalcap 1.2 with -preserveLines -lowerCase.
 GOLDEN = """
@@ -34,10 +34,11 @@ wait... .. .... . . . a...b a..b | wait ... . . ... ... a. . . b a. . b
 AT&T R&B a&b &amp; &quot;hi&quot; it&apos;s &lt;b&gt; | at&t r&b a & b & `` hi '' it 's < b >
 $5.00 US$5 #1 #tag @user a@b.com 50% 5th 5' | $ 5.00 us$ 5 # 1 #tag @user a@b.com 50 % 5th 5 '
 http://foo.com/bar. www.foo.com foo.org/x a-b.com | http://foo.com/bar . www.foo.com foo.org / x a-b . com
-3:30pm 3p.m. 1,000 .5 -5 1.5.2 1/2 12/25/2014 1-800-555-1234 | 3:30 pm 3p . m. 1,000 .5 -5 1.5.2 1/2 12/25/2014 1-800-555-1234
-2.5-inch 1/2-inch a-b.c non-U.S. 10,000-seat and/or a/b/c/d | 2.5-inch 1/2-inch a-b . c non-u.s. 10,000-seat and/or a/b/c / d
+3:30pm 3p.m. 1,000 .5 -5 1.5.2 1/2 12/25/2014 | 3:30 pm 3p . m. 1,000 .5 -5 1.5.2 1/2 12/25/2014
+2.5-inch 1/2-inch a-b.c non-U.S. 10,000-seat and/or | 2.5-inch 1/2-inch a-b . c non-u.s. 10,000-seat and/or
+a/b/c/d 1-800-555-1234 | a/b/c / d 1-800-555-1234
 :) :-) :o) ;D <3 :Dx ^_^ (^_^) | :-rrb- :--rrb- :o-rrb- ;d < 3 : dx ^_^ -lrb-^_^-rrb-
-U.S. Army at 5 p.m. The etc. x Mr. T. Inc. | u.s. army at 5 p.m. . the etc. x mr. t. inc.
+U.S. Army at 5 p.m. The etc. x Mr. T. Inc. | u.s. army at 5 p.m. . the etc. x mr. t. inc. .
 vitamin C. The man with vitamin C. the man | vitamin c . the man with vitamin c. the man
 No. 5 no.5 no. Five fig. 3 vs. them the road., kitchen.; | no. 5 no. 5 no . five fig. 3 vs. them the road. , kitchen. ;
 word.Word word,word 3.word word.3 3.jpg a-b.jpg | word.word word , word 3 . word word .3 3.jpg a-b . jpg
@@ -87,12 +88,14 @@ def test_following_caption_decides_the_period_of_an_initial() -> None:
     assert tokenise("he says no.", "5 men") == ["he", "says", "no."]
 
 
-LOCAL = (
-    "dog dog, dog. dogs' dog's isn't black-and-white (red) 5 12 5th p.m. mr. etc. . ... - & \"hi\" “hi” café :)".split(
-        " "
-    )
+def words(text: str) -> list[str]:
+    return text.split(" ")
+
+
+LOCAL = words(
+    "dog dog, dog. dogs' dog's isn't black-and-white (red) 5 12 5th p.m. mr. etc. . ... - & \"hi\" “hi” café :)"
 )
-NOT_LOCAL = "no. fig. C. (C. 1/2 3/4-inch 100 2012 555-1234 <b> a<b &amp; R&B .5 .a 3p.m. 's.t.".split(" ")
+NOT_LOCAL = words("no. fig. C. (C. 1/2 3/4-inch 100 2012 555-1234 <b> a<b &amp; R&B .5 .a 3p.m. 's.t. C.\t a\xa0b")
 
 
 def test_local_chunks() -> None:
@@ -104,8 +107,8 @@ CHUNKS = [
     *[chunk for line in GOLDEN.split("\n") for chunk in line.rpartition(" | ")[0].split(" ") if chunk],
     *LOCAL,
     *NOT_LOCAL,
-    *"A The I an and Mr. Inc. U.S. b. 1 2 12 34 345 6789 1-2 +1 (12) (555) . .. ... , x. J.K. ' 's <a b> b=\"c\"> 1. .".split(
-        " "
+    *words(
+        "A The an and Mr. Inc. U.S. b. 1 2 12 34 345 6789 1-2 +1 (12) (555) . .. ... , x. J.K. ' 's <a b> b=\"c\"> 1. ."
     ),
 ]
 
@@ -114,6 +117,9 @@ CHUNKS = [
 @given(st.lists(st.one_of(st.sampled_from(CHUNKS), st.text(max_size=6)), max_size=8))
 def test_a_caption_of_local_chunks_is_the_sum_of_its_chunks(chunks: list[str]) -> None:
     caption = " ".join(chunks)
+    at_spaces = caption.split(" ")
+    if all(map(is_local, at_spaces)):
+        assert tokenise(caption) == [token for chunk in at_spaces for token in tokenise(chunk)]
     if not ODD_SPACE.search(caption) and all(map(is_local, caption.split())):
         assert tokenise(caption) == [token for chunk in caption.split() for token in tokenise(chunk)]
 
@@ -131,9 +137,9 @@ def jar() -> Path:
     if shutil.which("java") is None:
         pytest.skip("java is not on the PATH")
     found = importlib.util.find_spec("pycocoevalcap")
-    if found is None or found.origin is None:
+    if found is None or not found.submodule_search_locations:
         pytest.skip("pycocoevalcap, which brings the Stanford jar, is not installed")
-    return Path(found.origin).parent / "tokenizer" / "stanford-corenlp-3.4.1.jar"
+    return Path(next(iter(found.submodule_search_locations)), "tokenizer", "stanford-corenlp-3.4.1.jar")
 
 
 def original(jar: Path, captions: list[str], folder: Path) -> list[list[str]]:
@@ -149,14 +155,14 @@ def original(jar: Path, captions: list[str], folder: Path) -> list[list[str]]:
 
 PIECES = [
     *"\"'`()[]{}<>.,;:!?-_/\\|@#$%^&*+=~",
-    *"... -- — – ’ ‘ “ ” … « » 1 12 123 1234 5 1/2 ½ ² ° £ € ¢ é É ü 中 🙂 http://a.com/b www.x.org a@b.com @me #tag".split(
-        " "
+    *words(
+        "... -- — – ’ ‘ “ ” … « » 1 12 123 1234 5 1/2 ½ ² ° £ € ¢ é É ü 中 🙂 http://a.com/b www.x.org a@b.com @me #tag"
     ),
-    *"Mr. U.S. p.m. etc. no. J. a. &amp; &lt; &quot; &apos; & <b> </b> <br/> 's n't 'll s t A The B x cannot gonna".split(
-        " "
+    *words(
+        "Mr. U.S. p.m. etc. no. J. a. &amp; &lt; &quot; &apos; & <b> </b> <br/> 's n't 'll s t A The B x cannot gonna"
     ),
-    *"'tis o'clock O'Neil :) :-( (555) 555-1234 a-b A&B a/b and dog dogs C++ .com .jpg 10:30 3pm 1,000 .5 50% '90s".split(
-        " "
+    *words(
+        "'tis o'clock O'Neil :) :-( (555) 555-1234 a-b A&B a/b and dog dogs C++ .com .jpg 10:30 3pm 1,000 .5 50% '90s"
     ),
     *["'n'", "ma'am", "\xad", "\u0301", "Inc.", "Co", "St.", ". . .", " ", " ", " ", "\t", "\xa0", "\u3000", "\x01"],
 ]
@@ -229,6 +235,8 @@ def test_parity_on_shared_data(jar: Path, shared_data: Path, tmp_path: Path, nam
     in_stream = sum(
         split(caption, after) != want for caption, after, want in zip(captions, following, expected, strict=True)
     )
-    wanted = (tokenise(caption, after) for caption, after in zip(captions, following, strict=True))
-    alone = sum(tokenise(caption) != want for caption, want in zip(captions, wanted, strict=True))
+    alone = sum(
+        tokenise(caption) != [token for token in want if token not in PUNCTUATION]
+        for caption, want in zip(captions, expected, strict=True)
+    )
     assert (len(captions), alone, in_stream) == (*FILES[name], 0)

@@ -33,15 +33,16 @@ class Meteor(Metric):
 
     The best reference counts. The corpus value comes from counts summed over items, it is not the mean of the items'
     values. ``task=rank`` is what caption evaluation reports: α .85, β .2, γ .6, δ .75, w 1, .6, .8, .6; ``adq``,
-    ``hter`` and ``li`` are METEOR's other tunings. As in coco-caption the tokens of the PTB tokeniser go through METEOR's own
-    normaliser. Values equal those of the Java original (see ``docs/meteor.md`` for its slips that are kept). Where
-    ``modules`` leaves one out, the others keep their weights; the original's ``-m`` alone would shift them.
+    ``hter`` and ``li`` are METEOR's other tunings. As in coco-caption the tokens of the PTB tokeniser go on through
+    METEOR's own normaliser. Values equal those of the Java original, whose slips in the alignment are kept
+    (``docs/meteor.md``). Where ``modules`` leaves one out the others keep their weights; with ``-m`` alone the original
+    would hand them down the list.
 
     METEOR's tables are not part of captious; :mod:`captious.meteor.resources` says where they are looked for.
 
-    >>> counts = np.zeros(23); counts[[0, 1, 4, 5, 21, 22]] = 3; counts[20] = 1  # 3 of 3 words exact, but in one chunk
-    >>> round(float(Meteor().score(counts)), 6)  # P = R = F = 1, and 1 - 0.6 * (1/3)^0.2
-    0.518344
+    >>> counts = np.zeros(23); counts[[0, 1, 4, 5, 21, 22]] = 4; counts[20] = 2  # 4 words, all exact, in 2 chunks
+    >>> round(float(Meteor().score(counts)), 6)  # P = R = F = 1, and 1 - 0.6 * (2/4)^0.2
+    0.47767
     """
 
     task: Literal["rank", "adq", "hter", "li"] = "rank"

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from importlib.resources import files
-from io import BytesIO
 from itertools import chain, zip_longest
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -26,11 +24,10 @@ from captious.comparison import Comparison
 from captious.errors import InputError
 from captious.evaluation import Report
 from captious.measurement import Floats, Measurement
+from captious.report.page.pictures import thumbnails
 from captious.report.summary import number, summarise, summarise_comparison
 
 SCRIPTS = ("base.js", "state.js", "scores.js", "charts.js", "views.js", "items.js", "main.js")
-SIDE = 224
-"""Longest side of a thumbnail in pixels."""
 DECIMALS = 6
 """Of the per-item values on the page; JSONL and Parquet hold them in full."""
 SEED = 0
@@ -53,7 +50,7 @@ def page(
     table = _Table(dict(reports))
     shown = table.selection(item_limit)
     paths = [table.image(table.ids[index]) for index in shown]
-    images, pictures = _thumbnails(paths)
+    images, pictures = thumbnails(paths)
     data = {
         "title": title,
         "captious": __version__,
@@ -88,12 +85,14 @@ class _Table:
     @cached_property
     def metrics(self) -> dict[str, Measurement]:
         """One measurement of each metric, for what all systems share: label, direction, range."""
-        return {key: found for report in reversed(self.reports.values()) for key, found in report.measurements.items()}
+        return {key: found for report in self.reports.values() for key, found in report.measurements.items()}
 
     @cached_property
     def values(self) -> list[list[Floats]]:
         """Per system and metric, one value per item."""
-        return [[self._column(report.measurements.get(key)) for key in self.metrics] for report in self.reports.values()]
+        return [
+            [self._column(report.measurements.get(key)) for key in self.metrics] for report in self.reports.values()
+        ]
 
     def _column(self, measurement: Measurement | None) -> Floats:
         if measurement is None:
@@ -137,8 +136,12 @@ class _Table:
         return {
             "ids": self.ids,
             "metrics": [_metric(key, found) for key, found in self.metrics.items()],
-            "values": [[list(map(number, np.round(column, DECIMALS).tolist())) for column in row] for row in self.values],
-            "lengths": [[_words(captions[key].candidates) if key in captions else None for key in self.ids] for captions in sets],
+            "values": [
+                [list(map(number, np.round(column, DECIMALS).tolist())) for column in row] for row in self.values
+            ],
+            "lengths": [
+                [_words(captions[key].candidates) if key in captions else None for key in self.ids] for captions in sets
+            ],
             "reasons": [
                 [dict(report.measurements[key].reasons) if key in report.measurements else {} for key in self.metrics]
                 for report in self.reports.values()
@@ -153,7 +156,7 @@ class _Table:
 def _system(name: str, report: Report) -> dict[str, Any]:
     counts = report.captions.references.counts
     references = [int(counts.min()), int(counts.max())] if len(counts) else [0, 0]
-    return {**summarise(report), "name": name, "source": report.captions.name, "references": references}
+    return {**summarise(report), "name": name, "source": PurePath(report.captions.name).name, "references": references}
 
 
 def _metric(key: str, measurement: Measurement) -> dict[str, Any]:
@@ -175,34 +178,6 @@ def _words(candidates: Sequence[str]) -> float | None:
 
 def _fields(fields: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value)[:200] for name, value in fields.items() if name != "image" and value is not None}
-
-
-def _thumbnails(paths: Sequence[str | None]) -> tuple[list[str], list[int | None]]:
-    """Each different picture once as a data URI, and for every path the number of its picture."""
-    distinct = list(dict.fromkeys(path for path in paths if path))
-    with ThreadPoolExecutor() as pool:
-        made = dict(zip(distinct, pool.map(_thumbnail, distinct), strict=True))
-    numbers: dict[str, int] = {}
-    for uri in made.values():
-        if uri:
-            numbers.setdefault(uri, len(numbers))
-    return list(numbers), [numbers.get(made[path] or "") if path else None for path in paths]
-
-
-def _thumbnail(path: str) -> str | None:
-    from PIL import Image, ImageOps, features
-
-    kind = "webp" if features.check("webp") else "jpeg"
-    buffer = BytesIO()
-    try:
-        with Image.open(path) as picture:
-            picture.thumbnail((SIDE, SIDE))
-            small = ImageOps.exif_transpose(picture).convert("RGBA")
-        white = Image.new("RGBA", small.size, "white")
-        Image.alpha_composite(white, small).convert("RGB").save(buffer, kind, quality=80)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return None
-    return f"data:image/{kind};base64,{b64encode(buffer.getvalue()).decode()}"
 
 
 def _embedded(data: Any) -> str:

@@ -26,6 +26,8 @@ def lcs_lengths(tokens: npt.NDArray[np.int32], starts: Ints, left: Ints, right: 
     """
     lengths = np.diff(starts)
     result = np.zeros(len(left), dtype=np.int64)
+    if not len(tokens):
+        return result
     bucket = np.searchsorted(WIDTHS, lengths[left])
     order = np.lexsort((lengths[right], bucket))
     edges = np.searchsorted(bucket[order], np.arange(len(WIDTHS) + 1))

@@ -12,7 +12,7 @@ PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--
 """Tokens that coco-caption drops. It lists brackets too, in upper case, and so keeps ``-lrb-``: so do we."""
 
 ODD_SPACE = re.compile("[\x0b-\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-"""What ``str.split`` takes for a space and this tokeniser may not: a text with one is not to be cut into chunks."""
+"""What ``str.split`` takes for a space and this tokeniser may not: a text with one is not to be cut by it."""
 
 _SIGNS = {
     **dict.fromkeys("\x80¤₠€", "$"),
@@ -126,7 +126,7 @@ def split(text: str, following: str = "") -> list[str]:
     """
     text = text.replace("\n", " ")
     end = len(text)
-    shadow = f"{text}\n{following}\n"
+    shadow = f"{text}\n{following}\n" if following else f"{text}\n"
     if not (text.isprintable() and shadow.isascii()):
         shadow = shadow.translate(_SHADOW)
     tokens: list[str] = []
@@ -179,14 +179,19 @@ def tokenise(text: str, following: str = "") -> list[str]:
 
 
 _REACHES_OUT = re.compile(
-    r"<|&.|.&|\d{3}|\d\\?[/⁄]|^\.+[^.]"
-    r"|(?<![A-Za-z])(?:[A-Za-z]|(?i:" + "|".join(ptb_rules.BEFORE_NUMBER) + r"))\.\Z"
+    r"\s|<|&.|.&"  # odd spaces, tags, entities
+    r"|\d{3}|\d\\?[/⁄]"  # a telephone number or a fraction, which may go on behind a space
+    r"|^\.+[^.]"  # the end of a spaced ellipsis
+    r"|(?<![A-Za-z])(?:[A-Za-z]|(?i:" + "|".join(ptb_rules.BEFORE_NUMBER) + r"))\.\Z"  # C. The, no. 5
+    r"|['’\x92`‘\x91‛][A-Za-z0-9]*\.\Z|[A-Z]\+[A-Z]|www\.|\.(?:com|edu|net|org)"  # the same behind a token: '90sC. The
 ).search
 _ACRONYM = re.compile(r'["(]*(?:[A-Za-z]\.){2,}\Z').match
 
 
 def is_local(chunk: str) -> bool:
-    """Whether the tokens of a chunk between spaces never depend on the chunks around it.
+    """Whether the tokens of a chunk between spaces never depend on the chunks around it. No when in doubt.
+
+    The tokens are those of ``tokenise``; a chunk that holds a tab or another odd space is not local.
 
     >>> [is_local(chunk) for chunk in ("dog's", "end.", "p.m.", "1/2", "no.", "<b")]
     [True, True, True, False, False, False]

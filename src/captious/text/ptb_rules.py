@@ -134,7 +134,7 @@ RULES: list[tuple[str, str, str]] = [
     ("asis", "a$#", r"([A-Z]*\$|#)"),
     ("ends", "a", rf"({ABBREVIATION}\.){SENTENCE_END}"),
     ("asis", "a", rf"({ABBREVIATION}\.)[\s\S][\s\S]"),
-    ("asis", "a", rf"({ABBREVIATION}\.)"),
+    ("ends", "a", rf"({ABBREVIATION}\.)"),
     ("asis", "a", rf"({_any(TITLES)}\.)"),
     ("asis", "a", rf"({_any(BEFORE_NUMBER)}\.){SPACE}?[{DIGIT}]"),
     ("ends", "a", rf"({ACRONYM}\.){OPENS}"),

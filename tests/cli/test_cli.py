@@ -1,0 +1,159 @@
+"""The commands as a user types them: what they print, what they write, and how they fail."""
+
+import json
+import sys
+
+import pytest
+
+from captious.cli.app import main
+from captious.files import MARKER
+from captious.samples import make, write
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    return write(make(items=25), tmp_path_factory.mktemp("sample") / "s")
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command; gives exit code, standard output and standard error."""
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["captious", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        captured = capsys.readouterr()
+        return exit.value.code or 0, captured.out, captured.err
+
+    return command
+
+
+def files(sample, name="solid"):
+    return sample / "predictions" / f"{name}.json", "--references", sample / "references.json"
+
+
+def test_score_prints_a_table_and_a_signature_for_every_number(run, sample):
+    code, out, _ = run("score", *files(sample))
+    assert code == 0
+    for label in ("BLEU-1", "BLEU-4", "ROUGE-L", "CIDEr-D", "95% interval"):
+        assert label in out
+    assert "cider|tok:ptb.1|variant:d|idf:refs:25:" in out
+
+
+def test_score_as_json(run, sample):
+    code, out, _ = run("score", *files(sample), "--metrics", "bleu(n=4),cider(idf=refs),div", "--json")
+    assert code == 0
+    assert [row["label"] for row in json.loads(out)["metrics"]] == ["BLEU-4", "CIDEr-D", "div-2"]
+
+
+def test_score_as_latex_and_the_worst(run, sample):
+    assert r"\begin{tabular}" in run("score", *files(sample), "--latex")[1]
+    out = run("score", *files(sample, "sloppy"), "--worst", "3")[1]
+    assert "worst 3 by CIDEr-D" in out
+
+
+def test_score_writes_a_run_and_refuses_to_overwrite_it(run, sample, tmp_path):
+    target = tmp_path / "run1"
+    assert run("score", *files(sample), "--out", target, "--images", sample / "images")[0] == 0
+    assert (target / "report.html").exists() and (target / MARKER).exists()
+    code, _, error = run("score", *files(sample), "--out", target)
+    assert code == 2 and "already holds a run; add --overwrite" in error
+    assert run("score", *files(sample), "--out", target, "--overwrite")[0] == 0
+
+
+def test_a_failed_score_writes_nothing(run, sample, tmp_path):
+    code, out, error = run("score", *files(sample), "--metrics", "ciderr", "--out", tmp_path / "run")
+    assert (code, out) == (2, "")
+    assert error.startswith("captious: unknown metric 'ciderr'") and error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("score", "nowhere.json"), "captious: nowhere.json: no such file"),
+        (("score", "{predictions}", "--metrics", "bleu"), "no references; give a file of references with --references"),
+        (("score", "{predictions}", "-r", "{references}", "--level", "95"), "confidence level 95.0, expected"),
+        (("score", "{predictions}", "-r", "{references}", "-m", "cider(idf=nope)"), "no idf corpus 'nope'"),
+        (("score", "{predictions}", "-r", "{references}", "--images", "nowhere"), "nowhere: no such folder of images"),
+        (("compare", "{predictions}", "-r", "{references}"), "1 system given, expected at least two"),
+        (("metrics", "sidder"), "unknown metric 'sidder'"),
+        (("idf", "build", "{references}"), "expected either --out FILE or --name NAME"),
+        (("samples", "make", "--bias", "3"), "bias is 3.0: expected a number from 0 to 1"),
+    ],
+)
+def test_mistakes_get_one_line_and_exit_code_2(run, sample, arguments, message):
+    values = {"predictions": sample / "predictions" / "solid.json", "references": sample / "references.json"}
+    code, out, error = run(*(str(part).format(**values) for part in arguments))
+    assert (code, out) == (2, "")
+    assert message in error and error.count("\n") == 1
+
+
+def test_missing_ids_can_be_skipped_and_the_signature_says_so(run, sample, tmp_path):
+    references = json.loads((sample / "references.json").read_text())
+    first = next(iter(references))
+    del references[first]
+    (tmp_path / "refs.json").write_text(json.dumps(references))
+    predictions = sample / "predictions" / "solid.json"
+    code, _, error = run("score", predictions, "-r", tmp_path / "refs.json")
+    assert code == 2 and f"1 id ({first}) without references" in error
+    code, out, _ = run("score", predictions, "-r", tmp_path / "refs.json", "--missing", "skip")
+    assert code == 0 and "|skipped:1|" in out
+
+
+def test_compare(run, sample, tmp_path):
+    systems = [sample / "predictions" / f"{name}.json" for name in ("parrot", "solid", "expert")]
+    code, out, _ = run("compare", *systems, "-r", sample / "references.json", "-m", "cider", "--out", tmp_path / "c")
+    assert code == 0
+    assert "expert − parrot" in out and "paired randomisation(10000,seed=12345)" in out
+    assert (tmp_path / "c" / "report.html").exists()
+    code, out, _ = run("compare", *systems, "-r", sample / "references.json", "-m", "cider", "--json", "--every-pair")
+    assert len(json.loads(out)["differences"]) == 3
+
+
+def test_doctor(run, sample, tmp_path):
+    code, _, _ = run("doctor", *files(sample))
+    assert code == 0
+    path = tmp_path / "p.json"
+    path.write_text('{"1": 5}')
+    code, out, _ = run("doctor", path)
+    assert code == 2 and "caption is a number (5)" in out
+    assert json.loads(run("doctor", path, "--json")[1])[0]["level"] == "error"
+
+
+def test_metrics(run):
+    assert "Self-CIDEr" in run("metrics")[1]
+    assert "CVPR 2015" in run("metrics", "cider")[1]
+    assert json.loads(run("metrics", "cider", "--json")[1])["facts"]["range"] == "0 to 10"
+    assert {row["name"] for row in json.loads(run("metrics", "--json")[1])} >= {"bleu", "cider"}
+
+
+def test_idf_build_by_name_then_score_with_it(run, sample, tmp_path):
+    code, out, _ = run("idf", "build", sample / "references.json", "--name", "drawn")
+    assert code == 0 and "drawn:25:" in out
+    assert run("idf", "list")[1].startswith("drawn\tdrawn:25:")
+    code, _, error = run("idf", "build", sample / "references.json", "--name", "drawn")
+    assert code == 2 and "add --overwrite" in error
+    own = json.loads(run("score", *files(sample), "-m", "cider", "--json")[1])["metrics"][0]["value"]
+    named = json.loads(run("score", *files(sample), "-m", "cider(idf=drawn)", "--json")[1])["metrics"][0]
+    assert named["value"] == pytest.approx(own, abs=1e-12) and "idf:drawn:25:" in named["signature"]
+    assert run("idf", "build", sample / "references.json", "--out", tmp_path / "my.idf")[0] == 0
+    assert run("score", *files(sample), "-m", f"cider(idf={tmp_path / 'my.idf'})")[0] == 0
+
+
+def test_samples_make(run, tmp_path):
+    code, out, _ = run("samples", "make", "--items", 3, "--out", tmp_path / "s", "--no-images")
+    assert code == 0 and str(tmp_path / "s") in out
+    assert len(json.loads((tmp_path / "s" / "references.json").read_text())) == 3
+
+
+def test_demo_ends_in_a_table_and_a_page(run, tmp_path):
+    code, out, _ = run("demo", "--out", tmp_path / "demo", "--items", 12)
+    assert code == 0
+    assert all(name in out for name in ("parrot", "sloppy", "solid", "expert"))
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
+
+
+def test_version(run):
+    assert run("--version")[1].startswith("captious 0.")

@@ -1,0 +1,130 @@
+"""div-n, diversity, distinct-n, mBLEU, Self-CIDEr, LSA, vocabulary and novelty."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.bleu import Bleu
+from captious.metrics.cider import Cider
+from captious.metrics.distinct import Distinct
+from captious.metrics.div import Div
+from captious.metrics.diversity import Diversity
+from captious.metrics.lsa import Lsa
+from captious.metrics.mbleu import MBleu
+from captious.metrics.novelty import Novelty
+from captious.metrics.selfcider import SelfCider
+from captious.metrics.vocabulary import Vocabulary
+
+TEXTS = CaptionSet.of({"repeats": "a b a b a", "short": "a", "empty": ""})
+
+
+def test_div_counts_distinct_over_all_with_the_documented_edges():
+    # bigrams ab ba ab ba: 2 of 4; one token has no bigram to repeat: 1; no token: 0
+    assert Div(n=2).measure(TEXTS).items == {"repeats": 0.5, "short": 1.0, "empty": 0.0}
+
+
+def test_strict_div_has_no_value_where_there_is_no_ngram():
+    measured = Div(n=2, strict=True).measure(TEXTS)
+    assert measured.items["repeats"] == 0.5
+    assert math.isnan(measured.items["short"]) and math.isnan(measured.items["empty"])
+    assert measured.reasons == {"short": "fewer than 2 tokens", "empty": "fewer than 2 tokens"}
+    assert measured.corpus == 0.5
+
+
+def test_div_of_several_candidates_counts_them_together():
+    captions = CaptionSet.of({"1": ["a b", "a b", "a c"]})
+    assert Div(n=2).measure(captions).corpus == pytest.approx(2 / 3)
+
+
+def test_diversity_is_the_product():
+    # div-2 2/4, div-3 (aba bab aba) 2/3, div-4 (abab baba) 1
+    assert Diversity().measure(TEXTS).items["repeats"] == pytest.approx(0.5 * 2 / 3)
+
+
+def test_distinct_counts_per_token():
+    # bigrams ab ba: 2 distinct, 5 tokens
+    assert Distinct(n=2).measure(TEXTS).items == {"repeats": 2 / 5, "short": 0.0, "empty": 0.0}
+    # over the corpus: 2 distinct bigrams, 6 tokens
+    assert Distinct(n=2, over="corpus").measure(TEXTS).corpus == pytest.approx(2 / 6)
+
+
+CANDIDATES = ["a red dog runs fast", "a red dog sleeps", "two cats sit on a red mat"]
+SEVERAL = CaptionSet.of(
+    {"1": CANDIDATES, "2": ["a b c", "d e"]}, {"1": ["a red dog runs", "a dog"], "2": ["a b", "d e f"]}
+)
+
+
+def test_mbleu_is_the_mean_bleu_of_each_candidate_against_the_others():
+    for n in (1, 2, 4):
+        each = [
+            Bleu(n=n)
+            .measure(CaptionSet.of({"1": text}, {"1": [other for other in CANDIDATES if other != text]}))
+            .corpus
+            for text in CANDIDATES
+        ]
+        assert MBleu(n=n).measure(SEVERAL).items["1"] == pytest.approx(np.mean(each), abs=1e-12)
+
+
+def test_mbleu_with_repeated_candidates():
+    captions = CaptionSet.of({"1": ["a a b", "a b", "a b"]})
+    # "a a b" against "a b", "a b": a clipped to 1, b 1: 2/3; "a b" against the others: 2/2, closest length 2
+    assert MBleu(n=1).measure(captions).corpus == pytest.approx((2 / 3 + 1 + 1) / 3)
+
+
+def test_selfcider_by_its_definition():
+    """K from CIDEr-D of each pair (i <= j, mirrored), its singular values, and the formula."""
+    state = Cider().prepare(SEVERAL)
+    kernel = np.zeros((3, 3))
+    for i in range(3):
+        for j in range(i, 3):
+            pair = CaptionSet.of({"1": CANDIDATES[i]}, {"1": [CANDIDATES[j]]})
+            kernel[i, j] = kernel[j, i] = Cider().measure(pair, state).corpus
+    roots = np.sqrt(np.linalg.svd(kernel, compute_uv=False))
+    expected = -math.log(roots.max() / roots.sum()) / math.log(3)
+    assert SelfCider().measure(SEVERAL).items["1"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_lsa_by_its_definition():
+    # words by captions of item 2: three and two words, nothing shared: singular values sqrt 3 and sqrt 2
+    share = math.sqrt(3) / (math.sqrt(3) + math.sqrt(2))
+    assert Lsa().measure(SEVERAL).items["2"] == pytest.approx(-math.log(share) / math.log(2), abs=1e-12)
+
+
+def test_an_item_with_one_candidate_has_no_value_and_a_reason():
+    captions = CaptionSet.of({"1": ["a", "b"], "2": "c"}, {"1": ["a"], "2": ["c"]})
+    for metric in (MBleu(), SelfCider(), Lsa()):
+        measured = metric.measure(captions)
+        assert math.isnan(measured.items["2"])
+        assert measured.reasons == {"2": "one candidate, needs several"}
+        assert not math.isnan(measured.corpus)
+        assert "unscored:1" in str(measured.signature)
+
+
+def test_candidates_without_words_have_no_value_and_a_reason():
+    captions = CaptionSet.of({"1": ["", ""], "2": ["a b", "c d"]}, {"1": ["a"], "2": ["c"]})
+    assert Lsa().measure(captions).reasons == {"1": "no candidate holds a token"}
+    assert SelfCider().measure(captions).reasons == {"1": "no candidate holds an n-gram with weight"}
+
+
+def test_a_set_with_single_candidates_only_is_refused_with_the_remedy():
+    with pytest.raises(InputError, match="give several candidates per item"):
+        MBleu().measure(CaptionSet.of({"1": "a"}))
+
+
+def test_vocabulary_unites_items():
+    measured = Vocabulary().measure(CaptionSet.of({"1": "a cat", "2": "a dog runs"}))
+    assert measured.items == {"1": 2.0, "2": 3.0}
+    assert measured.corpus == 4
+
+
+def test_novelty_against_a_file_of_training_captions(tmp_path):
+    path = tmp_path / "train.jsonl"
+    path.write_text("\n".join(json.dumps({"id": i, "caption": text}) for i, text in enumerate(["A cat.", "a dog"])))
+    captions = CaptionSet.of({"1": "a cat", "2": "a bird"})
+    assert Novelty(against=str(path)).measure(captions).items == {"1": 0.0, "2": 1.0}
+    with pytest.raises(InputError, match="no references"):
+        Novelty().measure(captions)

@@ -1,0 +1,97 @@
+import json
+import math
+
+import pyarrow.parquet as pq
+import pytest
+
+from captious.captions import CaptionSet
+from captious.comparison import compare
+from captious.errors import InputError
+from captious.evaluation import evaluate
+from captious.files import MARKER
+from captious.report.latex import comparison_table, run_table
+from captious.report.run import save, save_comparison
+from captious.samples import make
+
+
+@pytest.fixture(scope="module")
+def report():
+    captions = CaptionSet.of(
+        {"1": ["a cat", "one cat"], "2": "a dog & 50% more"},
+        {"1": ["a cat sits"], "2": ["a dog", "the dog"]},
+        {"style": ["plain", "odd"], "boxes": [[1, 2], {"x": 1}]},
+        name="run one",
+    )
+    return evaluate(captions, "bleu(n=1),lsa")
+
+
+def test_a_run_is_written_whole(report, tmp_path):
+    save(report, tmp_path / "run")
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        MARKER, "items.jsonl", "items.parquet", "report.html", "report.tex",
+    }  # fmt: skip
+    summary = json.loads((tmp_path / "run" / MARKER).read_text())
+    assert [row["metric"] for row in summary["metrics"]] == ["bleu(n=1)", "lsa"]
+    bleu = summary["metrics"][0]
+    assert bleu["value"] == report["bleu(n=1)"].corpus
+    assert bleu["low"] <= bleu["value"] <= bleu["high"]
+    assert bleu["signature"] == report.signature("bleu(n=1)")
+
+
+def test_items_are_written_with_every_value_and_every_reason(report, tmp_path):
+    save(report, tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "items.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == ["1", "2"]
+    assert rows[0]["scores"]["bleu(n=1)"] == report["bleu(n=1)"].items["1"]
+    assert rows[1]["scores"]["lsa"] is None and rows[1]["unscored"] == {"lsa": "one candidate, needs several"}
+    assert rows[1]["fields"]["style"] == "odd"
+    table = pq.read_table(tmp_path / "run" / "items.parquet").to_pydict()
+    assert table["bleu(n=1)"] == report["bleu(n=1)"].values.tolist()
+    assert table["lsa"][1] is None and table["candidates"][0] == ["a cat", "one cat"]
+    assert table["style"] == ["plain", "odd"] and json.loads(table["boxes"][1]) == {"x": 1}
+
+
+def test_a_run_that_is_there_is_not_touched_unless_told(report, tmp_path):
+    save(report, tmp_path / "run")
+    before = (tmp_path / "run" / MARKER).read_bytes()
+    with pytest.raises(InputError, match="already holds a run"):
+        save(report, tmp_path / "run")
+    assert (tmp_path / "run" / MARKER).read_bytes() == before
+    report.save(str(tmp_path / "run"), overwrite=True)
+    assert (tmp_path / "run" / MARKER).read_bytes() == before
+
+
+def test_the_latex_table(report):
+    text = run_table(report)
+    assert text.startswith("% bleu(n=1)|tok:ptb.1|")
+    assert rf"BLEU-1 & {report['bleu(n=1)'].corpus:.4f} & [" in text
+    assert r"LSA diversity & " in text and text.count(r"\\") == 3
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    sample = make(items=30)
+    systems = {
+        name: CaptionSet.of(
+            {scene.id: sample.prediction_of(scene, name).text for scene in sample.scenes()}, sample.references()
+        )
+        for name in ("parrot", "expert")
+    }
+    return compare({"par_rot": systems["parrot"], "expert": systems["expert"]}, "rouge,cider", shuffles=500)
+
+
+def test_the_latex_comparison_marks_the_best_and_what_differs(comparison):
+    text = comparison_table(comparison)
+    best = comparison.reports["expert"]["cider"].corpus
+    assert rf"\textbf{{{best:.4f}}}$^\dagger$ \\" in text
+    assert r"par\_rot & " in text
+
+
+def test_a_comparison_is_written_whole(comparison, tmp_path):
+    save_comparison(comparison, tmp_path / "run")
+    summary = json.loads((tmp_path / "run" / MARKER).read_text())
+    assert set(summary["systems"]) == {"par_rot", "expert"}
+    row = summary["differences"][0]
+    assert row["metric"] == "rouge" and row["difference"] == comparison.differences[0].difference
+    assert (tmp_path / "run" / "expert" / "items.parquet").exists()
+    assert not any(math.isnan(value) for value in row.values() if isinstance(value, float))

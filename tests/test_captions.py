@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from captious.captions import CaptionSet, Ragged
+from captious.errors import InputError
+
+
+def two():
+    return CaptionSet.of(
+        {1: "a dog", "2": ["a cat", "cats"]}, {1: "the dog", "2": ["one cat", "a cat"]}, {"split": "ab"}
+    )
+
+
+def test_items_are_keyed_by_id_whether_int_or_string():
+    captions = two()
+    assert captions[1] == captions["1"]
+    assert captions["2"].candidates == ("a cat", "cats")
+    assert captions["2"].candidate == "a cat"
+    assert captions["2"].references == ("one cat", "a cat")
+    assert captions[1].fields == {"split": "a"}
+    assert 2 in captions and "3" not in captions
+
+
+def test_an_unknown_id_is_named():
+    with pytest.raises(InputError, match="no item with id '9'"):
+        two()["9"]
+
+
+def test_the_set_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        two().ids = ("1",)
+
+
+def test_take_keeps_order_and_columns():
+    reordered = two().take([1, 0])
+    assert reordered.ids == ("2", "1")
+    assert reordered["1"].references == ("the dog",)
+    assert reordered.columns["split"] == ("b", "a")
+
+
+def test_a_caption_that_is_no_string_is_refused():
+    with pytest.raises(InputError, match="candidate caption is of type int"):
+        CaptionSet.of({"1": [3]})
+
+
+def test_duplicate_ids_are_refused():
+    ragged = Ragged.of([["a"], ["b"]])
+    with pytest.raises(InputError, match="1 ids occur more than once"):
+        CaptionSet(("1", "1"), ragged, ragged)
+
+
+def test_the_fingerprint_adds_up_over_shards_and_ignores_the_order_of_items():
+    captions = two()
+    shards = captions.take([0]), captions.take([1])
+    assert captions.take([1, 0]).fingerprint == captions.fingerprint
+    assert sum(shard.fingerprint for shard in shards) % 2**64 == captions.fingerprint
+    other = CaptionSet.of({1: "a dog"}, {1: "another dog"})
+    assert other.fingerprint != captions.take([0]).fingerprint
+
+
+def test_the_fingerprint_is_that_of_the_references_not_of_the_candidates():
+    ours, theirs = CaptionSet.of({1: "x"}, {1: "r"}), CaptionSet.of({1: "y"}, {1: "r"})
+    assert ours.fingerprint == theirs.fingerprint
+
+
+def test_one_table_per_tokeniser():
+    captions = two()
+    assert captions.table("ptb") is captions.table("ptb")
+    assert captions.table("ptb") is not captions.table("whitespace")
+
+
+def test_ragged_counts():
+    assert np.array_equal(Ragged.of([[], ["a", "b"], ["c"]]).counts, [0, 2, 1])

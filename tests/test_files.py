@@ -1,0 +1,92 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from captious.errors import InputError
+from captious.files import MARKER, refuse_occupied, whole_file, whole_folder
+
+
+def test_a_file_appears_only_when_the_block_ends_well(tmp_path):
+    target = tmp_path / "out.json"
+    with pytest.raises(RuntimeError), whole_file(target) as draft:
+        draft.write_text("half")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+    with whole_file(target) as draft:
+        draft.write_text("whole")
+        assert not target.exists()
+    assert target.read_text() == "whole"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_failed_write_leaves_the_earlier_file_alone(tmp_path):
+    target = tmp_path / "out.json"
+    target.write_text("before")
+    with pytest.raises(RuntimeError), whole_file(target) as draft:
+        draft.write_text("half")
+        raise RuntimeError
+    assert target.read_text() == "before"
+
+
+def run_into(folder, content, overwrite=False):
+    with whole_folder(folder, overwrite) as draft:
+        (draft / MARKER).write_text(content)
+
+
+def test_a_run_is_replaced_only_when_asked(tmp_path):
+    folder = tmp_path / "run"
+    run_into(folder, "one")
+    with pytest.raises(InputError, match="already holds a run; add --overwrite"):
+        run_into(folder, "two")
+    assert (folder / MARKER).read_text() == "one"
+    run_into(folder, "two", overwrite=True)
+    assert (folder / MARKER).read_text() == "two"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_folder_of_other_things_is_never_replaced(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match="was not written by captious"):
+        refuse_occupied(tmp_path, overwrite=True)
+
+
+def test_an_empty_folder_may_be_filled(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    run_into(folder, "one")
+    assert (folder / MARKER).read_text() == "one"
+
+
+def test_a_failed_run_leaves_the_earlier_run_alone(tmp_path):
+    folder = tmp_path / "run"
+    run_into(folder, "one")
+    with pytest.raises(RuntimeError), whole_folder(folder, overwrite=True) as draft:
+        (draft / MARKER).write_text("half")
+        raise RuntimeError
+    assert (folder / MARKER).read_text() == "one"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills a process with SIGKILL")
+def test_a_killed_program_leaves_no_half_run_behind(tmp_path):
+    program = textwrap.dedent("""
+        import sys, time
+        from captious.files import MARKER, whole_folder
+        with whole_folder(sys.argv[1]) as draft:
+            (draft / MARKER).write_text("half")
+            print("ready", flush=True)
+            time.sleep(60)
+    """)
+    target = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", program, str(target)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert not target.exists()
+    run_into(target, "next run is not in the way")
+    assert (target / MARKER).exists()

@@ -1,0 +1,193 @@
+"""Intervals and tests against known answers, against sacrebleu, and by simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from sacrebleu import significance
+from sacrebleu.metrics import BLEU
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.measurement import Measurement, Sums
+from captious.metrics.base import MeanMetric
+from captious.metrics.bleu import Bleu
+from captious.metrics.registry import parse
+from captious.samples import make
+from captious.statistics import (
+    bootstrap,
+    bootstrap_weights,
+    holm,
+    paired_bootstrap,
+    paired_randomisation,
+    resampled,
+    swap_masks,
+)
+
+
+def mean_of(values):
+    """A measurement whose corpus value is the mean of the values."""
+    values = np.asarray(values, dtype=float)
+    captions = CaptionSet.of(
+        {str(index): "x" for index in range(len(values))}, {str(i): ["x"] for i in range(len(values))}
+    )
+    template = parse("rouge").measure(captions)
+    rows = np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1)
+    return Measurement(template.metric, template.ids, Sums(rows), template.signature)
+
+
+def test_each_resample_draws_as_many_items_as_there_are():
+    weights = np.concatenate(list(bootstrap_weights(7, samples=50, seed=1)))
+    assert weights.shape == (50, 7)
+    assert (weights.sum(axis=1) == 7).all()
+
+
+def test_resampling_does_not_depend_on_the_size_of_blocks(monkeypatch):
+    whole = np.concatenate(list(bootstrap_weights(9, 40, seed=3)))
+    masks = np.concatenate(list(swap_masks(9, 40, seed=3)))
+    monkeypatch.setattr("captious.statistics.BLOCK", 30)
+    assert np.array_equal(np.concatenate(list(bootstrap_weights(9, 40, seed=3))), whole)
+    assert np.array_equal(np.concatenate(list(swap_masks(9, 40, seed=3))), masks)
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
+    measured = {"m": mean_of([0.1, 0.5, 0.9, 0.4])}
+    assert bootstrap(measured, seed=5) == bootstrap(measured, seed=5)
+    assert bootstrap(measured, seed=5) != bootstrap(measured, seed=6)
+
+
+def test_the_standard_error_of_a_mean_is_the_textbooks():
+    """Bootstrap variance of a mean is exactly s2 / n with s2 the variance of the sample (divisor n)."""
+    values = np.random.default_rng(0).normal(size=400)
+    interval = bootstrap({"m": mean_of(values)}, samples=4000)["m"]
+    error = values.std() / math.sqrt(400)
+    assert interval.error == pytest.approx(error, rel=0.05)
+    assert interval.low == pytest.approx(values.mean() - 1.96 * error, abs=0.15 * error)
+    assert interval.high == pytest.approx(values.mean() + 1.96 * error, abs=0.15 * error)
+
+
+def test_a_resample_of_bleu_is_bleu_of_the_resampled_items():
+    """Weighting statistics equals scoring a set in which items are repeated."""
+    captions = CaptionSet.of(
+        {"1": "a b c", "2": "b c d e", "3": "x"}, {"1": ["a b"], "2": ["b c d", "e"], "3": ["x y"]}
+    )
+    weights = np.array([[2.0, 0.0, 1.0]])
+    value = resampled([Bleu(n=1).measure(captions)], iter([weights]))[0][0]
+    repeated = CaptionSet.of({"a": "a b c", "b": "a b c", "c": "x"}, {"a": ["a b"], "b": ["a b"], "c": ["x y"]})
+    assert value == pytest.approx(Bleu(n=1).measure(repeated).corpus, abs=1e-12)
+
+
+def test_unscored_items_add_nothing():
+    known = mean_of([0.2, 0.4, np.nan])
+    assert known.statistics.total().tolist() == pytest.approx([0.6, 2])
+    interval = bootstrap({"m": known})["m"]
+    assert (interval.low, interval.high) == pytest.approx((0.2, 0.4))
+
+
+def test_what_cannot_be_resampled_has_no_interval():
+    captions = CaptionSet.of({"1": "a b", "2": "b c"}, {"1": ["a"], "2": ["b"]})
+    measured = {"vocabulary": parse("vocabulary").measure(captions), "rouge": parse("rouge").measure(captions)}
+    assert set(bootstrap(measured)) == {"rouge"}
+    with pytest.raises(InputError, match="cannot be resampled"):
+        paired_randomisation([(measured["vocabulary"],) * 2], swap_masks(2))
+
+
+def test_a_level_that_is_no_share_is_refused():
+    with pytest.raises(InputError, match="confidence level 95, expected a number between 0 and 1"):
+        bootstrap({"m": mean_of([1, 2])}, level=95)
+
+
+def test_holm_by_hand():
+    # sorted .005 .01 .03 .04 times 4 3 2 1 = .02 .03 .06 .04, the last raised to .06
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_randomisation_by_enumeration():
+    """Three items with differences 1, 2, 3: of the 8 sign patterns, |sum| reaches 6 in two, so p tends to 1/4."""
+    pair = mean_of([0, 0, 0]), mean_of([1, 2, 3])
+    p = paired_randomisation([pair], swap_masks(3, 40_000))[0]
+    assert p == pytest.approx(0.25, abs=0.01)
+
+
+def test_two_equal_systems_do_not_differ():
+    system = mean_of(np.arange(10))
+    assert paired_randomisation([(system, system)], swap_masks(10)) == [1.0]
+    assert paired_bootstrap([(system, system)], bootstrap_weights(10))[0][0] == 1.0
+
+
+@pytest.fixture(scope="module")
+def systems():
+    sample = make(items=120)
+    names = ("solid", "sloppy")
+    texts = {name: [sample.prediction_of(scene, name).text for scene in sample.scenes()] for name in names}
+    return texts, list(sample.references().values())
+
+
+class SacrebleuBleu(MeanMetric):
+    """sacrebleu's BLEU as a score of our kind of statistics, to compare the tests on the same statistics."""
+
+    name = "sacrebleu"
+
+    def statistics(self, captions, state):
+        raise NotImplementedError
+
+    def score(self, sums):
+        return np.array([BLEU()._compute_score_from_stats([round(x) for x in row]).score for row in sums])
+
+
+@pytest.fixture(scope="module")
+def sacrebleu_pair(systems):
+    texts, references = systems
+    streams = [list(column) for column in zip(*references, strict=True)]
+    measured = []
+    for hypotheses in texts.values():
+        rows = np.array(BLEU()._extract_corpus_statistics(hypotheses, streams), dtype=float)
+        template = mean_of(np.zeros(len(rows)))
+        measured.append(Measurement(SacrebleuBleu(), template.ids, Sums(rows), template.signature))
+    return texts, streams, tuple(measured)
+
+
+def test_randomisation_agrees_with_sacrebleu(sacrebleu_pair):
+    """The same shuffles (sacrebleu's generator and seed) on the same statistics give the same p-value."""
+    texts, streams, pair = sacrebleu_pair
+    items, trials = len(streams[0]), 1000
+    named = list(texts.items())
+    _, results = significance.PairedTest(named, {"BLEU": BLEU()}, streams, "ar", n_samples=trials)()
+    stays = np.random.default_rng(12345).integers(2, size=(trials, items), dtype=bool)
+    ours = paired_randomisation([pair], iter([(~stays).astype(float)]))[0]
+    assert ours == pytest.approx(results["BLEU"][1].p_value, abs=1e-12)
+
+
+def test_bootstrap_agrees_with_sacrebleu_in_its_convention(sacrebleu_pair):
+    texts, streams, pair = sacrebleu_pair
+    items, trials = len(streams[0]), 500
+    _, results = significance.PairedTest(list(texts.items()), {"BLEU": BLEU()}, streams, "bs", n_samples=trials)()
+    draws = np.random.default_rng(12345).choice(items, size=(trials, items), replace=True)
+    weights = np.stack([np.bincount(row, minlength=items) for row in draws]).astype(float)
+    ours = paired_bootstrap([pair], iter([weights]), convention="sacrebleu")[0][0]
+    assert ours == pytest.approx(results["BLEU"][1].p_value, abs=1e-12)
+
+
+def test_the_two_sided_bootstrap_is_about_twice_sacrebleus_for_a_clear_difference():
+    generator = np.random.default_rng(4)
+    base = generator.normal(size=200)
+    pair = mean_of(base), mean_of(base + generator.normal(0.13, 1.0, size=200))
+    ours = paired_bootstrap([pair], bootstrap_weights(200, 8000))[0][0]
+    theirs = paired_bootstrap([pair], bootstrap_weights(200, 8000), convention="sacrebleu")[0][0]
+    assert 1.5 < ours / theirs < 2.5
+
+
+def test_under_no_difference_the_tests_reject_at_their_level():
+    """300 pairs of systems that differ by chance alone: about 5 % of p-values lie below .05 (4 standard errors)."""
+    generator = np.random.default_rng(7)
+    pairs = []
+    for _ in range(300):
+        base = generator.normal(size=40)
+        pairs.append((mean_of(base), mean_of(base + generator.normal(size=40))))
+    tolerance = 4 * math.sqrt(0.05 * 0.95 / 300)
+    rejected = np.mean(np.array(paired_randomisation(pairs, swap_masks(40, 999))) < 0.05)
+    assert abs(rejected - 0.05) < tolerance
+    bootstrapped = np.array([p for p, _, _ in paired_bootstrap(pairs, bootstrap_weights(40, 999))])
+    assert abs(np.mean(bootstrapped < 0.05) - 0.05) < tolerance + 0.02  # small samples make the bootstrap a little bold

@@ -1,0 +1,115 @@
+import pickle
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.cider import Cider
+from captious.text.idf import DocumentFrequency
+from captious.text.idf_files import find, from_pickle, load, named, named_path, save
+
+REFERENCES = {
+    "1": ["a red dog runs on the grass", "a dog is running"],
+    "2": ["a cat sits on a mat", "the cat sat"],
+    "3": ["two red buses on a street", "red buses"],
+}
+CANDIDATES = {"1": "a red dog on the street", "2": "a cat sat on the grass", "3": "two red dogs and an emu"}
+
+
+def whole():
+    return CaptionSet.of(CANDIDATES, REFERENCES)
+
+
+def written_out(corpus):
+    """Every n-gram as text with its frequency, zeros left out."""
+    texts, result = [()], {}
+    for parents, lasts, counts in zip(corpus.parents, corpus.lasts, corpus.counts, strict=True):
+        texts = [(*texts[p], corpus.vocabulary[w]) for p, w in zip(parents.tolist(), lasts.tolist(), strict=True)]
+        result |= {text: count for text, count in zip(texts, counts.tolist(), strict=True) if count}
+    return result
+
+
+def test_merged_shards_equal_the_whole():
+    captions = whole()
+    a, b = (DocumentFrequency.of(captions.take(part)) for part in ([0], [1, 2]))
+    merged, expected = a.merge(b), DocumentFrequency.of(captions)
+    assert written_out(merged) == written_out(expected)
+    assert (merged.items, merged.fingerprint) == (expected.items, expected.fingerprint)
+    assert str(merged) == str(expected)
+
+
+def test_a_saved_corpus_gives_the_same_values(tmp_path):
+    captions = whole()
+    save(DocumentFrequency.of(captions, name="mine"), tmp_path / "my.idf")
+    assert written_out(load(tmp_path / "my.idf")) == written_out(DocumentFrequency.of(captions))
+    own = Cider().measure(captions).values
+    from_file = Cider(idf=str(tmp_path / "my.idf")).measure(captions)
+    assert np.allclose(from_file.values, own, rtol=0, atol=1e-12)
+    assert "idf:mine:3:" in str(from_file.signature)
+
+
+def test_an_ngram_the_corpus_lacks_has_frequency_0(tmp_path):
+    captions = whole()
+    corpus = DocumentFrequency.of(captions.take([0]))
+    table = captions.table()
+    frequency = dict(zip(table.vocabulary, corpus.frequencies(table, 1)[np.argsort(table.ngrams(1).last)], strict=True))
+    assert frequency["dog"] == 1 and frequency["emu"] == 0 and frequency["cat"] == 0
+
+
+def test_named_corpora_are_found_by_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path))
+    save(DocumentFrequency.of(whole(), name="coco"), named_path("coco"))
+    assert named() == ["coco"]
+    assert find("coco").items == 3
+    with pytest.raises(InputError, match=r"no idf corpus 'cocoa'.*named corpora: coco; did you mean 'coco'"):
+        find("cocoa")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:-10], "damaged idf corpus"),
+        (lambda content: content[:-1] + bytes([content[-1] ^ 1]), "damaged idf corpus"),
+        (lambda content: content.replace(b'"captious-idf": 1', b'"captious-idf": 9'), "idf format 9, expected 1"),
+        (lambda content: b"hello", "is not an idf corpus"),
+    ],
+)
+def test_a_damaged_or_foreign_file_is_refused(tmp_path, damage, message):
+    path = tmp_path / "my.idf"
+    save(DocumentFrequency.of(whole()), path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match=message):
+        load(path)
+
+
+def test_the_pickled_table_of_the_reference_code_is_read(tmp_path):
+    """coco-caption's layout: a defaultdict from n-gram tuples to floats, and ref_len."""
+    captions = whole()
+    table = defaultdict(
+        float, {gram: float(count) for gram, count in written_out(DocumentFrequency.of(captions)).items()}
+    )
+    path = tmp_path / "df.p"
+    path.write_bytes(pickle.dumps({"ref_len": 3.0, "document_frequency": table}))
+    corpus = from_pickle(path, "theirs")
+    assert written_out(corpus) == {gram: int(count) for gram, count in table.items()}
+    values = Cider().statistics(captions, corpus).rows
+    assert np.allclose(values, Cider().statistics(captions, DocumentFrequency.of(captions)).rows)
+
+
+def test_a_pickle_that_would_run_code_is_refused(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return print, ("gotcha",)
+
+    path = tmp_path / "df.p"
+    path.write_bytes(pickle.dumps({"ref_len": 1, "document_frequency": Evil()}))
+    with pytest.raises(InputError, match="it would load builtins.print"):
+        from_pickle(path, "evil")
+
+
+def test_a_corpus_of_another_tokeniser_is_refused(tmp_path):
+    save(DocumentFrequency.of(whole(), "whitespace"), tmp_path / "my.idf")
+    with pytest.raises(InputError, match=r"tokenised by whitespace\.1, the metric uses ptb\.1"):
+        Cider(idf=str(tmp_path / "my.idf")).measure(whole())

@@ -1,0 +1,100 @@
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captious.captions import CaptionSet
+from captious.text.ngrams import _sorted_by
+from captious.text.tables import tokenise
+from captious.text.tokenisers import TOKENISERS
+
+WORDS = st.lists(st.sampled_from(["a", "dog", "cat", "the", "runs", "red"]), max_size=9).map(" ".join)
+ITEMS = st.lists(
+    st.tuples(st.lists(WORDS, min_size=0, max_size=3), st.lists(WORDS, min_size=0, max_size=4)), min_size=1, max_size=6
+)
+
+
+def caption_set(items):
+    return CaptionSet.of(
+        {str(i): candidates for i, (candidates, _) in enumerate(items)},
+        {str(i): references for i, (_, references) in enumerate(items)},
+    )
+
+
+@given(ITEMS)
+def test_captions_stand_item_by_item_candidates_first(items):
+    table = caption_set(items).table("whitespace")
+    expected = [text for candidates, references in items for text in (*candidates, *references)]
+    assert [" ".join(table.words(caption)) for caption in range(len(expected))] == expected
+    kinds = [kind for c, r in items for kind in [True] * len(c) + [False] * len(r)]
+    assert table.is_candidate.tolist() == kinds
+
+
+@given(ITEMS, st.integers(1, 4))
+def test_ngram_rows_are_the_counts_of_each_caption(items, n):
+    table = caption_set(items).table("whitespace")
+    grams = table.ngrams(n)
+    written = {}
+    for start, gram in enumerate(grams.at.tolist()):
+        if gram >= 0:
+            written[gram] = tuple(table.vocabulary[token] for token in table.tokens[start : start + n])
+    rows = {
+        (caption, written[gram]): count
+        for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True)
+    }
+    expected = {}
+    for caption in range(len(table.lengths)):
+        words = table.words(caption)
+        for gram, count in Counter(zip(*(words[i:] for i in range(n)), strict=False)).items():
+            expected[caption, gram] = count
+    assert rows == expected
+
+
+@given(ITEMS, st.integers(1, 4))
+def test_document_frequency_counts_items_whose_references_hold_the_ngram(items, n):
+    table = caption_set(items).table("whitespace")
+    grams = table.ngrams(n)
+    expected = Counter()
+    for _, references in items:
+        expected.update({g for text in references for g in zip(*(text.split()[i:] for i in range(n)), strict=False)})
+    for gram, frequency in enumerate(grams.document_frequency.tolist()):
+        start = int(np.flatnonzero(grams.at == gram)[0])
+        assert frequency == expected[tuple(table.vocabulary[t] for t in table.tokens[start : start + n])]
+
+
+@given(ITEMS)
+def test_pairs_are_each_candidate_with_each_reference_of_its_item(items):
+    table = caption_set(items).table("whitespace")
+    pairs = [(" ".join(table.words(a)), " ".join(table.words(b))) for a, b in zip(*table.pairs, strict=True)]
+    assert pairs == [(c, r) for candidates, references in items for c in candidates for r in references]
+
+
+@given(st.lists(st.integers(0, 200_000), max_size=50))
+def test_the_radix_sort_is_a_stable_sort(keys):
+    values = np.array(keys, dtype=np.int32)
+    order = _sorted_by(values, 200_001, np.arange(len(values), dtype=np.int32))
+    assert order.tolist() == np.argsort(values, kind="stable").tolist()
+
+
+REAL = [
+    "A dog's ball.",
+    "No. 5 is red",
+    "it costs 1 1/2 dollars",
+    "a  b",
+    "",
+    "tab\there",
+    "U.S. flag",
+    "x\x1ey",
+    "a\xa0b",
+]
+
+
+@given(st.lists(st.sampled_from(REAL), max_size=8))
+def test_chunkwise_tokenising_gives_the_tokens_of_the_whole_text(texts):
+    vocabulary, tokens, lengths = tokenise(texts, TOKENISERS["ptb"])
+    ends = np.cumsum(lengths)
+    for text, end, length in zip(texts, ends, lengths, strict=True):
+        found = [vocabulary[token] for token in tokens[end - length : end]]
+        # A token may hold a no-break space (a mixed fraction); the tables cut it there, as coco-caption's scorers do.
+        assert found == " ".join(TOKENISERS["ptb"].tokenise(text.replace("\x1e", " "))).split()
