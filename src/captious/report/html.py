@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from importlib.resources import files
-from itertools import chain, zip_longest
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -25,12 +25,12 @@ from captious.errors import InputError
 from captious.evaluation import Report
 from captious.measurement import Floats, Measurement
 from captious.report.page.pictures import thumbnails
+from captious.report.page.selection import select
 from captious.report.summary import number, summarise, summarise_comparison
 
 SCRIPTS = ("base.js", "state.js", "scores.js", "charts.js", "views.js", "items.js", "main.js")
 DECIMALS = 6
 """Of the per-item values on the page; JSONL and Parquet hold them in full."""
-SEED = 0
 
 
 def page(
@@ -56,7 +56,7 @@ def page(
         "captious": __version__,
         "systems": [_system(name, report) for name, report in reports.items()],
         "test": comparison.test if comparison else None,
-        "differences": summarise_comparison(comparison)["differences"] if comparison else [],
+        "differences": [_plain(row) for row in summarise_comparison(comparison)["differences"]] if comparison else [],
         "fingerprints": len({report.captions.fingerprint for report in reports.values()}),
         "unreadable": sum(bool(path) and picture is None for path, picture in zip(paths, pictures, strict=True)),
         "pictures": pictures,
@@ -69,7 +69,8 @@ def page(
         "images": _embedded(images),
         "script": "\n".join(map(_asset, SCRIPTS)),
     }
-    return re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], _asset("page.html"))
+    text = re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], _asset("page.html"))
+    return text.encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True)
@@ -102,22 +103,10 @@ class _Table:
         return np.array([measurement.items.get(key, np.nan) for key in self.ids], dtype=np.float64)
 
     def selection(self, limit: int) -> list[int]:
-        """Items whose captions go on the page: half the places to the worst, a quarter to the best, the rest drawn."""
-        if len(self.ids) <= limit:
-            return list(range(len(self.ids)))
+        """Items whose captions go on the page."""
         signs = [1 if found.metric.higher_is_better else -1 for found in self.metrics.values()]
         columns = [sign * column for system in self.values for sign, column in zip(signs, system, strict=True)]
-        worst = [np.argsort(column, kind="stable")[: np.count_nonzero(~np.isnan(column))] for column in columns]
-        best = [order[::-1] for order in worst]
-        drawn = [np.random.default_rng(SEED).permutation(len(self.ids))]
-        chosen: dict[int, None] = {}
-        for orders, places in ((worst, limit // 2), (best, limit - limit // 4), (drawn, limit)):
-            for index in chain.from_iterable(zip_longest(*(order.tolist() for order in orders))):
-                if len(chosen) >= places:
-                    break
-                if index is not None:
-                    chosen[index] = None
-        return sorted(chosen)
+        return select(columns, len(self.ids), limit)
 
     def image(self, key: str) -> str | None:
         """The path of an item's image, from the first system that names one."""
@@ -162,13 +151,8 @@ def _system(name: str, report: Report) -> dict[str, Any]:
 def _metric(key: str, measurement: Measurement) -> dict[str, Any]:
     metric = measurement.metric
     limits = [limit if np.isfinite(limit) else None for limit in metric.range]
-    return {
-        "key": key,
-        "label": metric.label,
-        "higher": metric.higher_is_better,
-        "range": limits,
-        "citation": metric.citation,
-    }
+    shared = {"label": metric.label, "higher": metric.higher_is_better, "citation": metric.citation}
+    return {"key": key, "range": limits, **shared}
 
 
 def _words(candidates: Sequence[str]) -> float | None:
@@ -180,10 +164,14 @@ def _fields(fields: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value)[:200] for name, value in fields.items() if name != "image" and value is not None}
 
 
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: number(value) if isinstance(value, float) else value for name, value in row.items()}
+
+
 def _embedded(data: Any) -> str:
     """JSON that cannot end its script element, whatever captions hold."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").encode("utf-8", "replace").decode()
+    return text.replace("<", "\\u003c")
 
 
 def _asset(name: str) -> str:

@@ -15,7 +15,7 @@ function frame(figure, { height = 280, x, y, label }) {
     svg.append(s("line", { class: "rule", x1: box.left, x2: box.right, y1: place.y(value), y2: place.y(value) }),
       s("text", { class: "tick", x: box.left - 8, y: place.y(value) + 4, "text-anchor": "end" }, y.format ? y.format(value) : tickText(value)));
   }
-  for (const value of ticks(x.domain, Math.floor(width / 80))) {
+  for (const value of ticks(x.domain, Math.floor(width / 80), x.whole)) {
     svg.append(s("line", { class: "axis", x1: place.x(value), x2: place.x(value), y1: box.bottom, y2: box.bottom + 4 }),
       s("text", { class: "tick", x: place.x(value), y: box.bottom + 17, "text-anchor": "middle" }, tickText(value)));
   }
@@ -25,8 +25,8 @@ function frame(figure, { height = 280, x, y, label }) {
     s("text", { class: "title", x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` }, y.title));
   return { svg, box, place };
 }
-function ticks([low, high], parts) {
-  const step = niceStep(high - low, parts), first = Math.ceil(low / step - 1e-9), found = [];
+function ticks([low, high], parts, whole) {
+  const nice = niceStep(high - low, parts), step = whole ? Math.max(1, Math.floor(nice)) : nice, first = Math.ceil(low / step - 1e-9), found = [];
   for (let place = first; place * step <= high + step * 1e-6; place += 1) found.push(place * step || 0);
   return found;
 }

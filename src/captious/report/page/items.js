@@ -57,7 +57,7 @@ function card(item, rank) {
   const facts = [several ? null : words.length && plural(words[0], "word"), gap !== null && `${metrics[state.metric].label} differs by ${show(gap, 3)}`].filter(Boolean);
   const fields = Object.entries(data.fields[place]).map(([name, value]) => h("span", { class: "field", title: name }, h("span", { class: "quiet" }, `${name} `), value));
   return h("article", { class: item === state.item ? "card current" : "card", "data-id": data.ids[item], "data-item": item, onclick: () => mark(item) },
-    picture !== null && h("img", { src: images[picture], alt: "", loading: "lazy", decoding: "async" }),
+    picture !== null && h("img", { src: images[picture], alt: "", decoding: "async" }),
     h("div", { class: "body" }, h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, data.ids[item]), h("span", { class: "quiet" }, facts.join(" · ")), fields),
       systems.map((_, system) => systemRow(system, item, place, known)), references(data.references[place])));
 }

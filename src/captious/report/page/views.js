@@ -104,7 +104,7 @@ const jitter = (item) => ((Math.imul(item + 1, 2654435761) >>> 0) / 2 ** 32 - 0.
 
 function drawLengths() {
   const figure = byId("lengths"), metric = state.metric, domain = lengthLimit();
-  const { svg, place } = frame(figure, { x: { domain, title: "words in the candidate" }, y: { domain: extent(metric), title: metrics[metric].label }, label: `${metrics[metric].label} by candidate length` });
+  const { svg, place } = frame(figure, { x: { domain, title: "words in the candidate", whole: true }, y: { domain: extent(metric), title: metrics[metric].label }, label: `${metrics[metric].label} by candidate length` });
   const size = Math.max(1, Math.ceil((domain[1] - domain[0]) / 18)), points = [], lines = [];
   let beyond = 0;
   for (const system of considered()) {
@@ -127,6 +127,7 @@ function drawLengths() {
     const firm = steps.filter(({ found }) => found.length > 2);
     const band = [...firm.map(({ px, high }) => `${px},${place.y(high)}`), ...firm.slice().reverse().map(({ px, low }) => `${px},${place.y(low)}`)].join(" ");
     lines.push(s("polygon", { points: band, style: { fill: colour(system), opacity: state.system === null && several ? 0.08 : 0.18 } }),
+      s("polyline", { points: firm.map(({ px, centre }) => `${px},${place.y(centre)}`).join(" "), class: "line halo" }),
       s("polyline", { points: firm.map(({ px, centre }) => `${px},${place.y(centre)}`).join(" "), class: "line", style: { stroke: colour(system) } }),
       ...steps.map(({ px, centre, found }) => s("circle", { cx: px, cy: place.y(centre), r: found.length > 2 ? 3.5 : 2, style: { fill: found.length > 2 ? colour(system) : "var(--paper)", stroke: colour(system) }, class: "knot" })));
   }

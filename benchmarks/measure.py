@@ -1,0 +1,40 @@
+"""Measure functions in fresh processes: best wall-clock time of several calls, and peak memory."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def timed(job: Callable[[], Any], repeats: int = 3) -> dict[str, float]:
+    """Best time of several calls in this process, and its peak memory afterwards."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        job()
+        times.append(time.perf_counter() - start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {"first": times[0], "best": min(times), "peak_gib": peak}
+
+
+def in_process(script: str, *arguments: str) -> dict[str, Any]:
+    """Run a script of this folder in a fresh Python; its last line of output is JSON."""
+    done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{script} {' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def table(rows: list[list[str]]) -> str:
+    """Rows as a Markdown table, the first row its head."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
+    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])

@@ -1,0 +1,87 @@
+"""One tool on one set in a fresh process: tokenise, BLEU-1..4, ROUGE-L and CIDEr-D, captions in memory to values.
+
+python benchmarks/ngram_tools.py TOOL SET REPEATS
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from typing import Any
+
+from data import captions
+from measure import timed
+
+candidates, references = captions(sys.argv[2])
+
+
+def captious() -> dict[str, float]:
+    """Our own."""
+    from captious import CaptionSet, evaluate
+
+    report = evaluate(CaptionSet.of(candidates, references), "bleu,rouge,cider", samples=0)
+    return {measurement.metric.label: measurement.corpus for measurement in report}
+
+
+def pycocoevalcap() -> dict[str, float]:
+    """The original: Java tokeniser, Python scorers."""
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    tokeniser = PTBTokenizer()
+    truth = tokeniser.tokenize({key: [{"caption": text} for text in texts] for key, texts in references.items()})
+    result = tokeniser.tokenize({key: [{"caption": text}] for key, text in candidates.items()})
+    bleu, _ = Bleu(4).compute_score(truth, result, verbose=0)
+    rouge, _ = Rouge().compute_score(truth, result)
+    cider, _ = Cider().compute_score(truth, result)
+    return {**{f"BLEU-{n}": bleu[n - 1] for n in (1, 2, 3, 4)}, "ROUGE-L": float(rouge), "CIDEr-D": float(cider)}
+
+
+def aac_metrics() -> dict[str, float]:
+    """A rewrite of the original in Python and PyTorch; its tokeniser is the original's Java."""
+    from aac_metrics.functional import bleu_1, bleu_2, bleu_3, bleu_4, cider_d, rouge_l
+    from aac_metrics.utils.tokenization import preprocess_mono_sents, preprocess_mult_sents
+
+    texts = preprocess_mono_sents(list(candidates.values()))
+    truths = preprocess_mult_sents(list(references.values()))
+    names = {
+        "BLEU-1": bleu_1,
+        "BLEU-2": bleu_2,
+        "BLEU-3": bleu_3,
+        "BLEU-4": bleu_4,
+        "ROUGE-L": rouge_l,
+        "CIDEr-D": cider_d,
+    }
+    return {name: float(next(iter(function(texts, truths)[0].values()))) for name, function in names.items()}
+
+
+def bootstrap() -> Any:
+    """A 1,000-sample bootstrap of all metrics, the measurements being there."""
+    from captious.statistics import bootstrap as resample
+
+    return resample(REPORT.measurements)
+
+
+tool = sys.argv[1]
+if tool == "bootstrap":
+    from captious import CaptionSet, evaluate
+
+    REPORT = evaluate(CaptionSet.of(candidates, references), "bleu,rouge,cider", samples=0)
+job = {"captious": captious, "pycocoevalcap": pycocoevalcap, "aac-metrics": aac_metrics, "bootstrap": bootstrap}[tool]
+values: dict[str, float] = {}
+
+
+def once() -> None:
+    """One run, silent."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = job()
+    if isinstance(found, dict) and tool != "bootstrap":
+        values.update(found)
+
+
+figures = timed(once, int(sys.argv[3]))
+print(json.dumps({**figures, "items": len(candidates), "values": values}))

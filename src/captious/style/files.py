@@ -1,0 +1,107 @@
+"""Style models kept: one versioned, checksummed file each."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from captious.errors import InputError
+from captious.files import digest, whole_file
+from captious.style.cng import ORDERS, Order, StyleModel
+from captious.text.tables import Ints
+
+FORMAT = 1
+CODEC = "zstd"
+AGAIN = "make it again with: captious style fit"
+
+
+def save(model: StyleModel, path: str | Path) -> None:
+    """Write a model whole: a line of JSON, then the arrays one after the other, compressed."""
+    blocks, sizes = [], []
+    texts = "\n".join(model.vocabulary).encode("utf-8", "surrogatepass")
+    arrays = [part for order in model.orders for part in _packed(order)]
+    for raw in (texts, *(array.astype("<i4").tobytes() for array in arrays)):
+        blocks.append(pa.compress(raw, codec=CODEC, asbytes=True))
+        sizes.append([len(raw), len(blocks[-1])])
+    header = {
+        "captious-style": FORMAT,
+        "name": model.name,
+        "styles": model.styles,
+        "captions": model.captions.tolist(),
+        "tokeniser": model.tokeniser,
+        "fingerprint": model.fingerprint,
+        "sizes": sizes,
+    }
+    head, payload = json.dumps(header).encode(), b"".join(blocks)
+    sealed = json.dumps({**header, "digest": digest(head, payload)}).encode()
+    with whole_file(path) as draft:
+        draft.write_bytes(sealed + b"\n" + payload)
+
+
+def load(path: str | Path) -> StyleModel:
+    """Read a file that `save` wrote; a damaged, foreign or differently versioned one is refused."""
+    try:
+        head, _, payload = Path(path).read_bytes().partition(b"\n")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); make it with: captious style fit") from None
+    try:
+        header = json.loads(head)
+        version = header["captious-style"]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path}: is not a style model; make one with: captious style fit") from None
+    if version != FORMAT:
+        raise InputError(f"{path}: style model of format {version}, expected {FORMAT}; {AGAIN}")
+    expected = header.pop("digest", None)
+    stored = sum(size for _, size in header.get("sizes", ()))
+    if len(payload) != stored:
+        raise InputError(f"{path}: style model cut short ({len(payload)} bytes, expected {stored}); {AGAIN}")
+    if digest(json.dumps(header).encode(), payload) != expected:
+        raise InputError(f"{path}: damaged style model (checksum differs); {AGAIN}")
+    parts, position = [], 0
+    for raw, size in header["sizes"]:
+        block = payload[position : position + size]
+        parts.append(pa.decompress(block, decompressed_size=raw, codec=CODEC, asbytes=True))
+        position += size
+    words = parts[0].decode("utf-8", "surrogatepass")
+    arrays = [np.frombuffer(part, dtype="<i4").astype(np.int32) for part in parts[1:]]
+    return StyleModel(
+        styles=tuple(header["styles"]),
+        captions=np.array(header["captions"], dtype=np.int64),
+        tokeniser=header["tokeniser"],
+        vocabulary=words.split("\n") if words else [],
+        orders=tuple(_unpacked(arrays[5 * n : 5 * n + 5]) for n in range(ORDERS)),
+        fingerprint=header["fingerprint"],
+        name=header["name"],
+    )
+
+
+def opened(path: str | Path) -> StyleModel:
+    """As `load`, but a file that has not changed is read once."""
+    place = Path(path)
+    return _kept(place, place.stat().st_mtime_ns) if place.is_file() else load(place)
+
+
+@lru_cache(maxsize=4)
+def _kept(path: Path, changed: int) -> StyleModel:
+    return load(path)
+
+
+def _packed(order: Order) -> tuple[Ints, ...]:
+    """Differences of sorted numbers compress far better than the numbers."""
+    return (
+        np.diff(order.parent, prepend=np.int32(0)),
+        order.last,
+        order.occurrences,
+        order.style,
+        order.count,
+    )
+
+
+def _unpacked(arrays: list[Ints]) -> Order:
+    parent, last, occurrences, style, count = arrays
+    starts = np.concatenate(([0], np.cumsum(occurrences, dtype=np.int64)))
+    return Order(np.cumsum(parent, dtype=np.int32), last, starts, style, count)

@@ -1,0 +1,1 @@
+"""From captions to tokens, n-grams and tables."""
