@@ -13,7 +13,7 @@ Captions = tuple[dict[str, str], dict[str, list[str]]]
 
 
 def captions(name: str) -> Captions:
-    """Candidates and references: ``karpathy``, ``val2014`` (each image's first caption against the rest), or a number."""
+    """Candidates and references: ``karpathy`` or ``val2014`` (first caption against the rest), or a number of items."""
     if name.isdigit():
         return generated(int(name))
     path = SHARED / "coco" / {"karpathy": "karpathy_test.jsonl", "val2014": "val2014.jsonl.gz"}[name]

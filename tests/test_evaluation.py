@@ -83,4 +83,6 @@ def test_unscored_items_are_said():
     captions = CaptionSet.of({"1": ["a", "b"], "2": "c"}, {"1": ["a"], "2": ["c"]})
     report = evaluate(captions, "lsa")
     assert math.isnan(report["lsa"].items["2"])
-    assert any("LSA diversity leaves 1 items without a value: one candidate" in text for text in report.warnings)
+    assert any(
+        "LSA diversity: items without a value: 1 × one candidate, needs several" in text for text in report.warnings
+    )

@@ -131,7 +131,10 @@ class Measurement:
     @cached_property
     def values(self) -> Floats:
         """One value per item in the order of ``ids``; NaN where ``reasons`` says why."""
-        return self.metric.score(self.statistics.rows)
+        values = self.metric.score(self.statistics.rows)
+        if self.reasons:
+            values = np.where([key in self.reasons for key in self.ids], np.nan, values)
+        return values
 
     @cached_property
     def items(self) -> Mapping[str, float]:

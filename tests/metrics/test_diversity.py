@@ -121,6 +121,11 @@ def test_vocabulary_unites_items():
     assert measured.corpus == 4
 
 
+def test_an_item_without_candidates_has_no_vocabulary_rather_than_an_empty_one():
+    measured = Vocabulary().measure(CaptionSet.of({"1": "a cat", "2": []}))
+    assert math.isnan(measured.items["2"]) and measured.reasons == {"2": "no candidate caption"}
+
+
 def test_novelty_against_a_file_of_training_captions(tmp_path):
     path = tmp_path / "train.jsonl"
     path.write_text("\n".join(json.dumps({"id": i, "caption": text}) for i, text in enumerate(["A cat.", "a dog"])))

@@ -37,7 +37,7 @@ def demo(
         write_comparison(result, draft)
     terminal.print_comparison(result)
     typer.echo(
-        "\nFour simulated captioners of known, rising quality on scenes drawn by captious: the metrics rank them.\n"
+        "\nBy construction parrot < sloppy < solid < expert: see which metrics put them in that order.\n"
         f"Look at the captions, worst first:  {out / 'report.html'}\n"
         f"Score your own:                     captious score preds.json --references refs.json"
     )

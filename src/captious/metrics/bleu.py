@@ -91,7 +91,7 @@ def per_candidate(table: TextTable) -> Floats:
     slot[candidates] = np.arange(len(candidates))
     for n in range(1, ORDERS + 1):
         grams = table.ngrams(n)
-        rows = np.flatnonzero(~grams.reference_row)
+        rows = grams.candidate_rows
         clipped = np.minimum(grams.count[rows], grams.reference_max[grams.group[rows]])
         result[:, 2 * n] = np.bincount(slot[grams.caption[rows]], weights=clipped, minlength=len(candidates))
         result[:, 2 * n + 1] = np.maximum(lengths[candidates] - n + 1, 0)

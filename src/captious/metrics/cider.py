@@ -112,7 +112,8 @@ class Vectors:
         total = np.zeros(len(table.lengths))
         for n in range(1, ORDERS + 1):
             grams = table.ngrams(n)
-            rows = np.flatnonzero(chosen[grams.caption])
+            rows = grams.candidate_rows
+            rows = rows[chosen[grams.caption[rows]]]
             in_candidate = np.zeros(len(grams.heads), dtype=np.int32)
             in_candidate[grams.group[rows]] = grams.count[rows]
             count = in_candidate[grams.group]

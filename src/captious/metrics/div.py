@@ -70,7 +70,7 @@ def div(table: TextTable, n: int, strict: bool = False) -> Floats:
 def distinct_and_total(table: TextTable, n: int) -> tuple[Floats, Floats]:
     """Distinct and running n-grams of each item's candidates."""
     grams = table.ngrams(n)
-    rows = np.flatnonzero(~grams.reference_row)
+    rows = grams.candidate_rows
     item = table.item[grams.caption[rows]]
     total = np.bincount(item, weights=grams.count[rows], minlength=table.items).astype(np.float64)
     first = np.ones(len(rows), dtype=np.bool_)

@@ -58,7 +58,7 @@ def _against_the_others(table: TextTable) -> Floats:
     result[:, 1] = _closest_other_length(table)
     for n in range(1, ORDERS + 1):
         grams = table.ngrams(n)
-        rows = np.flatnonzero(~grams.reference_row)
+        rows = grams.candidate_rows
         rows = rows[np.lexsort((-grams.count[rows], grams.group[rows]))]
         group, count = grams.group[rows], grams.count[rows]
         # Rows of a group stand in falling order of count: the most that another caption has is the first row's count,

@@ -42,7 +42,7 @@ class Vocabulary(Metric):
 def type_sets(table: TextTable, n: int) -> TypeSets:
     """The distinct n-grams of each item's candidates, as text so that shards unite."""
     grams = table.ngrams(n)
-    rows = np.flatnonzero(~grams.reference_row)
+    rows = grams.candidate_rows
     written = _written(table, n, np.unique(grams.gram[rows]))
     types: list[set[str]] = [set() for _ in range(table.items)]
     for item, gram in zip(table.item[grams.caption[rows]].tolist(), grams.gram[rows].tolist(), strict=True):

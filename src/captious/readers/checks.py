@@ -43,10 +43,14 @@ def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> lis
             warnings.append("CIDEr of one item is 0 by construction (log 1 = 0): name an idf corpus, cider(idf=…)")
         elif len(captions) < 50:
             warnings.append(f"CIDEr's idf is counted on {len(captions)} items only: values will shift on a larger set")
+    labels: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for measurement in measurements:
         if measurement.reasons:
-            reason, number = Counter(measurement.reasons.values()).most_common(1)[0]
-            warnings.append(f"{measurement.metric.label} leaves {number} items without a value: {reason}")
+            counts = tuple(Counter(measurement.reasons.values()).most_common())
+            labels.setdefault(counts, []).append(measurement.metric.label)
+    for counts, metrics in labels.items():
+        why = ", ".join(f"{number} × {reason}" for reason, number in counts)
+        warnings.append(f"{', '.join(metrics)}: items without a value: {why}")
     return warnings
 
 

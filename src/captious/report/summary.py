@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import platform
 from typing import Any
+
+import numpy as np
 
 from captious._version import __version__
 from captious.comparison import Comparison
@@ -14,6 +17,7 @@ def summarise(report: Report) -> dict[str, Any]:
     """The numbers of a run with everything that moves them."""
     return {
         "captious": __version__,
+        "environment": {"python": platform.python_version(), "numpy": np.__version__, "system": platform.system()},
         "name": report.captions.name,
         "items": len(report.captions),
         "skipped": report.captions.skipped,

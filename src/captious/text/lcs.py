@@ -11,9 +11,10 @@ from captious.text.tables import Ints
 
 WIDTHS = (8, 16, 32, 64)
 BATCH = 4096
+Tokens = npt.NDArray[np.int32] | npt.NDArray[np.int16]
 
 
-def lcs_lengths(tokens: npt.NDArray[np.int32], starts: Ints, left: Ints, right: Ints) -> Ints:
+def lcs_lengths(tokens: Tokens, starts: Ints, left: Ints, right: Ints) -> Ints:
     """The LCS length of sequences ``left[p]`` and ``right[p]`` for every pair p.
 
     Bit-parallel after Hyyrö (2004): a row of the dynamic programme is one machine word per pair, and pairs of like
@@ -28,6 +29,8 @@ def lcs_lengths(tokens: npt.NDArray[np.int32], starts: Ints, left: Ints, right: 
     result = np.zeros(len(left), dtype=np.int64)
     if not len(tokens):
         return result
+    if tokens.max() < 2**15:
+        tokens = tokens.astype(np.int16)
     bucket = np.searchsorted(WIDTHS, lengths[left])
     order = np.lexsort((lengths[right], bucket))
     edges = np.searchsorted(bucket[order], np.arange(len(WIDTHS) + 1))
@@ -41,7 +44,7 @@ def lcs_lengths(tokens: npt.NDArray[np.int32], starts: Ints, left: Ints, right: 
     return result
 
 
-def _batch(tokens: npt.NDArray[np.int32], starts: Ints, lengths: Ints, left: Ints, right: Ints, width: int) -> Ints:
+def _batch(tokens: Tokens, starts: Ints, lengths: Ints, left: Ints, right: Ints, width: int) -> Ints:
     rows = _padded(tokens, starts, lengths, left, width, -1)
     columns = _padded(tokens, starts, lengths, right, int(lengths[right].max()), -2)
     word = np.dtype(f"uint{width}")
@@ -54,14 +57,12 @@ def _batch(tokens: npt.NDArray[np.int32], starts: Ints, lengths: Ints, left: Int
     return _ones(~state)
 
 
-def _padded(
-    tokens: npt.NDArray[np.int32], starts: Ints, lengths: Ints, which: Ints, size: int, filler: int
-) -> npt.NDArray[np.int32]:
+def _padded(tokens: Tokens, starts: Ints, lengths: Ints, which: Ints, size: int, filler: int) -> Tokens:
     """One row per sequence, filled up to one length."""
     position = np.arange(size)
     index = starts[which][:, None] + position
     inside = position < lengths[which][:, None]
-    return np.where(inside, tokens[np.minimum(index, len(tokens) - 1)], np.int32(filler))
+    return np.where(inside, tokens[np.minimum(index, len(tokens) - 1)], tokens.dtype.type(filler))
 
 
 def _ones(words: npt.NDArray[np.unsignedinteger[Any]]) -> Ints:

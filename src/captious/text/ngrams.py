@@ -55,7 +55,7 @@ class NgramTable:
             # Tokens in the order of the token n-1 places on, then stably by the (n-1)-gram that starts there.
             order = table.ngrams(1).order - np.int32(n - 1)
             order = order[order >= 0]
-            order = order[table.caption_at[order] == table.caption_at[order + (n - 1)]]
+            order = order[table.room[order] >= n]
             order = _sorted_by(shorter.at, shorter.size, order)
             parents = shorter.at[order]
         lasts = table.tokens[order + (n - 1)]
@@ -83,6 +83,11 @@ class NgramTable:
             heads=np.flatnonzero(new_group),
             reference_row=~table.is_candidate[caption],
         )
+
+    @cached_property
+    def candidate_rows(self) -> Ints:
+        """The rows of candidates."""
+        return np.flatnonzero(~self.reference_row)
 
     @cached_property
     def reference_max(self) -> Small:

@@ -102,6 +102,7 @@ _RULES_AT = _RulesAt()
 _FUSED = ptb_rules.FUSED
 _PLAIN_WORDS = re.compile(r"(?:[A-Za-z]+(?: +(?![ \t\xa0\u3000])|\Z))+").match
 _PLAIN_END = re.compile(r"([A-Za-z]{2,})([.,;:?!])(?= [^.]| ?\Z)").match
+_MARKS = frozenset(".,;:?!")
 _WITH_PERIOD = frozenset(
     [
         *ptb_rules.PERIOD_KEPT,
@@ -169,12 +170,23 @@ def _take(text: str, shadow: str, at: int, tokens: list[str]) -> int:
     return stop - (best == "ends")
 
 
+def _plain_word(text: str) -> str | None:
+    """The token of a text that is one word, with or without a mark behind it that is always dropped."""
+    body = text[:-1] if text[-1:] in _MARKS and len(text) > 2 else text
+    if not (body.isascii() and body.isalpha()):
+        return None
+    word = body.lower()
+    return None if word in _FUSED or (text[-1] == "." and word in _WITH_PERIOD) else word
+
+
 def tokenise(text: str, following: str = "") -> list[str]:
     """The tokens of a caption that coco-caption's metrics see: lower-cased, its punctuation list left out.
 
     >>> tokenise('A man (left) says: "hi!"')
     ['a', 'man', '-lrb-', 'left', '-rrb-', 'says', 'hi']
     """
+    if (word := _plain_word(text)) is not None:
+        return [word]
     return [token for token in split(text, following) if token not in PUNCTUATION]
 
 
@@ -196,4 +208,4 @@ def is_local(chunk: str) -> bool:
     >>> [is_local(chunk) for chunk in ("dog's", "end.", "p.m.", "1/2", "no.", "<b")]
     [True, True, True, False, False, False]
     """
-    return not _REACHES_OUT(chunk) or bool(_ACRONYM(chunk))
+    return chunk.isalpha() or not _REACHES_OUT(chunk) or bool(_ACRONYM(chunk))

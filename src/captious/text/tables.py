@@ -71,6 +71,12 @@ class TextTable:
         return np.repeat(np.arange(len(self.lengths), dtype=np.int32), self.lengths)
 
     @cached_property
+    def room(self) -> npt.NDArray[np.int32]:
+        """Tokens from each token to the end of its caption, itself included."""
+        ends: npt.NDArray[np.int32] = np.repeat(self.starts[1:].astype(np.int32), self.lengths)
+        return np.subtract(ends, np.arange(len(self.tokens)), dtype=np.int32, casting="unsafe")
+
+    @cached_property
     def candidates(self) -> Ints:
         """The numbers of the candidate captions."""
         return np.flatnonzero(self.is_candidate)

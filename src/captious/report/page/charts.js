@@ -54,6 +54,7 @@ const thin = (items) => {
   const stride = items.length / DOTS;
   return Array.from({ length: DOTS }, (_, place) => items[Math.floor(place * stride)]);
 };
+const sampled = data.ids.length > DOTS ? ` ${count(DOTS)} items are drawn as dots, all are counted.` : "";
 const everyItem = data.ids.map((_, item) => item);
 
 function nearest(points, event, svg, reach = 14) {

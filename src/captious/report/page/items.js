@@ -92,7 +92,8 @@ function drawItems() {
   const whose = several && state.order !== "gap" && state.order !== "given" ? (state.system === null ? " (mean over systems)" : ` (${systems[state.system].name})`) : "";
   const limited = data.shown.length < data.ids.length ? `Captions of ${count(data.shown.length)} of ${count(data.ids.length)} items are on this page: the worst and the best by every metric, and a random remainder. Tables and charts show all items. ` : "";
   byId("item-note").replaceChildren(limited, `${plural(listed.length, "item")}${listed.length < data.shown.length ? ` of ${count(data.shown.length)}` : ""}, ${ordering()}${whose}. `,
-    "Words ", h("span", { class: "hit" }, "found"), " and ", h("span", { class: "miss" }, "not found"), " in the references are marked. Keys: ", h("kbd", {}, "/"), " search, ", h("kbd", {}, "j"), " ", h("kbd", {}, "k"), " next and previous, ", h("kbd", {}, "w"), " worst first.");
+    "Words ", h("span", { class: "hit" }, "found"), " and ", h("span", { class: "miss" }, "not found"), " in the references are marked. ",
+    h("span", { class: "keys" }, "Keys: ", h("kbd", {}, "/"), " search, ", h("kbd", {}, "j"), " ", h("kbd", {}, "k"), " next and previous, ", h("kbd", {}, "w"), " worst first."));
   const turn = (page, text) => h("button", { type: "button", disabled: page < 0 || page >= pages, onclick: () => { update({ page }); byId("items").scrollIntoView(); } }, text);
   byId("pager").replaceChildren(...(pages > 1 ? [turn(0, "« First"), turn(state.page - 1, "‹ Previous"), h("span", {}, `Page ${count(state.page + 1)} of ${count(pages)}`), turn(state.page + 1, "Next ›"), turn(pages - 1, "Last »")] : []));
 }

@@ -91,7 +91,7 @@ function drawScatter() {
   };
   const found = rhoShown(x, y);
   figure.replaceChildren(caption("Metric against metric", h("div", { class: "picks" }, pick("x"), pick("y"))), svg,
-    h("p", { class: "note" }, found === null ? "" : `Spearman ρ = ${show(found, 2)}${several && state.system === null ? ", mean over systems" : ""}. `, "Point at a dot to read its caption, click to open the item."));
+    h("p", { class: "note" }, found === null ? "" : `Spearman ρ = ${show(found, 2)}${several && state.system === null ? ", mean over systems" : ""}. `, `Point at a dot to read its caption, click to open the item.${sampled}`));
 }
 
 const lengthLimit = remember(() => {
@@ -133,7 +133,7 @@ function drawLengths() {
   }
   svg.append(...lines);
   listen(svg, points, (point) => `${plural(data.lengths[point.system][point.item], "word")}, ${metrics[metric].label} ${show(data.values[point.system][metric][point.item], 3)}`);
-  figure.replaceChildren(caption("Length", legend()), svg, h("p", { class: "note" }, `Line: mean by length; band: middle half of the items; hollow: fewer than three items.${beyond ? ` ${count(beyond)} longer captions are off the chart.` : ""}`));
+  figure.replaceChildren(caption("Length", legend()), svg, h("p", { class: "note" }, `Line: mean by length; band: middle half of the items; hollow: fewer than three items.${beyond ? ` ${count(beyond)} longer captions are off the chart.` : ""}${sampled}`));
 }
 
 function drawAgreement() {

@@ -1,0 +1,171 @@
+"""Mean StyleCIDEr of every caption to all captions of every style, without looking at pairs.
+
+The mean cosine to a set of references is the product of the caption's unit vector with the mean of theirs. Under the
+weights of a style p that is one sum per (n-gram, reference style), and n-grams that neither occur in p nor in the
+captions under test touch nothing but the lengths of vectors, where they enter through a sum that all styles share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.measurement import Floats
+from captious.style.cng import ORDERS
+from captious.style.placed import Placed, Rows, runs
+from captious.style.reading import Reading
+from captious.text.tables import Ints
+
+Scored = tuple[Ints, Floats]
+"""Captions, and their similarity to the references of each style (columns); NaN where there are no references."""
+
+
+class _Order(NamedTuple):
+    rows: Rows
+    amount: npt.NDArray[np.float64]
+    style: npt.NDArray[np.int32]
+    """Of each entry (n-gram, style of captions here), the style; entries are sorted."""
+    gram: npt.NDArray[np.int32]
+    heads: Ints
+    """Entry ``e`` has the rows ``heads[e]`` up to ``heads[e + 1]``."""
+    first: Ints
+    """N-gram ``g`` has the entries ``first[g]`` up to ``first[g + 1]``."""
+    known: Ints
+    """Of each caption, how many of its n-grams the model knows."""
+    shared: Floats
+    """Of each caption, the squared length of its vector if none of its n-grams occurred in the style."""
+
+
+class Cosines:
+    """Captions in the order of their styles, placed in a model."""
+
+    def __init__(self, placed: Placed, style: Ints, copies: Ints, reading: Reading) -> None:
+        self.placed, self.style, self.copies, self.reading = placed, style, copies, reading
+        self.styles = len(placed.model.styles)
+        self.bounds = np.searchsorted(style, np.arange(self.styles + 1))
+        self.sizes = np.diff(self.bounds)
+        self.orders = [self._order(rows) for rows in placed.orders]
+
+    def _order(self, rows: Rows) -> _Order:
+        grams, captions = rows.grams, self.placed.captions
+        amount = grams.count.astype(np.float64) if self.reading.tf else np.ones(len(grams.count))
+        style = self.style[grams.caption]
+        new = np.ones(len(style), dtype=np.bool_)
+        new[1:] = (grams.gram[1:] != grams.gram[:-1]) | (style[1:] != style[:-1])
+        heads = np.flatnonzero(new)
+        gram = grams.gram[heads]
+        known = np.bincount(grams.caption, rows.located[grams.gram] >= 0, captions).astype(np.int64)
+        shared = np.zeros(captions)
+        if self.reading.negative == "signed":
+            shared = np.bincount(grams.caption, np.square(amount * rows.base[grams.gram]), captions)
+        first = np.searchsorted(gram, np.arange(grams.size + 1))
+        return _Order(rows, amount, style[heads], gram, np.append(heads, len(style)), first, known, shared)
+
+    def scores(self, tested: npt.NDArray[np.bool_]) -> Iterator[Scored]:
+        """Captions under test, a style at a time, with their similarities to all styles."""
+        if self.reading.weights == "reference":
+            columns = np.full((self.placed.captions, self.styles), np.nan)
+            for style in np.flatnonzero(self.sizes).tolist():
+                columns[:, style] = self._column(style)
+            yield np.flatnonzero(tested), columns[tested]
+            return
+        for style in np.flatnonzero(self.sizes).tolist():
+            captions = np.arange(self.bounds[style], self.bounds[style + 1])
+            captions = captions[tested[captions]]
+            if len(captions):
+                yield captions, self._block(style)[captions - self.bounds[style]]
+
+    def weighted(self, order: _Order, style: int) -> tuple[Floats, Ints, Ints, Floats, Floats]:
+        """Under a style: weights, the n-grams that matter, their rows, the rows' values, and one over each length."""
+        rows = order.rows
+        weights, in_style = self.placed.weights(rows, style)
+        if self.reading.negative == "zero":
+            weights = np.maximum(weights, 0.0)
+        matters = np.zeros(rows.grams.size, dtype=np.bool_)
+        matters[in_style] = True
+        matters[order.gram[order.style == style]] = True
+        chosen = np.flatnonzero(matters)
+        at, _ = runs(rows.first, chosen)
+        gram, caption, amount = rows.grams.gram[at], rows.grams.caption[at], order.amount[at]
+        values = amount * weights[gram]
+        squares = np.bincount(caption, np.square(values), self.placed.captions)
+        if self.reading.negative == "signed":
+            # Lengths without any n-gram outside of the chosen ones must not carry the rounding of a difference.
+            inside = np.bincount(caption, rows.located[gram] >= 0, self.placed.captions)
+            outside = order.shared - np.bincount(caption, np.square(amount * rows.base[gram]), self.placed.captions)
+            squares += np.where(order.known > inside, outside, 0.0)
+        lengths = np.sqrt(squares)
+        return weights, chosen, at, values, np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+    def _column(self, style: int) -> Floats:
+        """Of all captions, the mean similarity to the captions of one style under that style's weights."""
+        total = np.zeros(self.placed.captions)
+        mine = self.style == style
+        for order in self.orders:
+            _, _, at, values, inverse = self.weighted(order, style)
+            gram, caption = order.rows.grams.gram[at], order.rows.grams.caption[at]
+            units = values * inverse[caption]
+            sums = np.bincount(gram, units * mine[caption], order.rows.grams.size)
+            dots = np.bincount(caption, units * sums[gram], self.placed.captions)
+            total += self._mean(dots, np.where(mine, self.sizes[style], -1), inverse, self.sizes[style])
+        return total / ORDERS
+
+    def _mean(self, dots: Floats, own: Ints, inverse: Floats, size: int) -> Floats:
+        """Sums of cosines over their number, without a caption's cosine of 1 to itself."""
+        if self.reading.itself == "keep":
+            return dots / size
+        left_out = np.where(own >= 0, self.copies, 0)
+        number = size - left_out
+        cosines = dots - left_out * (inverse > 0)
+        return np.divide(cosines, number, out=np.full_like(dots, np.nan), where=number > 0)
+
+    def _block(self, style: int) -> Floats:
+        """Of the captions of one style, the similarity to all styles under that style's weights."""
+        start, end = int(self.bounds[style]), int(self.bounds[style + 1])
+        total = np.zeros((end - start, self.styles))
+        for order in self.orders:
+            weights, chosen, at, values, inverse = self.weighted(order, style)
+            caption = order.rows.grams.caption[at]
+            entry, entries = runs(order.first, chosen)
+            first_entry = np.cumsum(entries) - entries
+            lengths = order.heads[entry + 1] - order.heads[entry]
+            pooled = self.reading.references == "pooled"
+            units = values * inverse[caption]
+            heads = np.cumsum(lengths) - lengths
+            sums = np.add.reduceat(values if pooled else units, heads) if len(heads) else np.zeros(0)
+            own = np.flatnonzero((caption >= start) & (caption < end))
+            place = np.repeat(np.arange(len(chosen)), np.add.reduceat(lengths, first_entry) if len(chosen) else 0)[own]
+            reached, fanout = runs(np.append(first_entry, len(entry)), place)
+            key = np.repeat(caption[own] - start, fanout) * self.styles + order.style[entry[reached]]
+            dots = np.bincount(key, np.repeat(units[own], fanout) * sums[reached], total.size).reshape(total.shape)
+            if pooled:
+                total += self._pooled(order, weights, dots, (style, start, end), values[own], caption[own], inverse)
+                continue
+            means = dots / np.where(self.sizes, self.sizes, np.nan)
+            means[:, style] = self._mean(dots[:, style], self.style, inverse, self.sizes[style])[: end - start] if (
+                self.reading.itself == "keep"
+            ) else self._own_mean(dots[:, style], start, end, inverse)
+            total += means
+        return total / ORDERS
+
+    def _own_mean(self, dots: Floats, start: int, end: int, inverse: Floats) -> Floats:
+        copies = self.copies[start:end]
+        number = (end - start) - copies
+        cosines = dots - copies * (inverse[start:end] > 0)
+        return np.divide(cosines, number, out=np.full_like(dots, np.nan), where=number > 0)
+
+    def _pooled(
+        self,
+        order: _Order,
+        weights: Floats,
+        dots: Floats,
+        block: tuple[int, int, int],
+        values: Floats,
+        caption: Ints,
+        inverse: Floats,
+    ) -> Floats:
+        """Cosines to the joined captions of each style: a vector of summed counts times weights."""
+        raise NotImplementedError

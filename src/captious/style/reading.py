@@ -1,0 +1,83 @@
+"""How to read equations 8 and 10 where the paper leaves a choice."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from captious.errors import InputError
+
+SIGMA = 6.0
+"""Of the Gaussian length penalty, as in CIDEr-D."""
+
+
+class Reading(NamedTuple):
+    """One reading of StyleCIDEr in Table 1; the defaults are the literal, unpenalised, leave-one-out mean.
+
+    >>> str(Reading()), str(Reading(references="pooled", itself="keep"))
+    ('default', 'references=pooled, itself=keep')
+    """
+
+    references: Literal["mean", "max", "pooled"] = "mean"
+    """The mean or the highest similarity over references, or the similarity to all of them joined into one text."""
+    itself: Literal["drop", "keep"] = "drop"
+    """Whether a caption stands among the references of its own style."""
+    weights: Literal["style", "reference"] = "style"
+    """Whose scores weigh both captions: the style under test, or the style of the references."""
+    negative: Literal["signed", "zero"] = "signed"
+    """N-grams that speak against the style keep their weight, or lose it."""
+    tf: bool = False
+    """Weigh an n-gram by its count in the caption."""
+    clip: bool = False
+    """CIDEr-D's clipping: a count above the reference's does not help. It matters with tf only."""
+    length_penalty: bool = False
+    """CIDEr-D's Gaussian penalty on differing lengths."""
+    sampled: int = 0
+    """So many references drawn at random from each style instead of all."""
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the mean over references can be had from one summed vector, without looking at pairs."""
+        return self.references != "max" and not (self.clip or self.length_penalty or self.sampled)
+
+    def checked(self) -> Reading:
+        """The reading itself, if its parts go together."""
+        if self.references == "pooled" and (
+            self.clip or self.length_penalty or self.sampled or self.weights == "reference"
+        ):
+            raise InputError(
+                f"{self}: pooled references go with itself, negative and tf only, not with clip, length_penalty, "
+                "sampled or weights=reference"
+            )
+        if self.sampled < 0:
+            raise InputError(f"sampled={self.sampled}: expected 0 for all references, or how many to draw")
+        return self
+
+    def __str__(self) -> str:
+        default = Reading._field_defaults
+        changed = {name: value for name, value in self._asdict().items() if value != default[name]}
+        shown = (f"{name}={'yes' if value is True else value}" for name, value in changed.items())
+        return ", ".join(shown) or "default"
+
+
+READINGS = (
+    Reading(),
+    Reading(itself="keep"),
+    Reading(references="pooled"),
+    Reading(references="pooled", itself="keep"),
+    Reading(references="max"),
+    Reading(tf=True),
+    Reading(tf=True, clip=True),
+    Reading(length_penalty=True),
+    Reading(length_penalty=True, itself="keep"),
+    Reading(tf=True, clip=True, length_penalty=True),
+    Reading(tf=True, clip=True, length_penalty=True, itself="keep"),
+    Reading(negative="zero"),
+    Reading(negative="zero", itself="keep"),
+    Reading(weights="reference"),
+    Reading(weights="reference", negative="zero"),
+    Reading(weights="reference", negative="zero", itself="keep"),
+    Reading(sampled=1),
+    Reading(sampled=5),
+    Reading(sampled=50),
+)
+"""What ``captious style check --readings`` tries."""
