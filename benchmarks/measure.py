@@ -1,4 +1,4 @@
-"""Measure functions in fresh processes: best wall-clock time of several calls, and peak memory."""
+"""Measure functions in fresh processes: wall-clock time of one call, and peak memory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 
-def timed(job: Callable[[], Any], repeats: int = 3) -> dict[str, float]:
-    """Best time of several calls in this process, and its peak memory afterwards."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        job()
-        times.append(time.perf_counter() - start)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"first": times[0], "best": min(times), "peak_gib": peak}
+def timed(job: Callable[[], Any]) -> dict[str, float]:
+    """Time of one call in this process, and its peak memory afterwards."""
+    start = time.perf_counter()
+    job()
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
+
+
+def best_of(processes: int, script: str, *arguments: str) -> dict[str, Any]:
+    """The quickest of several fresh processes, so that nothing is warm that a user's run would find cold."""
+    return min((in_process(script, *arguments) for _ in range(processes)), key=lambda figures: figures["seconds"])
 
 
 def in_process(script: str, *arguments: str) -> dict[str, Any]:

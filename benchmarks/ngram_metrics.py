@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from measure import in_process, table
+from measure import best_of, table
 
 SCRIPT = str(Path(__file__).with_name("ngram_tools.py"))
 
@@ -27,19 +27,19 @@ def main(quick: bool) -> None:
 def against_peers(name: str) -> None:
     """Times and ratios on one set; values must agree."""
     tools = ["pycocoevalcap"] + (["aac-metrics"] if importlib.util.find_spec("aac_metrics") else [])
-    ours = in_process(SCRIPT, "captious", name, "5")
+    ours = best_of(5, SCRIPT, "captious", name)
     rows = [["tool", "seconds", "captious is faster by", "peak GiB", "largest difference of a corpus value"]]
-    rows.append(["captious", f"{ours['best']:.3f}", "", f"{ours['peak_gib']:.2f}", ""])
+    rows.append(["captious", f"{ours['seconds']:.3f}", "", f"{ours['peak_gib']:.2f}", ""])
     for tool in tools:
-        peer = in_process(SCRIPT, tool, name, "2" if name == "karpathy" else "1")
+        peer = best_of(3 if name == "karpathy" else 1, SCRIPT, tool, name)
         gap = max(abs(peer["values"][key] - value) for key, value in ours["values"].items())
-        ratio = f"{peer['best'] / ours['best']:.0f} times"
-        rows.append([tool, f"{peer['best']:.2f}", ratio, f"{peer['peak_gib']:.2f}", f"{gap:.1e}"])
-    resampling = in_process(SCRIPT, "bootstrap", name, "3")
+        ratio = f"{peer['seconds'] / ours['seconds']:.0f} times"
+        rows.append([tool, f"{peer['seconds']:.2f}", ratio, f"{peer['peak_gib']:.2f}", f"{gap:.1e}"])
+    resampling = best_of(3, SCRIPT, "bootstrap", name)
     print(f"\n{name}: {ours['items']} items; tokenise + BLEU-1..4 + ROUGE-L + CIDEr-D, captions in memory to values\n")
     print(table(rows))
-    share = resampling["best"] / ours["best"]
-    print(f"\n1,000-sample bootstrap of all six values: {resampling['best']:.3f} s, {share:.2f} of the scoring")
+    share = resampling["seconds"] / ours["seconds"]
+    print(f"\n1,000-sample bootstrap of all six values: {resampling['seconds']:.3f} s, {share:.2f} of the scoring")
 
 
 def growth(quick: bool) -> None:
@@ -47,9 +47,11 @@ def growth(quick: bool) -> None:
     sets = ["karpathy", "20000"] if quick else ["karpathy", "val2014", "200000"]
     rows = [["set", "items", "seconds", "µs per item", "peak GiB"]]
     for name in sets:
-        found = in_process(SCRIPT, "captious", name, "3")
-        per_item = 1e6 * found["best"] / found["items"]
-        rows.append([name, str(found["items"]), f"{found['best']:.2f}", f"{per_item:.1f}", f"{found['peak_gib']:.2f}"])
+        found = best_of(3, SCRIPT, "captious", name)
+        per_item = 1e6 * found["seconds"] / found["items"]
+        rows.append(
+            [name, str(found["items"]), f"{found['seconds']:.2f}", f"{per_item:.1f}", f"{found['peak_gib']:.2f}"]
+        )
     print("\nGrowth (a number names that many generated items with five references each)\n")
     print(table(rows))
 

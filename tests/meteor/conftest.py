@@ -49,8 +49,9 @@ def own_places(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def source_folder(tmp_path):
-    return write_source(tmp_path / "meteor-data")
+def make_source(tmp_path):
+    """Writes the tiny data files into a folder of that name."""
+    return lambda name="meteor-data", paraphrases=True: write_source(tmp_path / name, paraphrases)
 
 
 @pytest.fixture(scope="session")

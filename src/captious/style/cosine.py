@@ -8,7 +8,7 @@ captions under test touch nothing but the lengths of vectors, where they enter t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +39,22 @@ class _Order(NamedTuple):
     """Of each caption, the squared length of its vector if none of its n-grams occurred in the style."""
 
 
+class _View(NamedTuple):
+    """An order under the weights of a style: only the n-grams that matter, and their rows."""
+
+    weights: Floats
+    chosen: Ints
+    at: Ints
+    values: Floats
+    """Of each row, count times weight."""
+    inverse: Floats
+    """Of each caption, one over the length of its vector; 0 for a vector without length."""
+
+
 class Cosines:
-    """Captions in the order of their styles, placed in a model."""
+    """Captions in the order of their styles, placed in a model; ``copies`` is how often each row is repeated, with 1 for
+    a row that is not.
+    """
 
     def __init__(self, placed: Placed, style: Ints, copies: Ints, reading: Reading) -> None:
         self.placed, self.style, self.copies, self.reading = placed, style, copies, reading
@@ -78,8 +92,8 @@ class Cosines:
             if len(captions):
                 yield captions, self._block(style)[captions - self.bounds[style]]
 
-    def weighted(self, order: _Order, style: int) -> tuple[Floats, Ints, Ints, Floats, Floats]:
-        """Under a style: weights, the n-grams that matter, their rows, the rows' values, and one over each length."""
+    def view(self, order: _Order, style: int) -> _View:
+        """The n-grams that occur in a style of the model or in its captions here."""
         rows = order.rows
         weights, in_style = self.placed.weights(rows, style)
         if self.reading.negative == "zero":
@@ -93,79 +107,65 @@ class Cosines:
         values = amount * weights[gram]
         squares = np.bincount(caption, np.square(values), self.placed.captions)
         if self.reading.negative == "signed":
-            # Lengths without any n-gram outside of the chosen ones must not carry the rounding of a difference.
+            # A caption without n-grams outside of the chosen ones must not inherit the rounding of a difference.
             inside = np.bincount(caption, rows.located[gram] >= 0, self.placed.captions)
             outside = order.shared - np.bincount(caption, np.square(amount * rows.base[gram]), self.placed.captions)
             squares += np.where(order.known > inside, outside, 0.0)
         lengths = np.sqrt(squares)
-        return weights, chosen, at, values, np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        return _View(weights, chosen, at, values, np.divide(1.0, lengths, np.zeros_like(lengths), where=lengths > 0))
 
     def _column(self, style: int) -> Floats:
         """Of all captions, the mean similarity to the captions of one style under that style's weights."""
         total = np.zeros(self.placed.captions)
         mine = self.style == style
         for order in self.orders:
-            _, _, at, values, inverse = self.weighted(order, style)
+            _, _, at, values, inverse = self.view(order, style)
             gram, caption = order.rows.grams.gram[at], order.rows.grams.caption[at]
             units = values * inverse[caption]
             sums = np.bincount(gram, units * mine[caption], order.rows.grams.size)
             dots = np.bincount(caption, units * sums[gram], self.placed.captions)
-            total += self._mean(dots, np.where(mine, self.sizes[style], -1), inverse, self.sizes[style])
+            total += self.mean(dots, self.sizes[style], self.copies * mine, inverse)
         return total / ORDERS
-
-    def _mean(self, dots: Floats, own: Ints, inverse: Floats, size: int) -> Floats:
-        """Sums of cosines over their number, without a caption's cosine of 1 to itself."""
-        if self.reading.itself == "keep":
-            return dots / size
-        left_out = np.where(own >= 0, self.copies, 0)
-        number = size - left_out
-        cosines = dots - left_out * (inverse > 0)
-        return np.divide(cosines, number, out=np.full_like(dots, np.nan), where=number > 0)
 
     def _block(self, style: int) -> Floats:
         """Of the captions of one style, the similarity to all styles under that style's weights."""
         start, end = int(self.bounds[style]), int(self.bounds[style + 1])
         total = np.zeros((end - start, self.styles))
         for order in self.orders:
-            weights, chosen, at, values, inverse = self.weighted(order, style)
-            caption = order.rows.grams.caption[at]
-            entry, entries = runs(order.first, chosen)
-            first_entry = np.cumsum(entries) - entries
+            view = self.view(order, style)
+            caption = order.rows.grams.caption[view.at]
+            units = view.values * view.inverse[caption]
+            entry, entries = runs(order.first, view.chosen)
+            first = np.concatenate(([0], np.cumsum(entries)))
             lengths = order.heads[entry + 1] - order.heads[entry]
-            pooled = self.reading.references == "pooled"
-            units = values * inverse[caption]
-            heads = np.cumsum(lengths) - lengths
-            sums = np.add.reduceat(values if pooled else units, heads) if len(heads) else np.zeros(0)
+            sums = summed(self.reference_values(view, units), lengths)
             own = np.flatnonzero((caption >= start) & (caption < end))
-            place = np.repeat(np.arange(len(chosen)), np.add.reduceat(lengths, first_entry) if len(chosen) else 0)[own]
-            reached, fanout = runs(np.append(first_entry, len(entry)), place)
-            key = np.repeat(caption[own] - start, fanout) * self.styles + order.style[entry[reached]]
+            place = np.repeat(np.arange(len(view.chosen)), summed(lengths, entries))[own]
+            reached, fanout = runs(first, place)
+            key = np.repeat(caption[own] - start, fanout).astype(np.int64) * self.styles + order.style[entry[reached]]
             dots = np.bincount(key, np.repeat(units[own], fanout) * sums[reached], total.size).reshape(total.shape)
-            if pooled:
-                total += self._pooled(order, weights, dots, (style, start, end), values[own], caption[own], inverse)
-                continue
-            means = dots / np.where(self.sizes, self.sizes, np.nan)
-            means[:, style] = self._mean(dots[:, style], self.style, inverse, self.sizes[style])[: end - start] if (
-                self.reading.itself == "keep"
-            ) else self._own_mean(dots[:, style], start, end, inverse)
-            total += means
+            total += self.similarities(order, view, dots, style)
         return total / ORDERS
 
-    def _own_mean(self, dots: Floats, start: int, end: int, inverse: Floats) -> Floats:
-        copies = self.copies[start:end]
-        number = (end - start) - copies
-        cosines = dots - copies * (inverse[start:end] > 0)
-        return np.divide(cosines, number, out=np.full_like(dots, np.nan), where=number > 0)
+    def reference_values(self, view: _View, units: Floats) -> Floats:
+        """What is summed over the references of a style: unit vectors."""
+        return units
 
-    def _pooled(
-        self,
-        order: _Order,
-        weights: Floats,
-        dots: Floats,
-        block: tuple[int, int, int],
-        values: Floats,
-        caption: Ints,
-        inverse: Floats,
-    ) -> Floats:
-        """Cosines to the joined captions of each style: a vector of summed counts times weights."""
-        raise NotImplementedError
+    def similarities(self, order: _Order, view: _View, dots: Floats, style: int) -> Floats:
+        """Mean cosines from sums of cosines."""
+        start, end = self.bounds[style], self.bounds[style + 1]
+        means = dots / np.where(self.sizes > 0, self.sizes, np.nan)
+        means[:, style] = self.mean(dots[:, style], end - start, self.copies[start:end], view.inverse[start:end])
+        return means
+
+    def mean(self, dots: Floats, size: int, copies: Ints, inverse: Floats) -> Floats:
+        """Sums of cosines over their number, without the cosine of 1 that a caption has to its copies."""
+        if self.reading.itself == "keep":
+            return dots / size
+        number = size - copies
+        return np.divide(dots - copies * (inverse > 0), number, out=np.full_like(dots, np.nan), where=number > 0)
+
+
+def summed(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
+    """Sums of consecutive runs, none of them empty."""
+    return np.add.reduceat(values, np.cumsum(lengths) - lengths) if len(lengths) else values[:0]
