@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo test lint types cards bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/captious demo --out demo-report --overwrite
@@ -17,6 +17,10 @@ lint: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
+
+cards: $(VENV)/.base
+	for name in $$($(BIN)/python -c 'from captious.metrics.registry import METRICS; print(*METRICS)'); do \
+	  $(BIN)/captious metrics $$name --markdown > docs/metrics/$$name.md; done
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'

@@ -48,7 +48,7 @@ def test_without_samples_there_are_no_intervals(captions):
 
 
 def test_shards_are_scored_as_one_set(captions):
-    shards = [captions.take(range(0, 10)), captions.take(range(10, 30))]
+    shards = [captions.take(range(10)), captions.take(range(10, 30))]
     measurements, intervals = evaluate_shards(shards, "bleu,cider,vocabulary")
     whole = evaluate(captions, "bleu,cider,vocabulary")
     for key, measurement in whole.measurements.items():
@@ -70,7 +70,7 @@ def test_numbers_that_mislead_are_said():
 
 
 def test_swapped_ids_are_smelt(captions):
-    order = list(range(1, len(captions))) + [0]
+    order = [*range(1, len(captions)), 0]
     shifted = CaptionSet.of(
         {key: captions.candidates[other][0] for key, other in zip(captions.ids, order, strict=True)},
         {key: captions.references[index] for index, key in enumerate(captions.ids)},

@@ -8,7 +8,7 @@ import pytest
 from captious.meteor import resources
 from captious.meteor.compile import Source, compile_tables
 
-FUNCTION_WORDS = "a the of on in is . ,".split()
+FUNCTION_WORDS = ["a", "the", "of", "on", "in", "is", ".", ","]
 PREFIXES = ["# a comment", "Mr", "vs", "No #NUMERIC_ONLY#"]
 SYNSETS = {
     "dog": "1 2", "hound": "1", "cat": "3", "picture": "4 5", "photo": "4", "image": "5", "run": "6", "jog": "6",
@@ -61,13 +61,14 @@ def tiny(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def meteor_tables(request):
+def meteor_tables(request, tmp_path_factory):
     """The tables of METEOR 1.5, compiled once and kept with pytest's cache."""
     if find_spec("pycocoevalcap") is None:
         pytest.skip("METEOR's tables are not here: pip install pycocoevalcap")
-    patch = pytest.MonkeyPatch()
-    with patch.context() as places:
-        places.setenv("CAPTIOUS_CACHE", str(request.config.cache.mkdir("captious-meteor")))
-        places.setenv("CAPTIOUS_HOME", str(request.config.cache.mkdir("captious-home")))
+    kept = getattr(request.config, "cache", None)
+    with pytest.MonkeyPatch.context() as places:
+        cache = kept.mkdir("captious-meteor") if kept else tmp_path_factory.mktemp("cache")
+        places.setenv("CAPTIOUS_CACHE", str(cache))
+        places.setenv("CAPTIOUS_HOME", str(tmp_path_factory.mktemp("home")))
         places.delenv(resources.VARIABLE, raising=False)
         return resources.load()

@@ -1,6 +1,7 @@
 """The counts of the original, on tables small enough to write down, and what must hold for any captions."""
 
 import gc
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,61 +16,106 @@ from captious.meteor.sentences import read_batch
 
 RANK = TASKS["rank"]
 
-# Candidate | reference | counts | score, recorded from meteor-1.5.jar (the one in pycocoevalcap 1.2):
+# Candidate | reference, and below counts | score, recorded from meteor-1.5.jar (the one in pycocoevalcap 1.2):
 #   java -jar meteor-1.5.jar - - -stdio -l en -norm -s function/english.words -d synonym -a data/paraphrase-en.gz
 # with the files that conftest.write_source makes (and an empty synonym/english.relations), a line SCORE and then EVAL
 # for each pair. The original prints 1 chunk for a pair matched whole and leaves it out of the sum itself.
 GOLDEN = """
-a photo of a dog | a photo of a dog | 5 5 3 3 2 2 3 3 0 0 0 0 0 0 0 0 0 0 0 0 1 5 5 | 1.000000000000
-a photo of a dog | an image showing a dog | 5 5 3 1 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 1 2 2 | 0.154086987749
-a picture of the puppy | a photo of the dog | 5 5 3 3 0 0 3 3 0 0 0 0 1 1 0 0 1 1 0 0 1 5 5 | 0.800000000000
-the dog and the cat and the dog | the cat and the dog and the cat | 8 8 3 3 4 4 3 3 0 0 0 0 0 0 0 0 0 0 0 0 3 7 7 | 0.411272893411
-a a a the the dog dog | the a the a dog cat | 7 6 5 4 1 1 4 4 0 0 0 0 0 0 0 0 0 0 0 0 4 5 5 | 0.293923103535
-a man sat in front of the dog | the dog sat before a man | 8 6 4 2 3 3 2 2 0 0 0 0 0 0 0 0 1 1 2 0 3 8 6 | 0.448206583211
-huge dog | big puppy | 2 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0 2 2 0 0 1 2 2 | 0.600000000000
-it is running | the puppy ran | 3 3 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
-men | man | 1 1 0 0 0 0 0 0 0 0 0 0 1 1 0 0 0 0 0 0 1 1 1 | 0.800000000000
- | a dog | 0 2 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
-a dog |  | 2 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
- |  | 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
-a cat | huge bird | 2 2 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
-the dog large man sat guy sitting large | a photo of sitting is running hound above cat a picture of | 8 12 1 5 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0 2 2 2 | 0.085039370079
-in front of man big ran | a man dog in front of the | 6 7 2 4 2 2 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 4 4 | 0.290597513017
-a photo of large on run | on top of ran hound a man on top of | 6 10 3 5 0 0 3 3 0 0 0 0 1 1 0 0 0 0 0 0 4 4 4 | 0.114893617021
-before a a | before before a photo of ran a photo of on | 3 10 2 5 1 1 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 3 3 | 0.125840916369
-on top of ran on top of puppy | on dog men cat on | 8 5 4 2 0 0 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 2 2 | 0.068085106383
-guy on a man puppy | man run on top of | 5 5 2 2 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 2 2 2 | 0.145454545455
-the dog an image showing it puppy | the a photo of a men guy it an image showing | 7 11 1 4 4 4 1 1 0 0 0 0 0 0 0 0 0 0 0 0 3 5 5 | 0.247200517789
-man sitting puppy big guy | on top of big big guy on top of | 5 9 0 4 2 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 2 2 | 0.155761846312
-the dog a photo of large | ran a man a photo of dog sat | 6 8 3 3 2 2 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 4 4 | 0.223471186911
-man a man the sitting a photo of is running | guy on top of a | 10 5 5 3 0 0 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 2 2 | 0.075117370892
-in front of hound above sitting | man huge man huge the dog hound | 6 7 2 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.065753424658
-in front of the large hound sat man | a picture of run an image showing on it | 8 9 3 3 0 0 1 1 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.019464720195
-a man before it the dog guy dog | puppy men it | 8 3 2 0 1 1 0 0 0 0 0 0 1 1 0 0 1 1 1 0 2 4 3 | 0.320314626279
-on top of sat an image showing cat before | big on top of large a picture of an image showing | 9 11 2 4 4 4 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 6 6 | 0.293804489118
-dog a man a picture of above large a man | is running cat run before a picture of | 10 8 4 3 1 1 2 2 0 0 0 0 0 0 0 0 0 0 0 0 1 3 3 | 0.139342758856
-sat big it | before large the before | 3 4 0 1 0 0 0 0 0 0 0 0 1 1 0 0 0 0 0 0 1 1 1 | 0.097461928934
-in front of on top of run man before a picture of | puppy before is running a ran on top of | 12 9 6 4 2 2 3 3 0 0 0 0 0 0 0 0 1 1 0 1 4 6 7 | 0.260298113179
-is running big guy large it big the dog | big a man before in front of a man | 9 9 2 4 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.061224489796
-on top of cat big ran it on top of an image showing | the dog huge sat dog ran huge | 13 7 4 1 1 1 0 0 0 0 0 0 0 0 0 0 1 1 0 1 2 2 3 | 0.107637200850
-an image showing sat sat hound man | men a picture of hound puppy man dog guy | 7 9 0 2 2 2 0 0 0 0 0 0 0 0 0 0 3 1 0 2 3 5 5 | 0.187161370149
-sitting big the dog hound guy | it cat on top of the ran | 6 7 1 3 0 0 1 1 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.026402640264
-big dog hound | it men the dog is running puppy | 3 7 0 2 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.075949367089
-cat men sat man man the dog cat | large sitting run man sitting | 8 5 1 0 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.074766355140
-ran ran guy is running | it huge before huge on top of | 5 7 1 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
-sitting man ran big | guy an image showing large men large | 4 7 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
-on top of a hound the huge men | puppy a dog hound ran cat | 8 6 4 1 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 2 2 2 | 0.100000000000
-large a photo of on on top of the | a cat on top of above hound men | 9 8 6 3 1 1 3 3 0 0 0 0 0 0 0 0 0 0 0 0 2 4 4 | 0.163305867358
-cat guy a picture of big | on top of a picture of before in front of | 6 10 2 6 1 1 2 2 0 0 0 0 0 0 0 0 0 0 0 0 1 3 3 | 0.148952604294
-on top of big on dog a picture of | is running man a man men a an image showing | 9 10 5 3 0 0 1 1 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.017429193900
-on above guy man a photo of man a man | ran run ran in front of guy | 10 7 4 2 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 2 2 2 | 0.090140845070
+a photo of a dog | a photo of a dog
+    5 5 3 3 2 2 3 3 0 0 0 0 0 0 0 0 0 0 0 0 1 5 5 | 1.000000000000
+a photo of a dog | an image showing a dog
+    5 5 3 1 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 1 2 2 | 0.154086987749
+a picture of the puppy | a photo of the dog
+    5 5 3 3 0 0 3 3 0 0 0 0 1 1 0 0 1 1 0 0 1 5 5 | 0.800000000000
+the dog and the cat and the dog | the cat and the dog and the cat
+    8 8 3 3 4 4 3 3 0 0 0 0 0 0 0 0 0 0 0 0 3 7 7 | 0.411272893411
+a a a the the dog dog | the a the a dog cat
+    7 6 5 4 1 1 4 4 0 0 0 0 0 0 0 0 0 0 0 0 4 5 5 | 0.293923103535
+a man sat in front of the dog | the dog sat before a man
+    8 6 4 2 3 3 2 2 0 0 0 0 0 0 0 0 1 1 2 0 3 8 6 | 0.448206583211
+huge dog | big puppy
+    2 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0 2 2 0 0 1 2 2 | 0.600000000000
+it is running | the puppy ran
+    3 3 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
+men | man
+    1 1 0 0 0 0 0 0 0 0 0 0 1 1 0 0 0 0 0 0 1 1 1 | 0.800000000000
+| a dog
+    0 2 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
+a dog |
+    2 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
+|
+    0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
+a cat | huge bird
+    2 2 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
+the dog large man sat guy sitting large | a photo of sitting is running hound above cat a picture of
+    8 12 1 5 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0 2 2 2 | 0.085039370079
+in front of man big ran | a man dog in front of the
+    6 7 2 4 2 2 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 4 4 | 0.290597513017
+a photo of large on run | on top of ran hound a man on top of
+    6 10 3 5 0 0 3 3 0 0 0 0 1 1 0 0 0 0 0 0 4 4 4 | 0.114893617021
+before a a | before before a photo of ran a photo of on
+    3 10 2 5 1 1 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 3 3 | 0.125840916369
+on top of ran on top of puppy | on dog men cat on
+    8 5 4 2 0 0 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 2 2 | 0.068085106383
+guy on a man puppy | man run on top of
+    5 5 2 2 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 2 2 2 | 0.145454545455
+the dog an image showing it puppy | the a photo of a men guy it an image showing
+    7 11 1 4 4 4 1 1 0 0 0 0 0 0 0 0 0 0 0 0 3 5 5 | 0.247200517789
+man sitting puppy big guy | on top of big big guy on top of
+    5 9 0 4 2 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 2 2 | 0.155761846312
+the dog a photo of large | ran a man a photo of dog sat
+    6 8 3 3 2 2 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 4 4 | 0.223471186911
+man a man the sitting a photo of is running | guy on top of a
+    10 5 5 3 0 0 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 2 2 | 0.075117370892
+in front of hound above sitting | man huge man huge the dog hound
+    6 7 2 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.065753424658
+in front of the large hound sat man | a picture of run an image showing on it
+    8 9 3 3 0 0 1 1 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.019464720195
+a man before it the dog guy dog | puppy men it
+    8 3 2 0 1 1 0 0 0 0 0 0 1 1 0 0 1 1 1 0 2 4 3 | 0.320314626279
+on top of sat an image showing cat before | big on top of large a picture of an image showing
+    9 11 2 4 4 4 2 2 0 0 0 0 0 0 0 0 0 0 0 0 2 6 6 | 0.293804489118
+dog a man a picture of above large a man | is running cat run before a picture of
+    10 8 4 3 1 1 2 2 0 0 0 0 0 0 0 0 0 0 0 0 1 3 3 | 0.139342758856
+sat big it | before large the before
+    3 4 0 1 0 0 0 0 0 0 0 0 1 1 0 0 0 0 0 0 1 1 1 | 0.097461928934
+in front of on top of run man before a picture of | puppy before is running a ran on top of
+    12 9 6 4 2 2 3 3 0 0 0 0 0 0 0 0 1 1 0 1 4 6 7 | 0.260298113179
+is running big guy large it big the dog | big a man before in front of a man
+    9 9 2 4 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.061224489796
+on top of cat big ran it on top of an image showing | the dog huge sat dog ran huge
+    13 7 4 1 1 1 0 0 0 0 0 0 0 0 0 0 1 1 0 1 2 2 3 | 0.107637200850
+an image showing sat sat hound man | men a picture of hound puppy man dog guy
+    7 9 0 2 2 2 0 0 0 0 0 0 0 0 0 0 3 1 0 2 3 5 5 | 0.187161370149
+sitting big the dog hound guy | it cat on top of the ran
+    6 7 1 3 0 0 1 1 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.026402640264
+big dog hound | it men the dog is running puppy
+    3 7 0 2 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.075949367089
+cat men sat man man the dog cat | large sitting run man sitting
+    8 5 1 0 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.074766355140
+ran ran guy is running | it huge before huge on top of
+    5 7 1 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
+sitting man ran big | guy an image showing large men large
+    4 7 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 | 0.000000000000
+on top of a hound the huge men | puppy a dog hound ran cat
+    8 6 4 1 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 2 2 2 | 0.100000000000
+large a photo of on on top of the | a cat on top of above hound men
+    9 8 6 3 1 1 3 3 0 0 0 0 0 0 0 0 0 0 0 0 2 4 4 | 0.163305867358
+cat guy a picture of big | on top of a picture of before in front of
+    6 10 2 6 1 1 2 2 0 0 0 0 0 0 0 0 0 0 0 0 1 3 3 | 0.148952604294
+on top of big on dog a picture of | is running man a man men a an image showing
+    9 10 5 3 0 0 1 1 0 0 0 0 0 0 0 0 0 0 0 0 1 1 1 | 0.017429193900
+on above guy man a photo of man a man | ran run ran in front of guy
+    10 7 4 2 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 2 2 2 | 0.090140845070
 """
 GOLDEN_CORPUS = 0.1546120113392441
 
 
 def golden():
-    for line in GOLDEN.strip("\n").split("\n"):
-        candidate, reference, counts, value = (field.strip() for field in line.split("|"))
+    lines = GOLDEN.strip("\n").split("\n")
+    for texts, numbers in zip(lines[::2], lines[1::2], strict=True):
+        candidate, reference = (text.strip() for text in texts.split("|"))
+        counts, value = numbers.split("|")
         row = [int(number) for number in counts.split()]
         if row[20] == 1 and (row[21], row[22]) == (row[0], row[1]):
             row[20] = 0
@@ -131,12 +177,22 @@ def test_the_garbage_collector_runs_again_afterwards(tiny):
     [("exact", 1), ("exact+stem", 2), ("exact+synonym", 2), ("exact+stem+synonym", 3), ("exact+paraphrase", 2)],
 )
 def test_each_module_adds_its_matches(tiny, modules, matched):
-    # the: exact; dogs/dog: stem; photo/picture: synonym; huge/big: paraphrase.
-    found = count(["the dogs photo huge"], [["big picture dog the"]], tiny, RANK, modules.split("+"))
+    # the: exact; birds/bird: stem; photo/picture: synonym; huge/big: paraphrase.
+    found = count(["the birds photo huge"], [["big picture bird the"]], tiny, RANK, modules.split("+"))
     assert found.table[0, 21] == matched
 
 
-WORDS = "a the dog dogs hound puppy cat photo picture image run ran man men big huge on top of above it bird".split()
+def test_a_word_that_matches_by_stem_and_by_synonym_may_be_left_out(tiny):
+    # dogs/dog match twice over, so neither match is fixed; in the search a match that is not exact counts 0 words and
+    # here opens a chunk, so it is left out. The jar prints the same two counts (recorded as GOLDEN was, with -m).
+    assert count(["dogs big"], [["big dog"]], tiny, RANK, ["exact", "stem"]).table[0, 21] == 2
+    assert count(["dogs big"], [["big dog"]], tiny, RANK, ["exact", "stem", "synonym"]).table[0, 21] == 1
+
+
+WORDS = [
+    "a", "the", "dog", "dogs", "hound", "puppy", "cat", "photo", "picture", "image", "run", "ran", "man", "men", "big",
+    "huge", "on", "top", "of", "above", "it", "bird",
+]  # fmt: skip
 CAPTIONS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(" ".join)
 
 
@@ -155,7 +211,7 @@ def test_a_permutation_moves_only_the_chunks(tiny, order):
     same, moved = count([" ".join(DISTINCT), " ".join(order)], [[" ".join(DISTINCT)]] * 2, tiny, RANK).table
     rest = [column for column in range(len(COLUMNS)) if column != COLUMNS.index("chunks")]
     assert same[rest].tolist() == moved[rest].tolist()
-    breaks = sum(DISTINCT.index(b) != DISTINCT.index(a) + 1 for a, b in zip(order, order[1:], strict=False))
+    breaks = sum(DISTINCT.index(b) != DISTINCT.index(a) + 1 for a, b in pairwise(order))
     assert moved[20] == (breaks + 1 if breaks else 0)
 
 

@@ -84,7 +84,7 @@ def test_without_paraphrases_the_metric_runs_when_asked(make_source, captions):
     folder = str(make_source("bare", paraphrases=False))
     fewer = Meteor(resources=folder, modules="exact+stem+synonym")
     assert fewer.measure(captions).items["2"] > 0
-    with pytest.raises(InputError, match="paraphrase-en.gz"):
+    with pytest.raises(InputError, match=r"paraphrase-en\.gz"):
         Meteor(resources=folder).measure(captions)
 
 
@@ -100,7 +100,7 @@ def test_the_same_tables_without_paraphrases_have_the_same_hash(make_source, cap
 def test_modules_are_kept_in_order_and_checked():
     assert str(Meteor(modules="synonym+exact")) == "meteor(modules=exact+synonym)"
     assert str(Meteor(modules="paraphrase+exact+stem+synonym")) == "meteor"
-    with pytest.raises(InputError, match="no module 'synonyms'.*did you mean 'synonym'"):
+    with pytest.raises(InputError, match=r"no module 'synonyms'.*did you mean 'synonym'"):
         Meteor(modules="exact+synonyms")
     with pytest.raises(InputError, match="exact cannot be left out"):
         Meteor(modules="stem")

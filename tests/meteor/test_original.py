@@ -151,10 +151,8 @@ def test_the_running_original_agrees(meteor_tables, options):
         pytest.skip("Java is not on the PATH")
     # A thousand captions of a few words each: repeated words make the search choose, and no reference is like another.
     rng = np.random.default_rng(7)
-    words = (
-        "a a a the man woman dog dogs puppy is are running runs ran on in front of top photo picture red big".split()
-    )
-    captions = [" ".join(rng.choice(words, rng.integers(0, 14)).tolist()) for _ in range(1000)]
+    words = "a a a the man woman dog dogs puppy is are running runs ran on in front of top photo picture red big"
+    captions = [" ".join(rng.choice(words.split(), rng.integers(0, 14)).tolist()) for _ in range(1000)]
     candidates, references = captions[:250], [captions[250 + i :: 250] for i in range(250)]
     package = Path(find_spec("pycocoevalcap").submodule_search_locations[0])
     lines = "".join(

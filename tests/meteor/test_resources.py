@@ -85,7 +85,7 @@ def test_added_tables_outlive_their_source(make_source, nothing_installed):
 def test_damaged_added_tables_are_reported(make_source, nothing_installed):
     target = resources.add(make_source())
     target.write_bytes(target.read_bytes()[:-1])
-    with pytest.raises(InputError, match="damaged.*captious resources add meteor PATH"):
+    with pytest.raises(InputError, match=r"damaged.*captious resources add meteor PATH"):
         resources.load()
 
 
@@ -115,14 +115,14 @@ def test_a_folder_without_data_is_named(tmp_path):
 
 def test_a_jar_that_is_none_is_named(tmp_path):
     (tmp_path / "meteor-1.5.jar").write_bytes(b"not a zip")
-    with pytest.raises(InputError, match="meteor-1.5.jar: not the data of METEOR 1.5"):
+    with pytest.raises(InputError, match=r"meteor-1\.5\.jar: not the data of METEOR 1\.5"):
         resources.load(str(tmp_path))
 
 
 def test_a_broken_paraphrase_table_is_named(make_source):
     folder = make_source()
     (folder / "data/paraphrase-en.gz").write_bytes(b"not gzip")
-    with pytest.raises(InputError, match="paraphrase-en.gz: not a paraphrase table"):
+    with pytest.raises(InputError, match=r"paraphrase-en\.gz: not a paraphrase table"):
         resources.load(str(folder))
     assert compiled() == []
 

@@ -21,8 +21,8 @@ PLAIN = Parameters(alpha=0.5, beta=1.0, gamma=0.5, delta=0.5, weights=(1.0, 0.5,
 
 
 def test_the_formula_by_hand():
-    # Candidate of 4 words (2 function), reference of 5 (1 function); matched: 1 content word exactly, 1 function word by
-    # stem on both sides, in 2 chunks. With rank's weights:
+    # Candidate of 4 words (2 function), reference of 5 (1 function); matched: 1 content word exactly, 1 function word
+    # by stem on both sides, in 2 chunks. With rank's weights:
     # P = (1*.75 + .6*.25) / (.75*2 + .25*2) = .9/2, R = .9 / (.75*4 + .25*1) = .9/3.25
     # F = 1 / (.15/.45 + .85*3.25/.9), frag = 2/2
     row = counts(

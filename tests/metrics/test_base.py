@@ -27,7 +27,7 @@ def captions():
 @pytest.mark.parametrize("name", PLAIN)
 def test_shards_merge_exactly(captions, name):
     metric = metric_class(name)()
-    shards = [captions.take(range(0, 7)), captions.take(range(7, 8)), captions.take(range(8, 24))]
+    shards = [captions.take(range(7)), captions.take(range(7, 8)), captions.take(range(8, 24))]
     state = None
     for shard in shards:
         part = metric.prepare(shard)
@@ -106,7 +106,7 @@ def test_a_misspelt_metric_is_explained(text, message):
 
 
 def test_merging_what_was_made_differently_is_refused(captions):
-    a, b = captions.take(range(0, 12)), captions.take(range(12, 24))
+    a, b = captions.take(range(12)), captions.take(range(12, 24))
     cider = parse("cider")
     with pytest.raises(InputError, match="cannot merge measurements of different making"):
         cider.measure(a).merge(cider.measure(b))  # each has its own idf

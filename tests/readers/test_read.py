@@ -189,7 +189,7 @@ def test_no_id_in_common():
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="nowhere.json: no such file"):
+    with pytest.raises(InputError, match=r"nowhere\.json: no such file"):
         read(tmp_path / "nowhere.json")
     with pytest.raises(InputError, match="is a folder"):
         read(tmp_path)

@@ -20,7 +20,7 @@ def test_13a_gives_sacrebleus_tokens(text):
 
 
 def test_an_unknown_tokeniser_is_named_with_the_nearest():
-    with pytest.raises(InputError, match="unknown tokeniser 'ptp', expected one of .*did you mean 'ptb'"):
+    with pytest.raises(InputError, match=r"unknown tokeniser 'ptp', expected one of .*did you mean 'ptb'"):
         tokeniser_named("ptp")
 
 

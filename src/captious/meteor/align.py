@@ -42,31 +42,33 @@ Trail: TypeAlias = "tuple[Match, Trail | None]"
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """A candidate, and what of a reference can match it at all."""
+    """A candidate, and what it has for the words and phrases of references, noted when first asked."""
 
     sentence: Sentence
     batch: Batch
-    words: set[int] = field(init=False)
-    phrases: set[int] = field(init=False)
-    _singles: dict[int, list[tuple[int, int]]] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Gather the words and phrases related to the candidate's own."""
-        similar, linked = self.batch.similar, self.batch.linked
-        self.words = set(self.sentence.positions).union(*[similar.get(word, ()) for word in self.sentence.positions])
-        self.phrases = set().union(*[linked[phrase] for phrase in self.sentence.phrases])
+    _singles: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    _partners: dict[int, list[int]] = field(default_factory=dict)
 
     def singles(self, word: int) -> list[tuple[int, int]]:
         """Module and place of the one-word matches of a reference word, in the order in which they are tried."""
-        if word not in self._singles:
+        known = self._singles.get(word)
+        if known is None:
             positions = self.sentence.positions
-            found = [(EXACT_MODULE, at) for at in positions.get(word, ())]
-            near = self.batch.similar.get(word, {})
-            shared = near.keys() & positions.keys()
-            for bit, module in ((STEM, STEM_MODULE), (SYNONYM, SYNONYM_MODULE)):
-                found += sorted((module, at) for other in shared if near[other] & bit for at in positions[other])
-            self._singles[word] = found
-        return self._singles[word]
+            known = self._singles[word] = [(EXACT_MODULE, at) for at in positions.get(word, ())]
+            near = self.batch.similar.get(word)
+            if near and not near.keys().isdisjoint(positions):
+                shared = near.keys() & positions.keys()
+                for bit, module in ((STEM, STEM_MODULE), (SYNONYM, SYNONYM_MODULE)):
+                    known += sorted((module, at) for other in shared if near[other] & bit for at in positions[other])
+        return known
+
+    def partners(self, phrase: int) -> list[int]:
+        """The candidate's phrases that a reference phrase may stand for."""
+        known = self._partners.get(phrase)
+        if known is None:
+            linked = self.batch.linked[phrase]
+            known = self._partners[phrase] = [own for own in self.sentence.phrases if own in linked]
+        return known
 
 
 @dataclass(slots=True, eq=False)
@@ -106,43 +108,40 @@ def matches(candidate: Candidate, reference: Sentence) -> Options:
     """All matches of a candidate and a reference."""
     found: dict[int, list[Match]] = {}
     if candidate.sentence.words == reference.words:
-        for word, places in reference.positions.items():
+        for places in reference.positions.values():
             for at in places:
-                found[at] = [_single(at, EXACT_MODULE, other) for other in candidate.sentence.positions[word]]
+                found[at] = [
+                    (at, at + 1, other, other + 1, EXACT_MODULE, 1 << other, -2 * _WORD, abs(at - other))
+                    for other in places
+                ]
         return Options(len(reference.words), found)
-    for word in candidate.words & reference.positions.keys():
-        singles = candidate.singles(word)
-        for at in reference.positions[word]:
-            found[at] = [_single(at, module, other) for module, other in singles]
-    shared = candidate.phrases & reference.phrases.keys()
-    if shared:
-        for at, match in _phrasal(candidate, reference, shared):
-            if at in found:
-                found[at].append(match)
-            else:
-                found[at] = [match]
+    for word, places in reference.positions.items():
+        if singles := candidate.singles(word):
+            for at in places:
+                found[at] = [
+                    (at, at + 1, other, other + 1, module, 1 << other, 0 if module else -2 * _WORD, abs(at - other))
+                    for module, other in singles
+                ]
+    for at, match in _phrasal(candidate, reference):
+        if at in found:
+            found[at].append(match)
+        else:
+            found[at] = [match]
     return Options(len(reference.words), found)
 
 
-def _single(at: int, module: int, other: int) -> Match:
-    distance = at - other if at > other else other - at
-    return (at, at + 1, other, other + 1, module, 1 << other, 0 if module else -2 * _WORD, distance)
-
-
-def _phrasal(candidate: Candidate, reference: Sentence, shared: set[int]) -> list[tuple[int, Match]]:
+def _phrasal(candidate: Candidate, reference: Sentence) -> list[tuple[int, Match]]:
     """Matches of paraphrases: first those the table lists under the reference's phrase, then under the candidate's."""
-    ranks, linked, lengths = candidate.batch.ranks, candidate.batch.linked, candidate.batch.lengths
-    theirs, own = reference.phrases, candidate.sentence.phrases
+    ranks, lengths, own = candidate.batch.ranks, candidate.batch.lengths, candidate.sentence.phrases
     forth, back = [], []
-    for phrase in shared:
-        length = lengths[phrase]
-        for partner in linked[phrase] & own.keys():
+    for phrase, places in reference.phrases.items():
+        for partner in candidate.partners(phrase):
             there, here = ranks.get((phrase, partner)), ranks.get((partner, phrase))
-            size = lengths[partner]
-            for at in theirs[phrase]:
+            length, size = lengths[phrase], lengths[partner]
+            worth = -(length // 2 + size // 2) * _WORD
+            for at in places:
                 for other in own[partner]:
                     bits = (1 << other + size) - (1 << other)
-                    worth = -(length // 2 + size // 2) * _WORD
                     match = (at, at + length, other, other + size, PARAPHRASE_MODULE, bits, worth, abs(at - other))
                     if there is not None:
                         forth.append((at, length, there, other, match))

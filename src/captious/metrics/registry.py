@@ -23,6 +23,8 @@ METRICS = {
     "lsa": "captious.metrics.lsa:Lsa",
     "vocabulary": "captious.metrics.vocabulary:Vocabulary",
     "novelty": "captious.metrics.novelty:Novelty",
+    "onlystyle": "captious.metrics.onlystyle:OnlyStyle",
+    "stylecider": "captious.metrics.stylecider:StyleCider",
 }
 """Where each metric lives; imported when first used. Packages add theirs under the entry point ``captious.metrics``."""
 

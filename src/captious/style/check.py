@@ -18,7 +18,7 @@ from captious.style.only import LITERAL, OnlyReading, all_scores
 from captious.style.pairs import Pairs
 from captious.style.placed import Placed, blocks
 from captious.style.pooled import Pooled
-from captious.style.reading import Reading
+from captious.style.reading import DEFAULT, Reading
 from captious.text.tables import Ints
 
 TIE = 1e-13
@@ -115,7 +115,7 @@ class StyleCheck:
         return Retrieval(np.concatenate(wins), np.concatenate(ranks), len(self.model.styles))
 
     def stylecider(
-        self, reading: Reading = Reading(), seed: int = 0, progress: Callable[[int], None] | None = None
+        self, reading: Reading = DEFAULT, seed: int = 0, progress: Callable[[int], None] | None = None
     ) -> Floats:
         """Equation 10 for every caption under test: the share of other styles whose captions it resembles less.
 

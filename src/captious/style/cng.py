@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from captious.text.tables import Ints, TextTable
 
 ORDERS = 4
 Small = npt.NDArray[np.int32]
+Whole = npt.NDArray[np.integer[Any]]
 
 
 class Order(NamedTuple):
@@ -28,7 +29,7 @@ class Order(NamedTuple):
     starts: Ints
     """N-gram ``g`` has the entries ``starts[g]`` up to ``starts[g + 1]``."""
     style: Small
-    count: Small
+    frequency: Small
     """Of each entry, in how many captions of the style the n-gram occurs."""
 
     @property
@@ -134,7 +135,7 @@ class StyleModel:
         """The parts of CNG, order by order."""
         return tuple(_scored(order, len(self.styles)) for order in self.contrasting().orders)
 
-    def scores_under(self, n: int, gram: Ints, style: Ints) -> Floats:
+    def scores_under(self, n: int, gram: Whole, style: Whole) -> Floats:
         """CNG of n-grams of order n (numbers here, -1 for unseen), each under a style."""
         share, base, _ = self.scores[n - 1]
         keys = self._entries[n - 1]
@@ -184,8 +185,8 @@ class StyleModel:
 def _scored(order: Order, styles: int) -> Scores:
     """ECDFs by counting: distinct frequencies are few, so a table of styles by frequencies is small."""
     gram = np.repeat(np.arange(len(order.last)), order.occurrences)
-    present = np.bincount(order.count) > 0
-    rank = (np.cumsum(present) - 1)[order.count]
+    present = np.bincount(order.frequency) > 0
+    rank = (np.cumsum(present) - 1)[order.frequency]
     width = int(present.sum())
     table = np.bincount(order.style * width + rank, minlength=styles * width).reshape(styles, width)
     at_most = np.cumsum(table, axis=1)

@@ -19,6 +19,9 @@ class StyleColumns(NamedTuple):
     id: str | None = None
 
 
+USUAL = StyleColumns()
+
+
 @dataclass(frozen=True)
 class StyledCorpus:
     """Captions with their styles, and ids where the rows had them."""
@@ -29,7 +32,7 @@ class StyledCorpus:
     ids: tuple[str, ...]
 
 
-def stream(sources: Iterable[Any], columns: StyleColumns = StyleColumns()) -> Iterator[tuple[str, str]]:
+def stream(sources: Iterable[Any], columns: StyleColumns = USUAL) -> Iterator[tuple[str, str]]:
     """(style, caption) of every row of every source; a caption that is a list counts once for each of its texts."""
     for source in sources:
         for row in rows_of(source):
@@ -38,7 +41,7 @@ def stream(sources: Iterable[Any], columns: StyleColumns = StyleColumns()) -> It
                 yield style, text
 
 
-def read_styled(source: Any, columns: StyleColumns = StyleColumns()) -> StyledCorpus:
+def read_styled(source: Any, columns: StyleColumns = USUAL) -> StyledCorpus:
     """All rows of a source."""
     styles, texts, ids = [], [], []
     for number, row in enumerate(rows_of(source)):

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from captious.measurement import Floats
-from captious.style.cng import ORDERS
-from captious.style.placed import Placed, Rows, runs
+from captious.style.cng import ORDERS, Whole
+from captious.style.placed import Placed, Rows, added, runs
 from captious.style.reading import Reading
 from captious.text.tables import Ints
 
@@ -26,7 +26,7 @@ Scored = tuple[Ints, Floats]
 class _Order(NamedTuple):
     rows: Rows
     amount: npt.NDArray[np.float64]
-    style: npt.NDArray[np.int32]
+    style: Ints
     """Of each entry (n-gram, style of captions here), the style; entries are sorted."""
     gram: npt.NDArray[np.int32]
     heads: Ints
@@ -52,9 +52,7 @@ class _View(NamedTuple):
 
 
 class Cosines:
-    """Captions in the order of their styles, placed in a model; ``copies`` is how often each row is repeated, with 1 for
-    a row that is not.
-    """
+    """Captions in the order of their styles, placed in a model; ``copies`` says how often each one's row occurs."""
 
     def __init__(self, placed: Placed, style: Ints, copies: Ints, reading: Reading) -> None:
         self.placed, self.style, self.copies, self.reading = placed, style, copies, reading
@@ -71,10 +69,10 @@ class Cosines:
         new[1:] = (grams.gram[1:] != grams.gram[:-1]) | (style[1:] != style[:-1])
         heads = np.flatnonzero(new)
         gram = grams.gram[heads]
-        known = np.bincount(grams.caption, rows.located[grams.gram] >= 0, captions).astype(np.int64)
+        known = added(grams.caption, rows.located[grams.gram] >= 0, captions).astype(np.int64)
         shared = np.zeros(captions)
         if self.reading.negative == "signed":
-            shared = np.bincount(grams.caption, np.square(amount * rows.base[grams.gram]), captions)
+            shared = added(grams.caption, np.square(amount * rows.base[grams.gram]), captions)
         first = np.searchsorted(gram, np.arange(grams.size + 1))
         return _Order(rows, amount, style[heads], gram, np.append(heads, len(style)), first, known, shared)
 
@@ -105,11 +103,11 @@ class Cosines:
         at, _ = runs(rows.first, chosen)
         gram, caption, amount = rows.grams.gram[at], rows.grams.caption[at], order.amount[at]
         values = amount * weights[gram]
-        squares = np.bincount(caption, np.square(values), self.placed.captions)
+        squares = added(caption, np.square(values), self.placed.captions)
         if self.reading.negative == "signed":
             # A caption without n-grams outside of the chosen ones must not inherit the rounding of a difference.
-            inside = np.bincount(caption, rows.located[gram] >= 0, self.placed.captions)
-            outside = order.shared - np.bincount(caption, np.square(amount * rows.base[gram]), self.placed.captions)
+            inside = added(caption, rows.located[gram] >= 0, self.placed.captions)
+            outside = order.shared - added(caption, np.square(amount * rows.base[gram]), self.placed.captions)
             squares += np.where(order.known > inside, outside, 0.0)
         lengths = np.sqrt(squares)
         return _View(weights, chosen, at, values, np.divide(1.0, lengths, np.zeros_like(lengths), where=lengths > 0))
@@ -122,8 +120,8 @@ class Cosines:
             _, _, at, values, inverse = self.view(order, style)
             gram, caption = order.rows.grams.gram[at], order.rows.grams.caption[at]
             units = values * inverse[caption]
-            sums = np.bincount(gram, units * mine[caption], order.rows.grams.size)
-            dots = np.bincount(caption, units * sums[gram], self.placed.captions)
+            sums = added(gram, units * mine[caption], order.rows.grams.size)
+            dots = added(caption, units * sums[gram], self.placed.captions)
             total += self.mean(dots, self.sizes[style], self.copies * mine, inverse)
         return total / ORDERS
 
@@ -143,7 +141,7 @@ class Cosines:
             place = np.repeat(np.arange(len(view.chosen)), summed(lengths, entries))[own]
             reached, fanout = runs(first, place)
             key = np.repeat(caption[own] - start, fanout).astype(np.int64) * self.styles + order.style[entry[reached]]
-            dots = np.bincount(key, np.repeat(units[own], fanout) * sums[reached], total.size).reshape(total.shape)
+            dots = added(key, np.repeat(units[own], fanout) * sums[reached], total.size).reshape(total.shape)
             total += self.similarities(order, view, dots, style)
         return total / ORDERS
 

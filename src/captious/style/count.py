@@ -10,9 +10,9 @@ from itertools import islice
 import numpy as np
 
 from captious.captions import CaptionSet, Ragged
-from captious.style.cng import ORDERS, Order, StyleModel
+from captious.style.cng import ORDERS, Order, StyleModel, Whole
 from captious.text.ngrams import NgramTable
-from captious.text.tables import Ints, TextTable
+from captious.text.tables import TextTable
 from captious.text.tokenisers import tokeniser_named
 
 BLOCK = 65_536
@@ -29,7 +29,7 @@ def fit(
     """The model of a stream of (style, caption); a single style is refused.
 
     >>> model = fit([("a", "x y"), ("b", "x z"), ("b", "z")])
-    >>> model.styles, model.captions.tolist(), model.vocabulary, model.orders[0].count.tolist()
+    >>> model.styles, model.captions.tolist(), model.vocabulary, model.orders[0].frequency.tolist()
     (('a', 'b'), [1, 2], ['x', 'y', 'z'], [1, 1, 1, 2])
     """
     return count(captions, tokeniser=tokeniser, name=name, progress=progress).contrasting()
@@ -87,7 +87,7 @@ def sorted_table(texts: Sequence[str], tokeniser: str) -> TextTable:
     offsets = np.arange(len(texts) + 1)
     nothing = Ragged((), np.zeros(len(texts) + 1, dtype=np.int64))
     ids = tuple(map(str, range(len(texts))))
-    table = TextTable.of(CaptionSet(ids, Ragged(tuple(texts), offsets), nothing), _bare(tokeniser))
+    table = TextTable.of(CaptionSet(ids, Ragged(tuple(texts), offsets), nothing), bare(tokeniser))
     alphabetical = sorted(range(len(table.vocabulary)), key=table.vocabulary.__getitem__)
     rank = np.empty(len(alphabetical), dtype=np.int32)
     rank[alphabetical] = np.arange(len(alphabetical), dtype=np.int32)
@@ -95,13 +95,13 @@ def sorted_table(texts: Sequence[str], tokeniser: str) -> TextTable:
     return replace(table, vocabulary=vocabulary, tokens=rank[table.tokens])
 
 
-def _bare(tokeniser: str) -> str:
+def bare(tokeniser: str) -> str:
     """The name of a tokeniser that may carry its version, as it does in a model."""
     name, _, version = tokeniser.partition(".")
     return name if version and str(tokeniser_named(name)) == tokeniser else tokeniser
 
 
-def _order(grams: NgramTable, style: Ints) -> Order:
+def _order(grams: NgramTable, style: Whole) -> Order:
     first = np.ones(len(grams.gram), dtype=np.bool_)
     first[1:] = (grams.gram[1:] != grams.gram[:-1]) | (style[1:] != style[:-1])
     heads = np.flatnonzero(first)
@@ -111,7 +111,7 @@ def _order(grams: NgramTable, style: Ints) -> Order:
         last=grams.last,
         starts=np.concatenate(([0], np.cumsum(per_gram))),
         style=style[heads].astype(np.int32),
-        count=np.diff(heads, append=len(first)).astype(np.int32),
+        frequency=np.diff(heads, append=len(first)).astype(np.int32),
     )
 
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from captious.errors import InputError
 from captious.files import digest, whole_file
-from captious.style.cng import ORDERS, Order, StyleModel
-from captious.text.tables import Ints
+from captious.style.cng import ORDERS, Order, Small, StyleModel, Whole
 
 FORMAT = 1
 CODEC = "zstd"
@@ -90,18 +89,18 @@ def _kept(path: Path, changed: int) -> StyleModel:
     return load(path)
 
 
-def _packed(order: Order) -> tuple[Ints, ...]:
+def _packed(order: Order) -> tuple[Whole, ...]:
     """Differences of sorted numbers compress far better than the numbers."""
     return (
         np.diff(order.parent, prepend=np.int32(0)),
         order.last,
         order.occurrences,
         order.style,
-        order.count,
+        order.frequency,
     )
 
 
-def _unpacked(arrays: list[Ints]) -> Order:
-    parent, last, occurrences, style, count = arrays
+def _unpacked(arrays: list[Small]) -> Order:
+    parent, last, occurrences, style, frequency = arrays
     starts = np.concatenate(([0], np.cumsum(occurrences, dtype=np.int64)))
-    return Order(np.cumsum(parent, dtype=np.int32), last, starts, style, count)
+    return Order(np.cumsum(parent, dtype=np.int32), last, starts, style, frequency)

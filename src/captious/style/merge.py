@@ -35,7 +35,7 @@ def merge(one: StyleModel, other: StyleModel) -> StyleModel:
         found, places = _together(*entries)
         counts = np.zeros(len(found), dtype=np.int32)
         for place, part in zip(places, parts, strict=True):
-            counts[place] += part.count
+            counts[place] += part.frequency
         gram = found // max(len(styles), 1)
         orders.append(
             Order(
@@ -43,7 +43,7 @@ def merge(one: StyleModel, other: StyleModel) -> StyleModel:
                 last=(distinct % max(len(vocabulary), 1)).astype(np.int32),
                 starts=np.concatenate(([0], np.cumsum(np.bincount(gram, minlength=len(distinct))))),
                 style=(found % max(len(styles), 1)).astype(np.int32),
-                count=counts,
+                frequency=counts,
             )
         )
     captions = np.zeros(len(styles), dtype=np.int64)

@@ -7,9 +7,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from captious.measurement import Floats
-from captious.style.cng import ORDERS
-from captious.style.placed import Placed, Rows, runs
-from captious.text.tables import Ints
+from captious.style.cng import ORDERS, Whole
+from captious.style.placed import Placed, Rows, added, runs
 
 
 class OnlyReading(NamedTuple):
@@ -26,14 +25,14 @@ class OnlyReading(NamedTuple):
 LITERAL = OnlyReading()
 
 
-def own_scores(placed: Placed, style: Ints, reading: OnlyReading = LITERAL) -> Floats:
+def own_scores(placed: Placed, style: Whole, reading: OnlyReading = LITERAL) -> Floats:
     """OnlyStyle of each caption under one style of its own; NaN where nothing is left to average."""
     parts = _Parts(placed, reading)
     for rows in placed.orders:
         grams = rows.grams
         score = placed.model.scores_under(rows.n, rows.located[grams.gram], style[grams.caption])
         amount = parts.amounts[rows.n - 1]
-        parts.add(rows, np.bincount(grams.caption, weights=score * amount, minlength=placed.captions))
+        parts.add(rows, added(grams.caption, score * amount, placed.captions))
     return parts.mean()
 
 
@@ -47,7 +46,7 @@ def all_scores(placed: Placed, reading: OnlyReading = LITERAL) -> Floats:
     """
     parts = _Parts(placed, reading)
     scores = np.empty((placed.captions, len(placed.model.styles)))
-    shared = [np.bincount(r.grams.caption, r.base[r.grams.gram] * a, placed.captions) for r, a in parts.pairs()]
+    shared = [added(r.grams.caption, r.base[r.grams.gram] * a, placed.captions) for r, a in parts.pairs()]
     for style in range(scores.shape[1]):
         column = _Parts(placed, reading, parts.amounts, parts.sizes)
         for rows, amount, base in zip(placed.orders, parts.amounts, shared, strict=True):
@@ -55,7 +54,7 @@ def all_scores(placed: Placed, reading: OnlyReading = LITERAL) -> Floats:
             part = slice(rows.of_style[style], rows.of_style[style + 1])
             at, lengths = runs(rows.first, rows.here[part])
             share = np.repeat(placed.model.scores[rows.n - 1].share[rows.mine[part]], lengths)
-            total = np.bincount(rows.grams.caption[at], weights=share * amount[at], minlength=placed.captions)
+            total = added(rows.grams.caption[at], share * amount[at], placed.captions)
             column.add(rows, total - base)
         scores[:, style] = column.mean()
     return scores
@@ -68,7 +67,7 @@ class _Parts:
         self,
         placed: Placed,
         reading: OnlyReading,
-        amounts: list[Ints] | None = None,
+        amounts: list[Whole] | None = None,
         sizes: list[Floats] | None = None,
     ) -> None:
         self.placed, self.reading = placed, reading
@@ -76,12 +75,12 @@ class _Parts:
         self.sizes = sizes or [placed.sizes(rows, amount) for rows, amount in self.pairs()]
         self.total = np.zeros(placed.captions)
 
-    def _amount(self, rows: Rows) -> Ints:
+    def _amount(self, rows: Rows) -> Whole:
         grams = rows.grams
         amount = grams.count if self.reading.grams == "multiset" else np.ones(len(grams.count), dtype=np.int32)
         return amount * (rows.located[grams.gram] >= 0) if self.reading.unseen == "skip" else amount
 
-    def pairs(self) -> zip[tuple[Rows, Ints]]:
+    def pairs(self) -> zip[tuple[Rows, Whole]]:
         return zip(self.placed.orders, self.amounts, strict=True)
 
     def add(self, rows: Rows, sums: Floats) -> None:

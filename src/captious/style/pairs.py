@@ -13,7 +13,7 @@ import numpy.typing as npt
 from captious.measurement import Floats
 from captious.style.cng import ORDERS
 from captious.style.cosine import Cosines, Scored
-from captious.style.placed import blocks, runs
+from captious.style.placed import Placed, added, blocks, runs
 from captious.style.reading import SIGMA, Reading
 from captious.text.tables import Ints
 
@@ -24,8 +24,10 @@ CELLS = 4_000_000
 class Pairs(Cosines):
     """All readings that take a mean, a maximum or a sample over single references."""
 
-    def __init__(self, *given: object, copy_of: Ints, seed: int = 0) -> None:
-        super().__init__(*given)  # type: ignore[arg-type]
+    def __init__(
+        self, placed: Placed, style: Ints, copies: Ints, reading: Reading, copy_of: Ints, seed: int = 0
+    ) -> None:
+        super().__init__(placed, style, copies, reading)
         self.copy_of, self.random = copy_of, np.random.default_rng(seed)
 
     def scores(self, tested: npt.NDArray[np.bool_]) -> Iterator[Scored]:
@@ -37,30 +39,32 @@ class Pairs(Cosines):
             for start, end in blocks(len(captions), max(1, CELLS // self.placed.captions)):
                 block = captions[start:end]
                 columns = np.full((len(block), self.styles), np.nan)
-                if self.reading.weights == "style":
-                    whole = self.matrix(block, style)
+                whole = self.matrix(block, style, style)
                 for other in present:
                     part = slice(self.bounds[other], self.bounds[other + 1])
-                    found = (whole if self.reading.weights == "style" else self.matrix(block, other))[:, part]
-                    columns[:, other] = self.reduced(found, block, np.arange(part.start, part.stop))
+                    found = whole
+                    if self.reading.weights != "style" and other != style:
+                        found = self.matrix(block, style if self.reading.weights == "own" else other, other)
+                    columns[:, other] = self.reduced(found[:, part], block, np.arange(part.start, part.stop))
                 yield block, columns
 
-    def matrix(self, block: Ints, style: int) -> Floats:
-        """Similarities of a block of captions to all captions, under the weights of a style."""
+    def matrix(self, block: Ints, style: int, other: int) -> Floats:
+        """Similarities of a block of captions, under the weights of one style, to all captions under another's."""
         total = np.zeros((len(block), self.placed.captions))
         position = np.full(self.placed.captions, -1)
         position[block] = np.arange(len(block))
         for order in self.orders:
-            view, grams = self.view(order, style), order.rows.grams
-            weights = view.weights if self.reading.negative == "signed" else np.maximum(view.weights, 0.0)
+            ours, grams = self.view(order, style), order.rows.grams
+            theirs = ours if other == style else self.view(order, other)
             own = np.flatnonzero(position[grams.caption] >= 0)
-            reached, fanout = runs(order.rows.first, grams.gram[own])
-            ours, theirs = np.repeat(order.amount[own], fanout), order.amount[reached]
-            product = (np.minimum(ours, theirs) if self.reading.clip else ours) * theirs
-            product *= np.square(np.repeat(weights[grams.gram[own]], fanout))
-            product *= np.repeat(view.inverse[grams.caption[own]], fanout) * view.inverse[grams.caption[reached]]
-            key = np.repeat(position[grams.caption[own]], fanout) * total.shape[1] + grams.caption[reached]
-            total += np.bincount(key, product, total.size).reshape(total.shape)
+            gram, caption = grams.gram[own], grams.caption[own]
+            reached, fanout = runs(order.rows.first, gram)
+            count, wanted = np.repeat(order.amount[own], fanout), order.amount[reached]
+            product = (np.minimum(count, wanted) if self.reading.clip else count) * wanted
+            product *= np.repeat(ours.weights[gram] * theirs.weights[gram] * ours.inverse[caption], fanout)
+            product *= theirs.inverse[grams.caption[reached]]
+            key = np.repeat(position[caption], fanout) * total.shape[1] + grams.caption[reached]
+            total += added(key, product, total.size).reshape(total.shape)
         if self.reading.length_penalty:
             bigrams = np.maximum(self.placed.table.lengths - 1, 0)
             total *= np.exp(-np.square(bigrams[block][:, None] - bigrams[None, :]) / (2 * SIGMA**2))
@@ -82,8 +86,3 @@ class Pairs(Cosines):
         else:
             best = np.where(usable, found, 0.0).sum(axis=1) / np.maximum(number, 1)
         return np.where(number > 0, best, np.nan)
-
-
-def pairs(cosines: tuple[object, Ints, Ints, Reading], copy_of: Ints, seed: int) -> Pairs:
-    """Pairs from what `Cosines` takes, and which row each row is a copy of."""
-    return Pairs(*cosines, copy_of=copy_of, seed=seed)

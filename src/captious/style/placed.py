@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from captious.measurement import Floats
-from captious.style.cng import ORDERS, StyleModel
+from captious.style.cng import ORDERS, StyleModel, Whole
 from captious.style.count import sorted_table
 from captious.text.ngrams import NgramTable
 from captious.text.tables import Ints, TextTable
@@ -90,12 +90,12 @@ class Placed:
         weights[rows.here[part]] += self.model.scores[rows.n - 1].share[rows.mine[part]]
         return weights, rows.here[part]
 
-    def sizes(self, rows: Rows, amount: npt.NDArray[np.int64]) -> Floats:
+    def sizes(self, rows: Rows, amount: Whole) -> Floats:
         """N-grams of each caption."""
-        return np.bincount(rows.grams.caption, weights=amount, minlength=self.captions)
+        return added(rows.grams.caption, amount, self.captions)
 
 
-def runs(starts: Ints, chosen: Ints) -> tuple[Ints, Ints]:
+def runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
     """All positions of the chosen runs, and how long each run is.
 
     >>> [part.tolist() for part in runs(np.array([0, 2, 3, 6]), np.array([0, 2]))]
@@ -104,6 +104,11 @@ def runs(starts: Ints, chosen: Ints) -> tuple[Ints, Ints]:
     lengths = starts[chosen + 1] - starts[chosen]
     shift = np.repeat(starts[chosen] - (np.cumsum(lengths) - lengths), lengths)
     return np.arange(len(shift)) + shift, lengths
+
+
+def added(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:
+    """Sums of weights by key; unlike `np.bincount`, of no weights at all too."""
+    return np.bincount(keys, weights, size).astype(np.float64, copy=False)
 
 
 def blocks(size: int, width: int) -> Iterator[tuple[int, int]]:

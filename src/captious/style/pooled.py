@@ -6,6 +6,7 @@ import numpy as np
 
 from captious.measurement import Floats
 from captious.style.cosine import Cosines, _Order, _View, summed
+from captious.style.placed import added
 
 
 class Pooled(Cosines):
@@ -19,7 +20,7 @@ class Pooled(Cosines):
         """Products with the joined vectors over their lengths; a caption's own part is taken out first."""
         counts = summed(order.amount, np.diff(order.heads))
         vectors = counts * view.weights[order.gram]
-        squares = np.bincount(order.style, np.square(vectors), self.styles)
+        squares = added(order.style, np.square(vectors), self.styles)
         lengths = np.sqrt(squares)
         result = np.where(lengths > 0, dots / np.where(lengths > 0, lengths, 1.0), 0.0)
         result[:, self.sizes == 0] = np.nan
@@ -33,7 +34,7 @@ class Pooled(Cosines):
         copies = self.copies[start:end]
         rest = counts[entry] - copies[caption[own] - start] * order.amount[row]
         change = (np.square(rest) - np.square(counts[entry])) * np.square(view.weights[order.gram[entry]])
-        left = squares[style] + np.bincount(caption[own] - start, change, end - start)
+        left = squares[style] + added(caption[own] - start, change, end - start)
         left = np.where(left > 1e-12 * squares[style], left, 0.0)
         inverse = view.inverse[start:end]
         remaining = dots[:, style] - copies * np.divide(1.0, inverse, out=np.zeros_like(inverse), where=inverse > 0)

@@ -21,8 +21,8 @@ class Reading(NamedTuple):
     """The mean or the highest similarity over references, or the similarity to all of them joined into one text."""
     itself: Literal["drop", "keep"] = "drop"
     """Whether a caption stands among the references of its own style."""
-    weights: Literal["style", "reference"] = "style"
-    """Whose scores weigh both captions: the style under test, or the style of the references."""
+    weights: Literal["style", "reference", "own"] = "style"
+    """Whose scores weigh the captions: the style under test or that of the references for both, or each its own."""
     negative: Literal["signed", "zero"] = "signed"
     """N-grams that speak against the style keep their weight, or lose it."""
     tf: bool = False
@@ -37,16 +37,17 @@ class Reading(NamedTuple):
     @property
     def is_linear(self) -> bool:
         """Whether the mean over references can be had from one summed vector, without looking at pairs."""
-        return self.references != "max" and not (self.clip or self.length_penalty or self.sampled)
+        pairwise = self.references == "max" or self.weights == "own" or self.clip or self.length_penalty
+        return not (pairwise or self.sampled)
 
     def checked(self) -> Reading:
         """The reading itself, if its parts go together."""
         if self.references == "pooled" and (
-            self.clip or self.length_penalty or self.sampled or self.weights == "reference"
+            self.clip or self.length_penalty or self.sampled or self.weights != "style"
         ):
             raise InputError(
                 f"{self}: pooled references go with itself, negative and tf only, not with clip, length_penalty, "
-                "sampled or weights=reference"
+                "sampled or other weights"
             )
         if self.sampled < 0:
             raise InputError(f"sampled={self.sampled}: expected 0 for all references, or how many to draw")
@@ -59,8 +60,10 @@ class Reading(NamedTuple):
         return ", ".join(shown) or "default"
 
 
+DEFAULT = Reading()
+
 READINGS = (
-    Reading(),
+    DEFAULT,
     Reading(itself="keep"),
     Reading(references="pooled"),
     Reading(references="pooled", itself="keep"),
@@ -79,5 +82,8 @@ READINGS = (
     Reading(sampled=1),
     Reading(sampled=5),
     Reading(sampled=50),
+    Reading(weights="own"),
+    Reading(weights="own", sampled=1),
+    Reading(weights="own", sampled=2),
 )
 """What ``captious style check --readings`` tries."""
