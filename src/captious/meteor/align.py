@@ -46,29 +46,29 @@ class Candidate:
 
     sentence: Sentence
     batch: Batch
-    _singles: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    _partners: dict[int, list[int]] = field(default_factory=dict)
+    singles: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """Module and place of the one-word matches of a reference word, in the order in which they are tried."""
+    partners: dict[int, list[int]] = field(default_factory=dict)
+    """The candidate's phrases that a reference phrase may stand for."""
 
-    def singles(self, word: int) -> list[tuple[int, int]]:
-        """Module and place of the one-word matches of a reference word, in the order in which they are tried."""
-        known = self._singles.get(word)
-        if known is None:
-            positions = self.sentence.positions
-            known = self._singles[word] = [(EXACT_MODULE, at) for at in positions.get(word, ())]
-            near = self.batch.similar.get(word)
-            if near and not near.keys().isdisjoint(positions):
-                shared = near.keys() & positions.keys()
-                for bit, module in ((STEM, STEM_MODULE), (SYNONYM, SYNONYM_MODULE)):
-                    known += sorted((module, at) for other in shared if near[other] & bit for at in positions[other])
-        return known
+    def find_singles(self, word: int) -> list[tuple[int, int]]:
+        """Note the one-word matches of a reference word."""
+        positions = self.sentence.positions
+        found = [(EXACT_MODULE, at) for at in positions[word]] if word in positions else []
+        near = self.batch.similar.get(word)
+        if near is not None and not near.keys().isdisjoint(positions):
+            shared = near.keys() & positions.keys()
+            for bit, module in ((STEM, STEM_MODULE), (SYNONYM, SYNONYM_MODULE)):
+                found += sorted((module, at) for other in shared if near[other] & bit for at in positions[other])
+        self.singles[word] = found
+        return found
 
-    def partners(self, phrase: int) -> list[int]:
-        """The candidate's phrases that a reference phrase may stand for."""
-        known = self._partners.get(phrase)
-        if known is None:
-            linked = self.batch.linked[phrase]
-            known = self._partners[phrase] = [own for own in self.sentence.phrases if own in linked]
-        return known
+    def find_partners(self, phrase: int) -> list[int]:
+        """Note the candidate's phrases that a reference phrase may stand for."""
+        linked, own = self.batch.linked[phrase], self.sentence.phrases
+        found = [] if linked.isdisjoint(own) else [one for one in own if one in linked]
+        self.partners[phrase] = found
+        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -115,8 +115,9 @@ def matches(candidate: Candidate, reference: Sentence) -> Options:
                     for other in places
                 ]
         return Options(len(reference.words), found)
+    known = candidate.singles
     for word, places in reference.positions.items():
-        if singles := candidate.singles(word):
+        if singles := known[word] if word in known else candidate.find_singles(word):
             for at in places:
                 found[at] = [
                     (at, at + 1, other, other + 1, module, 1 << other, 0 if module else -2 * _WORD, abs(at - other))
@@ -133,9 +134,10 @@ def matches(candidate: Candidate, reference: Sentence) -> Options:
 def _phrasal(candidate: Candidate, reference: Sentence) -> list[tuple[int, Match]]:
     """Matches of paraphrases: first those the table lists under the reference's phrase, then under the candidate's."""
     ranks, lengths, own = candidate.batch.ranks, candidate.batch.lengths, candidate.sentence.phrases
+    known = candidate.partners
     forth, back = [], []
     for phrase, places in reference.phrases.items():
-        for partner in candidate.partners(phrase):
+        for partner in known[phrase] if phrase in known else candidate.find_partners(phrase):
             there, here = ranks.get((phrase, partner)), ranks.get((partner, phrase))
             length, size = lengths[phrase], lengths[partner]
             worth = -(length // 2 + size // 2) * _WORD
@@ -147,6 +149,8 @@ def _phrasal(candidate: Candidate, reference: Sentence) -> list[tuple[int, Match
                         forth.append((at, length, there, other, match))
                     if here is not None:
                         back.append((at, other, size, here, match))
+    if not (forth or back):
+        return []
     return [(entry[0], entry[-1]) for entry in [*sorted(forth), *sorted(back)]]
 
 

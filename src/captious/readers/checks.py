@@ -108,8 +108,9 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
         yield Finding("error", "every item has several candidates and one reference: are the two files swapped?", True)
     elif len(captions) > 1 and (references == 1).all():
         yield Finding("note", "every item has one reference: values are lower than with five, and not comparable")
-    alike = [captions.ids[i] for i in np.flatnonzero(references > 1).tolist() if len(set(captions.references[i])) == 1]
-    if alike and len(alike) > 0.5 * len(captions):
+    several = np.flatnonzero(references > 1).tolist()
+    if sum(len(set(captions.references[i])) == 1 for i in several[:SAMPLE]) > 0.5 * len(several[:SAMPLE]):
+        alike = [captions.ids[i] for i in several if len(set(captions.references[i])) == 1]
         yield Finding("warning", f"{_count(alike, 'item')} whose references are all the same text", True)
     most, number = Counter(captions.candidates.values).most_common(1)[0] if captions.candidates.values else ("", 0)
     if number > max(2, 0.1 * len(captions.candidates.values)):
@@ -130,7 +131,8 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
     if len(equal) > max(1, 0.05 * len(captions)):
         message = f"{_count(equal, 'item')} whose candidate is also one of its references: are they left in by mistake?"
         yield Finding("warning", message, True)
-    sample = [i for i in range(len(captions)) if len(captions.references[i]) and captions.candidates[i]][:SAMPLE]
+    complete = (captions.references.counts > 0) & (captions.candidates.counts > 0)
+    sample = np.flatnonzero(complete)[:SAMPLE].tolist()
     if len(sample) < 10:
         return
     words = [set(captions.candidates[i][0].lower().split()) for i in sample]

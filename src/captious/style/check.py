@@ -14,16 +14,16 @@ from captious.measurement import Floats
 from captious.style.cng import StyleModel
 from captious.style.corpus import StyledCorpus
 from captious.style.cosine import Cosines
-from captious.style.only import LITERAL, OnlyReading, all_scores
+from captious.style.count import fingerprint_of, model_of, sorted_table
+from captious.style.only import LITERAL, OnlyReading, columns, own_scores
 from captious.style.pairs import Pairs
-from captious.style.placed import Placed, blocks
+from captious.style.placed import Placed
 from captious.style.pooled import Pooled
 from captious.style.reading import DEFAULT, Reading
 from captious.text.tables import Ints
 
 TIE = 1e-13
 """Scores closer than this are equal: rounding must not decide a tie, and a tie fails."""
-BLOCK = 65_536
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,69 +50,57 @@ class Retrieval:
 class StyleCheck:
     """A styled corpus, its captions in the order of styles, against a model."""
 
-    model: StyleModel
     corpus: StyledCorpus
+    order: Ints
+    """Where each caption stands in the corpus."""
+    style: Ints
+    placed: Placed
     tested: npt.NDArray[np.bool_]
-    """Which captions are under test, in the order of styles; all of them serve as references."""
+    """Which captions are under test; all of them serve as references."""
 
     @classmethod
-    def of(cls, model: StyleModel, corpus: StyledCorpus, sample: int = 0, seed: int = 0) -> StyleCheck:
-        """Check all captions, or a random sample of them."""
-        found = set(corpus.styles)
+    def of(cls, model: StyleModel | None, corpus: StyledCorpus, sample: int = 0, seed: int = 0) -> StyleCheck:
+        """Check all captions, or a random sample of them; without a model, under one fitted to the corpus itself."""
+        found = sorted(set(corpus.styles))
         if len(found) < 2:
-            raise InputError(f"{corpus.name}: holds one style ({found.pop()!r}), expected at least two to tell apart")
-        for style in sorted(found):
-            model.style_number(style, corpus.name)
-        tested = np.ones(len(corpus.texts), dtype=np.bool_)
-        if 0 < sample < len(tested):
+            raise InputError(f"{corpus.name}: holds one style ({found[0]!r}), expected at least two to tell apart")
+        if model is not None:
+            for style in found:
+                model.style_number(style, corpus.name)
+        numbers = {style: index for index, style in enumerate(found if model is None else model.styles)}
+        styles = np.array([numbers[style] for style in corpus.styles], dtype=np.int64)
+        order = np.argsort(styles, kind="stable")
+        table = sorted_table([corpus.texts[i] for i in order.tolist()], model.tokeniser if model else "plain")
+        if model is None:
+            captions = list(zip(corpus.styles, corpus.texts, strict=True))
+            model = model_of(table, styles[order], found, fingerprint_of(captions), corpus.name)
+        tested = np.ones(len(order), dtype=np.bool_)
+        if 0 < sample < len(order):
             tested[:] = False
-            tested[np.random.default_rng(seed).choice(len(tested), sample, replace=False)] = True
-        return cls(model.contrasting(), corpus, tested)
-
-    @cached_property
-    def order(self) -> Ints:
-        """Where each caption, in the order of styles, stands in the corpus."""
-        return np.argsort(self._numbers, kind="stable")
-
-    @cached_property
-    def style(self) -> Ints:
-        """The style of each caption, sorted."""
-        return self._numbers[self.order]
-
-    @cached_property
-    def _numbers(self) -> Ints:
-        number = {style: index for index, style in enumerate(self.model.styles)}
-        return np.array([number[style] for style in self.corpus.styles], dtype=np.int64)
-
-    @cached_property
-    def placed(self) -> Placed:
-        """All captions in the order of styles."""
-        return Placed.of(self.model, [self.corpus.texts[index] for index in self.order.tolist()])
+            tested[np.random.default_rng(seed).choice(len(order), sample, replace=False)] = True
+        return cls(corpus, order, styles[order], Placed(model.contrasting(), table), tested)
 
     @cached_property
     def copy_of(self) -> Ints:
         """The first row with the same id, style and text as each row."""
+        first: dict[tuple[str, str, str], int] = {}
         rows = zip(self.corpus.ids, self.corpus.styles, self.corpus.texts, strict=True)
-        listed, first = list(rows), dict[tuple[str, str, str], int]()
-        found = np.array([first.setdefault(row, index) for index, row in enumerate(listed)], dtype=np.int64)
+        found = np.array([first.setdefault(row, index) for index, row in enumerate(rows)], dtype=np.int64)
         return found[self.order]
 
     def retrieval(self, reading: OnlyReading = LITERAL, progress: Callable[[int], None] | None = None) -> Retrieval:
         """OnlyStyle of every caption under test under every style."""
-        wins, ranks = [], []
-        captions = np.flatnonzero(self.tested)
-        whole = len(captions) == len(self.style) <= BLOCK
-        for start, end in blocks(len(captions), BLOCK):
-            part = captions[start:end]
-            texts = [self.corpus.texts[index] for index in self.order[part].tolist()]
-            scores = all_scores(self.placed if whole else Placed.of(self.model, texts), reading)
+        style, placed, model = self.style[self.tested], self.placed, self.placed.model
+        if not self.tested.all():
+            texts = [self.corpus.texts[index] for index in self.order[self.tested].tolist()]
+            placed = Placed.of(model, texts)
+        own = own_scores(placed, style, reading)
+        below = np.zeros(len(own), dtype=np.int64)
+        for number, column in enumerate(columns(placed, reading), start=1):
+            below += column < own - TIE
             if progress:
-                progress(end)
-            own = scores[np.arange(len(part)), self.style[part]][:, None]
-            above = (scores < own - TIE).sum(axis=1)
-            wins.append(above / (scores.shape[1] - 1))
-            ranks.append(scores.shape[1] - above)
-        return Retrieval(np.concatenate(wins), np.concatenate(ranks), len(self.model.styles))
+                progress(number)
+        return Retrieval(below / (len(model.styles) - 1), len(model.styles) - below, len(model.styles))
 
     def stylecider(
         self, reading: Reading = DEFAULT, seed: int = 0, progress: Callable[[int], None] | None = None

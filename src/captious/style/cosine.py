@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious.measurement import Floats
-from captious.style.cng import ORDERS, Whole
+from captious.style.cng import ORDERS
 from captious.style.placed import Placed, Rows, added, runs
 from captious.style.reading import Reading
 from captious.text.tables import Ints

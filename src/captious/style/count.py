@@ -70,14 +70,18 @@ def counted(captions: Sequence[tuple[str, str]], tokeniser: str, name: str) -> S
     # With captions in the order of styles, the rows of an n-gram come out in the order of styles as well.
     order = np.argsort(style, kind="stable")
     table = sorted_table([captions[index][1] for index in order.tolist()], tokeniser)
-    style = style[order]
+    return model_of(table, style[order], styles, fingerprint_of(captions), name)
+
+
+def model_of(table: TextTable, style: Whole, styles: Sequence[str], fingerprint: int, name: str) -> StyleModel:
+    """The model of a table with a sorted vocabulary, its captions in the order of their styles."""
     return StyleModel(
         styles=tuple(styles),
         captions=np.bincount(style, minlength=len(styles)).astype(np.int64),
         tokeniser=str(table.tokeniser),
         vocabulary=table.vocabulary,
         orders=tuple(_order(table.ngrams(n), style[table.ngrams(n).caption]) for n in range(1, ORDERS + 1)),
-        fingerprint=_fingerprint(captions),
+        fingerprint=fingerprint,
         name=name,
     )
 
@@ -115,7 +119,7 @@ def _order(grams: NgramTable, style: Whole) -> Order:
     )
 
 
-def _fingerprint(captions: Sequence[tuple[str, str]]) -> int:
+def fingerprint_of(captions: Sequence[tuple[str, str]]) -> int:
     total = 0
     for style, text in captions:
         content = f"{style}\x1f{text}".encode("utf-8", "surrogatepass")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -44,10 +45,14 @@ def all_scores(placed: Placed, reading: OnlyReading = LITERAL) -> Floats:
     >>> all_scores(placed).tolist()  # happy: ¼ · ((½ + 0)/2 + ½ + 0 + 0)
     [[-0.1875, 0.1875]]
     """
+    return np.stack(list(columns(placed, reading)), axis=1)
+
+
+def columns(placed: Placed, reading: OnlyReading = LITERAL) -> Iterator[Floats]:
+    """OnlyStyle of all captions under one style after the other."""
     parts = _Parts(placed, reading)
-    scores = np.empty((placed.captions, len(placed.model.styles)))
     shared = [added(r.grams.caption, r.base[r.grams.gram] * a, placed.captions) for r, a in parts.pairs()]
-    for style in range(scores.shape[1]):
+    for style in range(len(placed.model.styles)):
         column = _Parts(placed, reading, parts.amounts, parts.sizes)
         for rows, amount, base in zip(placed.orders, parts.amounts, shared, strict=True):
             # Only n-grams that occur in the style differ from what all styles share.
@@ -56,8 +61,7 @@ def all_scores(placed: Placed, reading: OnlyReading = LITERAL) -> Floats:
             share = np.repeat(placed.model.scores[rows.n - 1].share[rows.mine[part]], lengths)
             total = added(rows.grams.caption[at], share * amount[at], placed.captions)
             column.add(rows, total - base)
-        scores[:, style] = column.mean()
-    return scores
+        yield column.mean()
 
 
 class _Parts:
@@ -89,7 +93,9 @@ class _Parts:
 
     def mean(self) -> Floats:
         defined = np.sum([size > 0 for size in self.sizes], axis=0)
-        if self.reading.short == "skip":
-            return np.divide(self.total, defined, out=np.full(self.placed.captions, np.nan), where=defined > 0)
-        lost = (defined == 0) & (self.placed.table.lengths > 0)
-        return np.where(lost, np.nan, self.total / ORDERS)
+        undefined = defined == 0
+        divisor = np.maximum(defined, 1) if self.reading.short == "skip" else ORDERS
+        if self.reading.short == "zero":
+            undefined &= self.placed.table.lengths > 0
+        result: Floats = np.where(undefined, np.nan, self.total / divisor)
+        return result

@@ -78,7 +78,7 @@ class NgramTable:
             last=lasts[firsts],
             gram=gram,
             caption=caption,
-            count=np.diff(rows, append=len(order)).astype(np.int32),
+            count=_lengths(rows, len(order)),
             group=np.cumsum(new_group, dtype=np.int32) - np.int32(1),
             heads=np.flatnonzero(new_group),
             reference_row=~table.is_candidate[caption],
@@ -108,6 +108,15 @@ def _sorted_by(keys: Small, bound: int, order: Small) -> Small:
         digit = (keys[order] >> shift).astype(np.uint16)
         order = order[np.argsort(digit, kind="stable")]
     return order
+
+
+def _lengths(starts: Ints, end: int) -> Small:
+    """Lengths of runs that begin at these places, the last one ending at the end."""
+    lengths = np.empty(len(starts), dtype=np.int32)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1], casting="unsafe")
+    if len(starts):
+        lengths[-1] = end - starts[-1]
+    return lengths
 
 
 def _changes(values: Small) -> npt.NDArray[np.bool_]:

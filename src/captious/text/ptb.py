@@ -170,8 +170,12 @@ def _take(text: str, shadow: str, at: int, tokens: list[str]) -> int:
     return stop - (best == "ends")
 
 
-def _plain_word(text: str) -> str | None:
-    """The token of a text that is one word, with or without a mark behind it that is always dropped."""
+def plain_word(text: str) -> str | None:
+    """The one token of a plain word, with or without a mark behind it that is always dropped; None for all else.
+
+    >>> plain_word("Dogs,"), plain_word("cannot"), plain_word("no.")
+    ('dogs', None, None)
+    """
     body = text[:-1] if text[-1:] in _MARKS and len(text) > 2 else text
     if not (body.isascii() and body.isalpha()):
         return None
@@ -185,7 +189,7 @@ def tokenise(text: str, following: str = "") -> list[str]:
     >>> tokenise('A man (left) says: "hi!"')
     ['a', 'man', '-lrb-', 'left', '-rrb-', 'says', 'hi']
     """
-    if (word := _plain_word(text)) is not None:
+    if (word := plain_word(text)) is not None:
         return [word]
     return [token for token in split(text, following) if token not in PUNCTUATION]
 

@@ -147,47 +147,54 @@ def tokenise(texts: Sequence[str], tool: Tokeniser) -> tuple[list[str], npt.NDAr
     """
     if not texts:
         return [], np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
-    units: dict[str, int] = {_END: 0}
-    unit, text = _units(texts, units)
-    safe = np.fromiter(map(tool.is_local, units), dtype=np.bool_, count=len(units))
-    safe[0] = True
+    chunks, chunk, text = _chunks(texts)
+    plain = [tool.plain_word(written) for written in chunks]
+    safe = np.fromiter(
+        (word is not None or tool.is_local(written) for word, written in zip(plain, chunks, strict=True)), np.bool_
+    )
     if not safe.all():
-        unsafe = np.unique(text[~safe[unit]])
-        kept = ~np.isin(text, unsafe)
-        whole = np.array([units.setdefault(texts[number], len(units)) for number in unsafe.tolist()], dtype=np.int64)
-        unit, text = np.concatenate([unit[kept], whole]), np.concatenate([text[kept], unsafe])
+        whole = np.zeros(len(texts), dtype=np.bool_)
+        whole[text[~safe[chunk]]] = True
+        kept, unsafe = ~whole[text], np.flatnonzero(whole)
+        chunk = np.concatenate([chunk[kept], np.arange(len(chunks), len(chunks) + len(unsafe), dtype=np.int32)])
+        text = np.concatenate([text[kept], unsafe.astype(np.int32)])
         order = np.argsort(text, kind="stable")
-        unit, text = unit[order], text[order]
+        chunk, text = chunk[order], text[order]
+        chunks += [texts[number] for number in unsafe.tolist()]
+        plain += [None] * len(unsafe)
+        safe = np.concatenate([safe, np.ones(len(unsafe), dtype=np.bool_)])
     vocabulary: dict[str, int] = {}
     number = vocabulary.setdefault
-    used = np.zeros(len(units), dtype=np.bool_)
-    used[unit] = True
-    tokenised: list[list[int]] = [
-        [number(token, len(vocabulary)) for token in _words(tool.tokenise(chunk))] if wanted else []
-        for chunk, wanted in zip(units, used.tolist(), strict=True)
+    tokenised = [
+        (number(word, len(vocabulary)),)
+        if word is not None
+        else tuple(number(token, len(vocabulary)) for token in _words(tool.tokenise(written), written))
+        if used
+        else ()
+        for word, written, used in zip(plain, chunks, safe.tolist(), strict=True)
     ]
     lengths = np.fromiter(map(len, tokenised), dtype=np.int64, count=len(tokenised))
     flat = np.fromiter(chain.from_iterable(tokenised), dtype=np.int32, count=int(lengths.sum()))
-    tokens = take_runs(flat, (np.cumsum(lengths) - lengths)[unit], lengths[unit])
-    return list(vocabulary), tokens, np.bincount(text, weights=lengths[unit], minlength=len(texts)).astype(np.int64)
+    tokens = take_runs(flat, (np.cumsum(lengths) - lengths)[chunk], lengths[chunk])
+    return list(vocabulary), tokens, np.bincount(text, weights=lengths[chunk], minlength=len(texts)).astype(np.int64)
 
 
 _END = "\x1e"
 
 
-def _units(texts: Sequence[str], units: dict[str, int]) -> tuple[Ints, Ints]:
-    """Number the space-delimited chunks of all texts: the chunk at each place, and the text it belongs to."""
+def _chunks(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The distinct space-delimited chunks of all texts, the chunk at each place, and the text of each place."""
     joined = f" {_END} ".join(texts)
     if joined.count(_END) != len(texts) - 1:
         joined = f" {_END} ".join(text.replace(_END, " ") for text in texts)
-    chunks = joined.split(" ")
-    numbering = defaultdict(int, units)
+    pieces = joined.split(" ")
+    numbering: defaultdict[str, int] = defaultdict(int, {_END: 0})
     numbering.default_factory = numbering.__len__
-    unit = np.fromiter(map(numbering.__getitem__, chunks), dtype=np.int64, count=len(chunks))
-    units.update(numbering)
-    ends = unit == 0
-    text = np.cumsum(ends)
-    return unit[~ends], text[~ends]
+    chunk = np.fromiter(map(numbering.__getitem__, pieces), dtype=np.int32, count=len(pieces))
+    inside = chunk > 0
+    text = np.cumsum(~inside, dtype=np.int32)
+    # The separator is no chunk of any text; an empty one keeps its number.
+    return ["", *list(numbering)[1:]], chunk[inside], text[inside]
 
 
 def take_runs(values: npt.NDArray[Any], starts: Ints, lengths: Ints) -> npt.NDArray[Any]:
@@ -203,6 +210,6 @@ def take_runs(values: npt.NDArray[Any], starts: Ints, lengths: Ints) -> npt.NDAr
     return result
 
 
-def _words(tokens: list[str]) -> list[str]:
+def _words(tokens: list[str], text: str) -> list[str]:
     # coco-caption joins tokens with spaces and splits again on any whitespace, which cuts "1\u00a01/2" in two.
-    return " ".join(tokens).split() if any("\xa0" in token for token in tokens) else tokens
+    return " ".join(tokens).split() if " " in text or "\xa0" in text else tokens

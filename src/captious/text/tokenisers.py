@@ -10,6 +10,10 @@ from captious.errors import InputError, nearest
 from captious.text import ptb
 
 
+def _never(chunk: str) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Tokeniser:
     """A text to tokens, and which whitespace-delimited chunks may be tokenised on their own.
@@ -22,6 +26,8 @@ class Tokeniser:
     version: int
     tokenise: Callable[[str], list[str]]
     is_local: Callable[[str], bool]
+    plain_word: Callable[[str], str | None] = _never
+    """A quicker answer for most chunks: the only token of a local chunk, or None to ask the other two."""
 
     def __str__(self) -> str:
         return f"{self.name}.{self.version}"
@@ -76,7 +82,7 @@ def _always(chunk: str) -> bool:
 TOKENISERS = {
     tokeniser.name: tokeniser
     for tokeniser in (
-        Tokeniser("ptb", 1, ptb.tokenise, ptb.is_local),
+        Tokeniser("ptb", 1, ptb.tokenise, ptb.is_local, ptb.plain_word),
         Tokeniser("13a", 1, thirteen_a, str.isalnum),
         Tokeniser("whitespace", 1, whitespace, _always),
         Tokeniser("plain", 1, plain, _always),
