@@ -1,11 +1,12 @@
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from captious.captions import CaptionSet
 from captious.text.lcs import lcs_lengths
 
-SEQUENCE = st.lists(st.integers(0, 4), max_size=90)
+CAPTION = st.lists(st.sampled_from("abcde"), max_size=90)
+ITEM = st.tuples(st.lists(CAPTION, max_size=3), st.lists(CAPTION, max_size=3))
 
 
 def by_dynamic_programming(a, b):
@@ -17,18 +18,19 @@ def by_dynamic_programming(a, b):
     return row[-1]
 
 
-@given(st.lists(st.tuples(SEQUENCE, SEQUENCE), min_size=1, max_size=6))
-def test_lengths_are_those_of_dynamic_programming(pairs):
-    sequences = [sequence for pair in pairs for sequence in pair]
-    tokens = np.array([token for sequence in sequences for token in sequence], dtype=np.int32)
-    starts = np.cumsum([0, *map(len, sequences)])
-    left, right = np.arange(0, len(sequences), 2), np.arange(1, len(sequences), 2)
-    expected = [by_dynamic_programming(a, b) for a, b in pairs]
-    assert lcs_lengths(tokens, starts, left, right).tolist() == expected
+@given(st.lists(ITEM, min_size=1, max_size=4))
+def test_lengths_are_those_of_dynamic_programming(items):
+    captions = CaptionSet.of(
+        {str(i): [" ".join(text) for text in candidates] for i, (candidates, _) in enumerate(items)},
+        {str(i): [" ".join(text) for text in references] for i, (_, references) in enumerate(items)},
+    )
+    expected = [
+        by_dynamic_programming(a, b) for candidates, references in items for a in candidates for b in references
+    ]
+    assert lcs_lengths(captions.table("whitespace")).tolist() == expected
 
 
-@pytest.mark.parametrize("length", [8, 16, 32, 63, 64, 65])
-def test_word_boundaries(length):
-    tokens = np.arange(2 * length, dtype=np.int32) % length
-    starts = np.array([0, length, 2 * length])
-    assert lcs_lengths(tokens, starts, np.array([0]), np.array([1])).tolist() == [length]
+@pytest.mark.parametrize("length", [1, 8, 63, 64, 65, 200])
+def test_at_the_ends_of_machine_words(length):
+    text = " ".join(map(str, range(length)))
+    assert lcs_lengths(CaptionSet.of({"1": text}, {"1": [text]}).table("whitespace")).tolist() == [length]

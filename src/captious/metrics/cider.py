@@ -61,15 +61,11 @@ class Cider(MeanMetric):
     def statistics(self, captions: CaptionSet, state: DocumentFrequency) -> Sums:
         """Sum of the candidates' values, and their number."""
         table = captions.table(self.tokeniser)
-        values = np.zeros(len(table.candidates))
-        vectors = Vectors(table, state)
+        similarity = np.where(table.is_candidate, 0.0, similarities(table, state, self.variant))
+        total = [np.bincount(table.item, weights=row, minlength=table.items) for row in similarity]
         references = np.bincount(table.item[~table.is_candidate], minlength=table.items)
-        for turn in range(int(table.rank.max(initial=-1)) + 1):
-            mine = np.flatnonzero(table.rank == turn)
-            similarity = np.where(table.is_candidate, 0.0, vectors.similarity(turn, self.variant))
-            item = table.item[table.candidates[mine]]
-            total = np.bincount(table.item, weights=similarity, minlength=table.items)[item]
-            values[mine] = 10 * total / np.maximum(references[item], 1)
+        item = table.item[table.candidates]
+        values = 10 * np.array(total).reshape(-1, table.items)[table.rank, item] / np.maximum(references[item], 1)
         return Sums(table.mean_rows(values))
 
     def settings(self, state: DocumentFrequency) -> dict[str, str]:
@@ -86,47 +82,33 @@ def frequencies(idf: str, captions: CaptionSet, tokeniser: str) -> DocumentFrequ
     return find(idf).for_tokeniser(tokeniser)
 
 
-class Vectors:
-    """The tf-idf vectors of all captions of a table, kept as weights of the rows of its n-gram tables."""
-
-    def __init__(self, table: TextTable, corpus: DocumentFrequency) -> None:
-        self.table = table
-        logarithm = np.log(float(max(corpus.items, 1)))
-        self.idf, self.norm = [], []
-        for n in range(1, ORDERS + 1):
-            grams = table.ngrams(n)
-            weight = logarithm - np.log(np.maximum(1.0, corpus.frequencies(table, n)))
-            self.idf.append(weight)
-            squares = np.square(grams.count * weight[grams.gram])
-            self.norm.append(np.sqrt(np.bincount(grams.caption, weights=squares, minlength=len(table.lengths))))
-
-    def similarity(self, turn: int, variant: Literal["d", "plain"]) -> Floats:
-        """Of each caption, the similarity of its item's candidate number ``turn`` to it, averaged over orders."""
-        table = self.table
-        mine = table.candidates[table.rank == turn]
-        chosen = np.zeros(len(table.lengths), dtype=np.bool_)
-        chosen[mine] = True
-        own = np.full(table.items, -1)
-        own[table.item[mine]] = mine
-        partner = own[table.item]
-        total = np.zeros(len(table.lengths))
-        for n in range(1, ORDERS + 1):
-            grams = table.ngrams(n)
-            rows = grams.candidate_rows
-            rows = rows[chosen[grams.caption[rows]]]
+def similarities(table: TextTable, corpus: DocumentFrequency, variant: Literal["d", "plain"]) -> Floats:
+    """Row r, column c: the similarity of candidate number r of c's item to caption c, averaged over orders."""
+    captions, turns = len(table.lengths), int(table.rank.max(initial=-1)) + 1
+    partner = np.full((turns, table.items), -1)
+    partner[table.rank, table.item[table.candidates]] = table.candidates
+    partner = partner[:, table.item]
+    rank = np.full(captions, -1)
+    rank[table.candidates] = table.rank
+    total = np.zeros((turns, captions))
+    logarithm = np.log(float(max(corpus.items, 1)))
+    for n in range(1, ORDERS + 1):
+        grams = table.ngrams(n)
+        idf = logarithm - np.log(np.maximum(1.0, corpus.frequencies(table, n)))
+        weight = idf.take(grams.gram)
+        norm = np.sqrt(np.bincount(grams.caption, weights=np.square(grams.count * weight), minlength=captions))
+        for turn in range(turns):
+            own = grams.candidate_rows[rank[grams.caption[grams.candidate_rows]] == turn]
             in_candidate = np.zeros(len(grams.heads), dtype=np.int32)
-            in_candidate[grams.group[rows]] = grams.count[rows]
-            count = in_candidate[grams.group]
+            in_candidate[grams.group[own]] = grams.count[own]
+            count = in_candidate.take(grams.group)
             rows = np.flatnonzero(count)
-            count, weight = count[rows], self.idf[n - 1][grams.gram[rows]]
-            theirs = grams.count[rows] * weight
-            ours = count * weight
+            theirs, ours = grams.count[rows] * weight[rows], count[rows] * weight[rows]
             product = np.minimum(ours, theirs) * theirs if variant == "d" else ours * theirs
-            dot = np.bincount(grams.caption[rows], weights=product, minlength=len(table.lengths))
-            norms = self.norm[n - 1] * np.where(partner >= 0, self.norm[n - 1][partner], 0.0)
-            total += np.divide(dot, norms, out=np.zeros(len(dot)), where=norms > 0)
-        if variant == "d":
-            bigrams = np.maximum(table.lengths - 1, 0)
-            total *= np.exp(-np.square(bigrams - bigrams[partner]) / (2 * SIGMA**2))
-        result: Floats = total / ORDERS
-        return result
+            dot = np.bincount(grams.caption[rows], weights=product, minlength=captions)
+            norms = norm * np.where(partner[turn] >= 0, norm[partner[turn]], 0.0)
+            total[turn] += np.divide(dot, norms, out=np.zeros(captions), where=norms > 0)
+    if variant == "d":
+        bigrams = np.maximum(table.lengths - 1, 0)
+        total *= np.exp(-np.square(bigrams - bigrams[partner]) / (2 * SIGMA**2))
+    return total / ORDERS

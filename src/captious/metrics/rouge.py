@@ -75,6 +75,6 @@ def f_score(precision: Floats, recall: Floats, beta: float = 1.0) -> Floats:
 
 def _common(table: TextTable) -> tuple[Ints, Ints, Ints]:
     left, right = table.pairs
-    common = lcs_lengths(table.tokens, table.starts, left, right)
+    common = lcs_lengths(table)
     common[(table.lengths[left] == 0) & (table.lengths[right] == 0)] = 1
     return left, right, common

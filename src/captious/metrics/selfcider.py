@@ -10,7 +10,7 @@ import numpy as np
 from captious.captions import CaptionSet
 from captious.measurement import Floats, Sums
 from captious.metrics.base import MeanMetric, Need
-from captious.metrics.cider import Vectors, frequencies
+from captious.metrics.cider import frequencies, similarities
 from captious.metrics.div import item_means
 from captious.text.idf import DocumentFrequency
 
@@ -52,12 +52,10 @@ class SelfCider(MeanMetric):
         """The item's value, and 1."""
         table = captions.table(self.tokeniser)
         counts = np.bincount(table.item[table.candidates], minlength=table.items)
-        vectors = Vectors(table, state)
         most = int(counts.max(initial=0))
         kernels = np.zeros((table.items, most, most))
-        for turn in range(most):
-            similarity = vectors.similarity(turn, "d")[table.candidates]
-            kernels[table.item[table.candidates], turn, table.rank] = similarity
+        similarity = similarities(table, state, "d")[:, table.candidates]
+        kernels[table.item[table.candidates], :, table.rank] = similarity.T
         upper = np.triu(kernels)
         kernels = upper + np.swapaxes(np.triu(kernels, 1), 1, 2)
         return item_means(

@@ -1,72 +1,69 @@
-"""Lengths of longest common subsequences of many pairs at once."""
+"""Lengths of the longest common subsequences of candidates and references, all pairs at once."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from captious.text.tables import Ints
+from captious.text.tables import Ints, TextTable, take_runs
 
-WIDTHS = (8, 16, 32, 64)
-BATCH = 4096
-Tokens = npt.NDArray[np.int32] | npt.NDArray[np.int16]
+BITS = 64
 
 
-def lcs_lengths(tokens: Tokens, starts: Ints, left: Ints, right: Ints) -> Ints:
-    """The LCS length of sequences ``left[p]`` and ``right[p]`` for every pair p.
+def lcs_lengths(table: TextTable) -> Ints:
+    """The LCS length of every pair of ``table.pairs``.
 
-    Bit-parallel after Hyyrö (2004): a row of the dynamic programme is one machine word per pair, and pairs of like
-    lengths advance together, one token of the right-hand sequence at a time. Left-hand sequences of over 64 tokens use
-    Python's long integers.
+    Bit-parallel after Hyyrö (2004): a row of the dynamic programme is one 64-bit word, the candidate's tokens its bits.
+    Which bits a reference's token matches is read off the unigram table, and all references advance together, one token
+    at a time. Candidates of over 64 tokens use Python's long integers.
 
-    >>> tokens, starts = np.array([1, 2, 3, 4, 2, 4, 9], dtype=np.int32), np.array([0, 4, 7])
-    >>> lcs_lengths(tokens, starts, np.array([0]), np.array([1])).tolist()  # 1 2 3 4 and 2 4 9 share 2 4
-    [2]
+    >>> from captious.captions import CaptionSet
+    >>> lcs_lengths(CaptionSet.of({"1": "a b c d"}, {"1": ["b d x", "d c"]}).table()).tolist()  # b d; c or d
+    [2, 1]
     """
-    lengths = np.diff(starts)
+    left, right = table.pairs
     result = np.zeros(len(left), dtype=np.int64)
-    if not len(tokens):
-        return result
-    if tokens.max() < 2**15:
-        tokens = tokens.astype(np.int16)
-    bucket = np.searchsorted(WIDTHS, lengths[left])
-    order = np.lexsort((lengths[right], bucket))
-    edges = np.searchsorted(bucket[order], np.arange(len(WIDTHS) + 1))
-    for width, first, end in zip(WIDTHS, edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        for begin in range(first, end, BATCH):
-            pairs = order[begin : min(begin + BATCH, end)]
-            result[pairs] = _batch(tokens, starts, lengths, left[pairs], right[pairs], width)
-    for pair in order[edges[-1] :].tolist():
-        a, b = left[pair], right[pair]
-        result[pair] = _long(tokens[starts[a] : starts[a + 1]].tolist(), tokens[starts[b] : starts[b + 1]].tolist())
+    rank = np.zeros(len(table.lengths), dtype=np.int64)
+    rank[table.candidates] = table.rank
+    long = table.lengths[left] > BITS
+    for turn in range(int(table.rank.max(initial=-1)) + 1):
+        pairs = np.flatnonzero((rank[left] == turn) & ~long)
+        result[pairs] = _against(table, turn, right[pairs])
+    for pair in np.flatnonzero(long).tolist():
+        sides = [
+            table.tokens[table.starts[side] : table.starts[side + 1]].tolist() for side in (left[pair], right[pair])
+        ]
+        result[pair] = _long(*sides)
     return result
 
 
-def _batch(tokens: Tokens, starts: Ints, lengths: Ints, left: Ints, right: Ints, width: int) -> Ints:
-    rows = _padded(tokens, starts, lengths, left, width, -1)
-    columns = _padded(tokens, starts, lengths, right, int(lengths[right].max()), -2)
-    word = np.dtype(f"uint{width}")
-    state = np.full(len(left), -1).astype(word)
-    for column in columns.T:
-        match = np.packbits(rows == column[:, None], axis=1, bitorder="little").view(f"<u{width // 8}")[:, 0]
-        kept = state & match
-        state = (state + kept) | (state - kept)
-    # Padding never matches, so its bits stay set.
-    return _ones(~state)
+def _against(table: TextTable, turn: int, references: Ints) -> Ints:
+    """LCS lengths of references with their item's candidate number ``turn``."""
+    starts, lengths = table.starts, table.lengths
+    mine = table.candidates[table.rank == turn]
+    mine = mine[lengths[mine] <= BITS]
+    places = take_runs(np.arange(len(table.tokens)), starts[mine], lengths[mine])
+    bit = np.uint64(1) << (places - np.repeat(starts[mine], lengths[mine])).astype(np.uint64)
+    group_at = table.ngrams(1).group_at
+    bits = np.zeros(len(table.ngrams(1).heads), dtype=np.uint64)
+    np.bitwise_or.at(bits, group_at[places], bit)
+    matches = bits[group_at]
+    # The longest references first: those still running are always a prefix.
+    order = np.argsort(-lengths[references], kind="stable")
+    begin, length = starts[references][order], lengths[references][order]
+    state = np.full(len(references), ~np.uint64(0))
+    running = np.searchsorted(-length, -np.arange(1, int(length.max(initial=0)) + 1), side="right")
+    for step, active in enumerate(running.tolist()):
+        current = state[:active]
+        kept = current & matches[begin[:active] + step]
+        state[:active] = (current + kept) | (current - kept)
+    result = np.empty(len(references), dtype=np.int64)
+    result[order] = _ones(~state)
+    return result
 
 
-def _padded(tokens: Tokens, starts: Ints, lengths: Ints, which: Ints, size: int, filler: int) -> Tokens:
-    """One row per sequence, filled up to one length."""
-    position = np.arange(size)
-    index = starts[which][:, None] + position
-    inside = position < lengths[which][:, None]
-    return np.where(inside, tokens[np.minimum(index, len(tokens) - 1)], tokens.dtype.type(filler))
-
-
-def _ones(words: npt.NDArray[np.unsignedinteger[Any]]) -> Ints:
-    bits = np.unpackbits(words.view(np.uint8).reshape(len(words), -1), axis=1)
+def _ones(words: npt.NDArray[np.uint64]) -> Ints:
+    bits = np.unpackbits(words.view(np.uint8).reshape(len(words), BITS // 8), axis=1)
     ones: Ints = bits.sum(axis=1, dtype=np.int64)
     return ones
 

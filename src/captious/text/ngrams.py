@@ -85,6 +85,13 @@ class NgramTable:
         )
 
     @cached_property
+    def group_at(self) -> Small:
+        """The group of the n-gram that starts at each token; -1 where none does."""
+        result = np.full(len(self.at), -1, dtype=np.int32)
+        result[self.order] = np.repeat(self.group, self.count)
+        return result
+
+    @cached_property
     def candidate_rows(self) -> Ints:
         """The rows of candidates."""
         return np.flatnonzero(~self.reference_row)

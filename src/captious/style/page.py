@@ -1,0 +1,121 @@
+"""Style on a page: self-contained HTML for `why` and `words`, and the words as an SVG chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from captious._version import __version__
+from captious.style.explain import Why
+from captious.style.words import StyleWord
+
+FOR, AGAINST = "#0f766e", "#b45309"
+"""What speaks for a style and what against: told apart in every kind of colour vision, and by sign as well."""
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#1c1917;--soft:#78716c;--paper:#fff;--line:#e7e5e4;--for:15,118,110;--against:180,83,9}
+@media(prefers-color-scheme:dark){:root{--ink:#f5f5f4;--soft:#a8a29e;--paper:#1c1917;--line:#44403c;
+--for:45,212,191;--against:251,146,60}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:62rem;margin:2rem auto;
+padding:0 1rem}h1{font-size:1.35rem;margin:0 0 .3rem}h2{font-size:1rem;margin:1.8rem 0 .5rem}p,td.s{color:var(--soft)}
+.caption{font-size:1.5rem;line-height:2.1;color:var(--ink)}.caption span{padding:.15em .3em;border-radius:.25em;
+margin-right:.12em}table{border-collapse:collapse;width:100%}th{text-align:left;font-weight:600}
+td,th{padding:.2rem .6rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:middle}
+td.v,th.v{text-align:right;font-variant-numeric:tabular-nums}td.b{width:38%}.bar{display:block;height:.8rem;
+border-radius:2px}.half{display:flex}.half div{width:50%;display:flex}.half .l{justify-content:flex-end}
+.for{background:rgb(var(--for))}.against{background:rgb(var(--against))}.grid{display:grid;gap:0 2rem;
+grid-template-columns:repeat(auto-fit,minmax(22rem,1fr))}footer{color:var(--soft);font-size:.8rem;margin:2rem 0}
+"""
+
+
+def why_page(why: Why, ranking: Sequence[tuple[str, float]], signature: str) -> str:
+    """Why a caption scores as it does under a style."""
+    most = max((abs(part) for _, part in why.words), default=0.0) or 1.0
+    words = "".join(
+        f'<span style="background:rgba(var(--{"for" if part >= 0 else "against"}),{0.75 * abs(part) / most:.2f})" '
+        f'title="{part:+.4f}">{escape(word)}</span> '
+        for word, part in why.words
+    )
+    widest = max((abs(part.adds) for part in why.contributions), default=0.0) or 1.0
+    rows = "".join(
+        f'<tr><td>{escape(part.ngram)}</td><td class="b">{_bar(part.adds / widest)}</td>'
+        f'<td class="v">{part.adds:+.4f}</td><td class="v">{part.score:+.4f}</td>'
+        f'<td class="v">{part.styles or "unseen"}</td></tr>'
+        for part in why.contributions
+    )
+    top = max((abs(value) for _, value in ranking), default=0.0) or 1.0
+    styles = "".join(
+        f'<tr><td>{escape(style)}</td><td class="b">{_bar(value / top)}</td><td class="v">{value:+.4f}</td></tr>'
+        for style, value in ranking[:20]
+    )
+    body = (
+        f'<h1>{escape(why.style)}: {why.value:+.4f}</h1><p class="caption">{words}</p>'
+        "<p>Each word is coloured by its part of the score: green speaks for the style, orange against it.</p>"
+        "<h2>N-grams and what each adds</h2><table><tr><th>n-gram</th><th></th><th class=v>adds</th>"
+        f"<th class=v>CNG</th><th class=v>styles with it</th></tr>{rows}</table>"
+        f"<h2>Closest styles</h2><table>{styles}</table>"
+    )
+    return _page(f"{why.style}: {why.caption}", body, signature)
+
+
+def words_page(found: Mapping[str, Sequence[Sequence[StyleWord]]], signature: str) -> str:
+    """The top n-grams of styles, order by order."""
+    parts = []
+    for style, orders in found.items():
+        parts.append(f'<h1>{escape(style)}</h1><div class="grid">')
+        for n, words in enumerate(orders, start=1):
+            top = max((abs(word.score) for word in words), default=0.0) or 1.0
+            rows = "".join(
+                f'<tr><td>{escape(word.ngram)}</td><td class="b">{_half(word.score / top)}</td>'
+                f'<td class="v">{word.score:+.4f}</td><td class="v">{word.captions}</td></tr>'
+                for word in words
+            )
+            parts.append(
+                f"<section><h2>{n} word{'s' if n > 1 else ''}</h2><table><tr><th>n-gram</th><th></th>"
+                f"<th class=v>CNG</th><th class=v>captions</th></tr>{rows}</table></section>"
+            )
+        parts.append("</div>")
+    return _page("words of " + ", ".join(found), "".join(parts), signature)
+
+
+def words_chart(found: Mapping[str, Sequence[StyleWord]], title: str) -> str:
+    """An SVG of the top words of each style side by side: the bar is the CNG score, the number the captions."""
+    rows, width, step = max((len(words) for words in found.values()), default=0), 400, 22
+    height = 74 + rows * step
+    top = max((word.score for words in found.values() for word in words), default=0.0) or 1.0
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width * len(found)}" height="{height}" '
+        f'viewBox="0 0 {width * len(found)} {height}" font-family="system-ui, sans-serif" font-size="13">',
+        f'<rect width="100%" height="100%" fill="#ffffff"/><text x="16" y="24" font-size="15" font-weight="600" '
+        f'fill="#1c1917">{escape(title)}</text>',
+    ]
+    for column, (style, words) in enumerate(found.items()):
+        left = column * width
+        parts.append(f'<text x="{left + 16}" y="52" font-weight="600" fill="#1c1917">{escape(style)}</text>')
+        for row, word in enumerate(words):
+            y, length = 62 + row * step, 150 * max(word.score, 0.0) / top
+            parts.append(
+                f'<text x="{left + 150}" y="{y + 13}" text-anchor="end" fill="#1c1917">{escape(word.ngram)}</text>'
+                f'<rect x="{left + 158}" y="{y + 2}" width="{length:.1f}" height="14" rx="2" '
+                f'fill="{(FOR, AGAINST)[column % 2]}"/><text x="{left + 164 + length:.1f}" y="{y + 13}" '
+                f'fill="#57534e" font-size="11">{word.score:.3f} · {word.captions}</text>'
+            )
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _bar(share: float) -> str:
+    inner = f'<i class="bar {"for" if share >= 0 else "against"}" style="width:{100 * abs(share):.1f}%"></i>'
+    return f'<div class="half"><div class="l">{inner if share < 0 else ""}</div><div>{inner if share >= 0 else ""}</div></div>'
+
+
+def _half(share: float) -> str:
+    return f'<i class="bar {"for" if share >= 0 else "against"}" style="width:{100 * abs(share):.1f}%"></i>'
+
+
+def _page(title: str, body: str, signature: str) -> str:
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+        'content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy" '
+        f"content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>{escape(title)}</title><style>{STYLE}</style>"
+        f"</head><body>{body}<footer>{escape(signature)} · captious {__version__}</footer></body></html>\n"
+    )
