@@ -111,9 +111,10 @@ class NgramTable:
 
 def _sorted_by(keys: Small, bound: int, order: Small) -> Small:
     """Sort indices stably by small keys: sixteen bits at a time, for which NumPy has a radix sort."""
-    for shift in range(0, max(bound - 1, 1).bit_length(), 16):
-        digit = (keys[order] >> shift).astype(np.uint16)
-        order = order[np.argsort(digit, kind="stable")]
+    bits = max(bound - 1, 1).bit_length()
+    for shift in range(0, bits, 16):
+        digit = (keys.take(order) >> shift).astype(np.uint16 if bits - shift > 8 else np.uint8)
+        order = order.take(np.argsort(digit, kind="stable"))
     return order
 
 

@@ -147,43 +147,42 @@ def tokenise(texts: Sequence[str], tool: Tokeniser) -> tuple[list[str], npt.NDAr
     """
     if not texts:
         return [], np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
-    chunks, chunk, text = _chunks(texts)
+    chunks, chunk, bounds = _chunks(texts)
     plain = [tool.plain_word(written) for written in chunks]
-    safe = np.fromiter(
-        (word is not None or tool.is_local(written) for word, written in zip(plain, chunks, strict=True)), np.bool_
+    safe = np.array(
+        [word is not None or tool.is_local(written) for word, written in zip(plain, chunks, strict=True)],
+        dtype=np.bool_,
     )
-    if not safe.all():
-        whole = np.zeros(len(texts), dtype=np.bool_)
-        whole[text[~safe[chunk]]] = True
-        kept, unsafe = ~whole[text], np.flatnonzero(whole)
-        chunk = np.concatenate([chunk[kept], np.arange(len(chunks), len(chunks) + len(unsafe), dtype=np.int32)])
-        text = np.concatenate([text[kept], unsafe.astype(np.int32)])
-        order = np.argsort(text, kind="stable")
-        chunk, text = chunk[order], text[order]
-        chunks += [texts[number] for number in unsafe.tolist()]
-        plain += [None] * len(unsafe)
-        safe = np.concatenate([safe, np.ones(len(unsafe), dtype=np.bool_)])
+    unsafe = np.searchsorted(bounds, np.flatnonzero(~safe[chunk]), side="right") - 1
+    for text in sorted(set(unsafe.tolist())):
+        chunk[bounds[text] : bounds[text + 1]] = 0
+        chunk[bounds[text]] = len(chunks)
+        chunks.append(texts[text])
+        plain.append(None)
+    wanted = [*safe.tolist(), *[True] * (len(chunks) - len(safe))]
     vocabulary: dict[str, int] = {}
     number = vocabulary.setdefault
     tokenised = [
         (number(word, len(vocabulary)),)
         if word is not None
-        else tuple(number(token, len(vocabulary)) for token in _words(tool.tokenise(written), written))
-        if used
-        else ()
-        for word, written, used in zip(plain, chunks, safe.tolist(), strict=True)
+        else tuple(number(token, len(vocabulary)) for token in _words(tool.tokenise(written), written) if used)
+        for word, written, used in zip(plain, chunks, wanted, strict=True)
     ]
-    lengths = np.fromiter(map(len, tokenised), dtype=np.int64, count=len(tokenised))
-    flat = np.fromiter(chain.from_iterable(tokenised), dtype=np.int32, count=int(lengths.sum()))
-    tokens = take_runs(flat, (np.cumsum(lengths) - lengths)[chunk], lengths[chunk])
-    return list(vocabulary), tokens, np.bincount(text, weights=lengths[chunk], minlength=len(texts)).astype(np.int64)
+    size = np.fromiter(map(len, tokenised), dtype=np.int64, count=len(tokenised))
+    flat = np.fromiter(chain.from_iterable(tokenised), dtype=np.int32, count=int(size.sum()))
+    tokens = take_runs(flat, (np.cumsum(size) - size)[chunk], size[chunk])
+    ends = np.concatenate(([0], np.cumsum(size[chunk])))[bounds]
+    return list(vocabulary), tokens, np.diff(ends)
 
 
 _END = "\x1e"
 
 
-def _chunks(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The distinct space-delimited chunks of all texts, the chunk at each place, and the text of each place."""
+def _chunks(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int32], Ints]:
+    """The distinct space-delimited chunks of all texts, the chunk at each place, and the first place of each text.
+
+    Chunk 0 is empty and stands for nothing at all. Every text has a place, if only for an empty chunk.
+    """
     joined = f" {_END} ".join(texts)
     if joined.count(_END) != len(texts) - 1:
         joined = f" {_END} ".join(text.replace(_END, " ") for text in texts)
@@ -191,10 +190,9 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int32], npt
     numbering: defaultdict[str, int] = defaultdict(int, {_END: 0})
     numbering.default_factory = numbering.__len__
     chunk = np.fromiter(map(numbering.__getitem__, pieces), dtype=np.int32, count=len(pieces))
-    inside = chunk > 0
-    text = np.cumsum(~inside, dtype=np.int32)
-    # The separator is no chunk of any text; an empty one keeps its number.
-    return ["", *list(numbering)[1:]], chunk[inside], text[inside]
+    ends = np.flatnonzero(chunk == 0)
+    bounds = np.concatenate(([0], ends - np.arange(len(ends)), [len(chunk) - len(ends)]))
+    return ["", *list(numbering)[1:]], chunk[np.flatnonzero(chunk)], bounds
 
 
 def take_runs(values: npt.NDArray[Any], starts: Ints, lengths: Ints) -> npt.NDArray[Any]:
