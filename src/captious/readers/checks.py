@@ -100,7 +100,7 @@ def _texts(captions: CaptionSet) -> Iterable[Finding]:
 def _shapes(captions: CaptionSet) -> Iterable[Finding]:
     candidates, references = captions.candidates.counts, captions.references.counts
     if captions.skipped:
-        yield Finding("warning", f"{captions.skipped} ids are on one side only and were left out")
+        yield Finding("warning", f"left out for being on one side only: {captions.skipped} ids", True)
     if not references.any():
         yield Finding("warning", "no references: only metrics that need none can be scored")
         return
