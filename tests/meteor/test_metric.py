@@ -110,3 +110,11 @@ def test_captions_with_line_breaks_are_counted_and_do_not_shift_others(meteor):
     dirty = CaptionSet.of({"1": "a dog\nran", "2": "a cat"}, {"1": ["a dog\tran"], "2": ["a cat"]})
     assert meteor().cleaned(dirty) == 2
     assert meteor().measure(dirty).items == {"1": 1.0, "2": 1.0}
+
+
+def test_captions_that_had_to_be_cleaned_are_counted_beside_the_number(meteor):
+    from captious.evaluation import evaluate
+
+    captions = CaptionSet.of({"1": "a\ndog", "2": "a cat ||| a dog", "3": "a dog"}, {k: ["a dog"] for k in "123"})
+    warnings = evaluate(captions, [meteor()]).warnings
+    assert "METEOR: read as spaces in 2 of the captions: line breaks, tabs, control characters or '|||'" in warnings

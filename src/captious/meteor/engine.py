@@ -16,7 +16,7 @@ from captious.meteor.score import COLUMNS, MODULES, Parameters, pair_score, valu
 from captious.meteor.sentences import Batch, Sentence, read_batch
 from captious.meteor.tables import Tables
 
-BATCH = 2048
+BATCH = 8192
 """Items whose captions are held in memory together."""
 
 _MARGIN = 1e-9  # far above the rounding error of a score, far below any difference that is printed

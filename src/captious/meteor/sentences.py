@@ -72,10 +72,7 @@ def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Seque
                 positions[word] = [at]
             if word in function:
                 bits |= 1 << at
-        places: dict[int, list[int]] = {}
-        for at, phrase in phrases.found.get(number, ()):
-            places.setdefault(phrase, []).append(at)
-        sentences.append(Sentence(words, positions, bits, places))
+        sentences.append(Sentence(words, positions, bits, phrases.places.get(number, {})))
     return Batch(sentences, _similar(known, tables, modules), phrases.ranks, phrases.linked, phrases.lengths)
 
 
@@ -103,14 +100,14 @@ def _relate(similar: dict[int, dict[int, int]], groups: Iterable[list[int]], bit
 
 @dataclass(slots=True, eq=False)
 class _Phrases:
-    found: dict[int, list[tuple[int, int]]]
+    places: dict[int, dict[int, list[int]]]
     ranks: dict[tuple[int, int], int]
     linked: dict[int, set[int]]
     lengths: list[int]
 
 
 def _phrases(captions: list[list[int]], words: list[str], tables: Tables) -> _Phrases:
-    """Start and number of the phrases of each caption that take part in a paraphrase, and those paraphrases."""
+    """The phrases of each caption that take part in a paraphrase within the batch, and those paraphrases."""
     starts, lengths, rows, owners = _spans(captions, words, tables)
     present, phrase = np.unique(rows, return_inverse=True)
     first = tables.target_starts[present].astype(np.int64)
@@ -132,13 +129,17 @@ def _phrases(captions: list[list[int]], words: list[str], tables: Tables) -> _Ph
     useful[source] = useful[target] = True
     taken = np.flatnonzero(useful[phrase])
     offsets = np.cumsum([0, *map(len, captions)])
-    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    places = starts[taken] - offsets[owners[taken]]
-    for owner, at, number in zip(owners[taken].tolist(), places.tolist(), phrase[taken].tolist(), strict=True):
-        found[owner].append((at, number))
+    places: dict[int, dict[int, list[int]]] = defaultdict(dict)
+    local = starts[taken] - offsets[owners[taken]]
+    for owner, at, number in zip(owners[taken].tolist(), local.tolist(), phrase[taken].tolist(), strict=True):
+        mine = places[owner]
+        if number in mine:
+            mine[number].append(at)
+        else:
+            mine[number] = [at]
     length_of = np.zeros(len(present), dtype=np.int64)
     length_of[phrase] = lengths
-    return _Phrases(found, ranks, dict(linked), length_of.tolist())
+    return _Phrases(places, ranks, dict(linked), length_of.tolist())
 
 
 def _spans(

@@ -42,6 +42,8 @@ _STEP4 = (
     "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize", "ion",
     "al", "er", "ic",
 )  # fmt: skip
+_ENDINGS2 = tuple(rule[0] for rule in _STEP2)
+_ENDINGS3 = tuple(rule[0] for rule in _STEP3)
 
 
 def stem(word: str) -> str:
@@ -121,24 +123,21 @@ def _past(word: str, r1: int) -> str:
 
 def _derived(word: str, r1: int, r2: int) -> str:
     """Steps 2, 3 and 4: derivational endings, in region R1 and then R2."""
-    for ending, shorter, before in _STEP2:
-        if word.endswith(ending):
-            root = word[: -len(ending)]
-            if len(root) >= r1 and (not before or (root and root[-1] in before)):
-                word = root + shorter
-            break
-    for ending, shorter in _STEP3:
-        if word.endswith(ending):
-            root = word[: -len(ending)]
-            if len(root) >= (r2 if ending == "ative" else r1):
-                word = root + shorter
-            break
-    for ending in _STEP4:
-        if word.endswith(ending):
-            root = word[: -len(ending)]
-            if len(root) >= r2 and (ending != "ion" or root.endswith(("s", "t"))):
-                word = root
-            break
+    if word.endswith(_ENDINGS2):
+        ending, shorter, before = next(rule for rule in _STEP2 if word.endswith(rule[0]))
+        root = word[: -len(ending)]
+        if len(root) >= r1 and (not before or (root and root[-1] in before)):
+            word = root + shorter
+    if word.endswith(_ENDINGS3):
+        ending, shorter = next(rule for rule in _STEP3 if word.endswith(rule[0]))
+        root = word[: -len(ending)]
+        if len(root) >= (r2 if ending == "ative" else r1):
+            word = root + shorter
+    if word.endswith(_STEP4):
+        ending = next(ending for ending in _STEP4 if word.endswith(ending))
+        root = word[: -len(ending)]
+        if len(root) >= r2 and (ending != "ion" or root.endswith(("s", "t"))):
+            word = root
     return word
 
 

@@ -7,7 +7,8 @@ The file is a magic line, the length and CRC-32 of a JSON header, the header, an
 - `phrases`, `target_starts`, `targets`: the same for phrases and the phrases they may be rendered as, in file order.
 
 `words`, `forms` and `phrases` hold sorted 64-bit hashes, each with `..._index`, the first row of every bucket of
-leading bits. Opening checks the CRC-32 of the payload (13 ms for METEOR 1.5), so no damaged file is ever trusted.
+leading bits, and `..._filter`, which bits lead any hash. Opening checks the CRC-32 of the payload (15 ms), so no
+damaged file is ever trusted.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import numpy.typing as npt
 from captious.files import digest, whole_file
 from captious.meteor.hashing import UInt64
 
-FORMAT = 1
+FORMAT = 2
 _MAGIC = b"captious-meteor-tables\n"
 _ALIGN = 64
 
@@ -43,26 +44,34 @@ class HashIndex:
 
     keys: UInt64
     index: npt.NDArray[np.uint32]
+    filter: npt.NDArray[np.uint8]
+    """A bit for each value of a hash's leading bits, five more than a bucket has: most absent hashes end here."""
 
     @classmethod
     def build(cls, keys: UInt64) -> HashIndex:
         """Index sorted, distinct keys with about two per bucket."""
         bits = max(1, len(keys).bit_length() - 2)
         edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
-        return cls(keys, np.append(np.searchsorted(keys, edges), len(keys)).astype(np.uint32))
+        marks = np.zeros(1 << bits + 5, dtype=bool)
+        marks[keys >> np.uint64(59 - bits)] = True
+        index = np.append(np.searchsorted(keys, edges), len(keys)).astype(np.uint32)
+        return cls(keys, index, np.packbits(marks, bitorder="little"))
 
     def find(self, hashes: UInt64) -> IntArray:
         """The row of each hash, -1 where it is absent."""
         rows = np.full(len(hashes), -1, dtype=np.int64)
         bits = (len(self.index) - 1).bit_length() - 1
-        bucket = (hashes >> np.uint64(64 - bits)).astype(np.int64)
+        lead = hashes >> np.uint64(59 - bits)
+        marked = self.filter[lead >> np.uint64(3)] >> (lead & np.uint64(7)).astype(np.uint8) & 1
+        asked = np.flatnonzero(marked)
+        bucket = (lead[asked] >> np.uint64(5)).astype(np.int64)
         at, end = self.index[bucket].astype(np.int64), self.index[bucket + 1]
-        asked = np.flatnonzero(at < end)
+        wanted = hashes[asked]
         while len(asked):
-            hit = self.keys[at[asked]] == hashes[asked]
-            rows[asked[hit]] = at[asked[hit]]
-            at[asked] += 1
-            asked = asked[~hit & (at[asked] < end[asked])]
+            hit = self.keys[at] == wanted
+            rows[asked[hit]] = at[hit]
+            left = np.flatnonzero(~hit & (at + 1 < end))
+            asked, wanted, at, end = asked[left], wanted[left], at[left] + 1, end[left]
         return rows
 
 
@@ -101,7 +110,7 @@ class Tables:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name in ("words", "forms", "phrases"):
             table: HashIndex = getattr(self, name)
-            arrays |= {name: table.keys, f"{name}_index": table.index}
+            arrays |= {name: table.keys, f"{name}_index": table.index, f"{name}_filter": table.filter}
         for name in ("synset_starts", "synsets", "base_starts", "bases", "target_starts", "targets"):
             arrays[name] = getattr(self, name)
         sections, blocks, offset = {}, [], 0
@@ -154,7 +163,7 @@ class Tables:
             return payload[offset : offset + count * dtype.itemsize].view(np.ndarray).view(dtype)
 
         def index(name: str) -> HashIndex:
-            return HashIndex(part(name), part(f"{name}_index"))
+            return HashIndex(part(name), part(f"{name}_index"), part(f"{name}_filter"))
 
         return cls(
             frozenset(header["function_words"]), header["prefixes"],

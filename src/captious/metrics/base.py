@@ -73,6 +73,10 @@ class Metric(ABC):
             reasons["one candidate, needs several"] = captions.candidates.counts == 1
         return reasons
 
+    def remarks(self, captions: CaptionSet) -> list[str]:
+        """What a user should know of this set before trusting the number; printed as warnings."""
+        return []
+
     def measure(self, captions: CaptionSet, state: Any = None) -> Measurement:
         """Score a set. ``state`` is what `prepare` returned, for a shard of a larger corpus that of the whole."""
         unscored = np.zeros(len(captions), dtype=np.bool_)

@@ -114,6 +114,12 @@ class Meteor(Metric):
             "tables": self._tables().hash(self._modules),
         }
 
+    def remarks(self, captions: CaptionSet) -> list[str]:
+        """How many captions hold what would have shifted the original's scores."""
+        number = self.cleaned(captions)
+        held = "line breaks, tabs, control characters or '|||'"
+        return [f"METEOR: read as spaces in {number} of the captions: {held}"] if number else []
+
     def cleaned(self, captions: CaptionSet) -> int:
         """How many captions hold a line break, a tab, a control character or `|||`, each read as a space."""
         return sum(clean(text)[1] for side in (captions.candidates, captions.references) for text in side.values)

@@ -15,6 +15,7 @@ METRICS = {
     "rouge": "captious.metrics.rouge:Rouge",
     "rouge_n": "captious.metrics.rouge_n:RougeN",
     "cider": "captious.metrics.cider:Cider",
+    "meteor": "captious.metrics.meteor:Meteor",
     "div": "captious.metrics.div:Div",
     "diversity": "captious.metrics.diversity:Diversity",
     "distinct": "captious.metrics.distinct:Distinct",

@@ -43,6 +43,7 @@ def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> lis
             warnings.append("CIDEr of one item is 0 by construction (log 1 = 0): name an idf corpus, cider(idf=…)")
         elif len(captions) < 50:
             warnings.append(f"CIDEr's idf is counted on {len(captions)} items only: values will shift on a larger set")
+    warnings += [remark for measurement in measurements for remark in measurement.metric.remarks(captions)]
     labels: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for measurement in measurements:
         if measurement.reasons:
