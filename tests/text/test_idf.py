@@ -6,6 +6,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.evaluation import evaluate_shards
 from captious.metrics.cider import Cider
 from captious.text.idf import DocumentFrequency
 from captious.text.idf_files import find, from_pickle, load, named, named_path, save
@@ -48,6 +49,17 @@ def test_a_saved_corpus_gives_the_same_values(tmp_path):
     from_file = Cider(idf=str(tmp_path / "my.idf")).measure(captions)
     assert np.allclose(from_file.values, own, rtol=0, atol=1e-12)
     assert "idf:mine:3:" in str(from_file.signature)
+
+
+def test_shards_scored_with_a_kept_corpus_count_it_once(tmp_path):
+    captions = whole()
+    path = tmp_path / "my.idf"
+    save(DocumentFrequency.of(captions), path)
+    shards = [captions.take([0]), captions.take([1, 2])]
+    merged = evaluate_shards(shards, f"cider(idf={path})")[0][f"cider(idf={path})"]
+    assert np.allclose(merged.values, Cider(idf=str(path)).measure(captions).values, rtol=0, atol=1e-12)
+    with pytest.raises(InputError, match="one of them is complete already"):
+        load(path).merge(DocumentFrequency.of(captions))
 
 
 def test_an_ngram_the_corpus_lacks_has_frequency_0(tmp_path):

@@ -20,7 +20,8 @@ class Missing(str, Enum):
 
 
 References = Annotated[
-    str | None, typer.Option("--references", "-r", help="References by id: COCO annotations, JSON, JSONL, CSV, Parquet.")
+    str | None,
+    typer.Option("--references", "-r", help="References by id: COCO annotations, JSON, JSONL, CSV, Parquet."),
 ]
 Metrics = Annotated[str, typer.Option("--metrics", "-m", help='Such as "bleu(n=4),cider(idf=refs)".')]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder to write the whole run into.")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,36 +22,6 @@ Model = Annotated[Path, typer.Argument(help="A model from: captious style fit.")
 CaptionColumn = Annotated[str | None, typer.Option("--caption-column", help="Column of the captions.")]
 StyleColumn = Annotated[str, typer.Option("--style-column", help="Column of the styles.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Also write it as a page.")]
-
-
-class References(str, Enum):
-    """How the references of a style are taken together."""
-
-    mean = "mean"
-    max = "max"
-    pooled = "pooled"
-
-
-class Itself(str, Enum):
-    """Whether a caption is among its own references."""
-
-    drop = "drop"
-    keep = "keep"
-
-
-class Weights(str, Enum):
-    """Whose scores weigh the captions."""
-
-    style = "style"
-    reference = "reference"
-    own = "own"
-
-
-class Negative(str, Enum):
-    """What becomes of n-grams that speak against a style."""
-
-    signed = "signed"
-    zero = "zero"
 
 
 @app.command()
@@ -76,8 +45,7 @@ def fit(
         raise InputError(f"{out}: is there already; add --overwrite to replace it")
     with steps() as step:
         rows = stream(corpora, StyleColumns(caption_column, style_column))
-        name = ", ".join(corpora)
-        model = count.fit(rows, tokeniser=tokeniser, name=name, progress=lambda seen: step(f"{seen:,} captions"))
+        model = count.fit(rows, tokeniser=tokeniser, name=out.stem, progress=lambda seen: step(f"{seen:,} captions"))
         save(model, out)
     facts = _facts(model)
     if as_json:
@@ -113,7 +81,8 @@ def words(
     if html is not None:
         _write(html, page.words_page(found, show.signature(loaded)))
     if chart is not None:
-        title = f"{'Words' if (n or 1) == 1 else f'{n}-grams'} with the highest contrastive score · captions"
+        what = "Words" if (n or 1) == 1 else f"{n}-grams"
+        title = f"{what} with the highest contrastive score: captions that hold them · CNG"
         with whole_file(chart) as draft:
             draft.write_text(page.words_chart({name: found[name][(n or 1) - 1] for name in names}, title))
         typer.echo(f"written: {chart}", err=True)
@@ -182,15 +151,10 @@ def scores(
 def check(
     model: Model,
     corpus: Annotated[str, typer.Argument(help="Captions with styles that the model knows.")],
-    readings: Annotated[bool, typer.Option("--readings", help="Table 1's StyleCIDEr under every reading.")] = False,
-    references: Annotated[References, typer.Option("--references", help="Over references.")] = References.mean,
-    itself: Annotated[Itself, typer.Option("--itself", help="A caption among its references.")] = Itself.drop,
-    weights: Annotated[Weights, typer.Option("--weights", help="Whose scores weigh.")] = Weights.style,
-    negative: Annotated[Negative, typer.Option("--negative", help="Scores below 0.")] = Negative.signed,
-    tf: Annotated[bool, typer.Option("--tf", help="Weigh by counts too.")] = False,
-    clip: Annotated[bool, typer.Option("--clip", help="CIDEr-D's clipping of counts.")] = False,
-    length_penalty: Annotated[bool, typer.Option("--length-penalty", help="CIDEr-D's length penalty.")] = False,
-    sampled: Annotated[int, typer.Option("--sampled", min=0, help="So many random references a style.")] = 0,
+    readings: Annotated[bool, typer.Option("--readings", help="StyleCIDEr under every reading.")] = False,
+    reading: Annotated[
+        str, typer.Option("--reading", help='One reading, as --readings prints it: "references=pooled, itself=keep".')
+    ] = "default",
     sample: Annotated[int, typer.Option("--sample", min=0, help="Test so many captions, drawn at random.")] = 0,
     seed: o.Seed = 12345,
     caption_column: CaptionColumn = None,
@@ -205,14 +169,12 @@ def check(
     from captious.style.corpus import StyleColumns, read_styled
     from captious.style.reading import READINGS, Reading
 
-    one = Reading(
-        references.value, itself.value, weights.value, negative.value, tf, clip, length_penalty, sampled
-    ).checked()
+    chosen = READINGS if readings else (Reading.parse(reading),)
     loaded = _load(model)
     columns = StyleColumns(caption_column, style_column, id_column)
     with steps() as step:
         tested = StyleCheck.of(loaded, read_styled(corpus, columns), sample, seed)
-        result = table.table_one(tested, READINGS if readings else (one,), seed, step)
+        result = table.table_one(tested, chosen, seed, step)
     if as_json:
         _json({**result.summary(), "signature": show.signature(loaded)})
         return

@@ -92,8 +92,8 @@ def per_candidate(table: TextTable) -> Floats:
     for n in range(1, ORDERS + 1):
         grams = table.ngrams(n)
         rows = grams.candidate_rows
-        clipped = np.minimum(grams.count[rows], grams.reference_max[grams.group[rows]])
-        result[:, 2 * n] = np.bincount(slot[grams.caption[rows]], weights=clipped, minlength=len(candidates))
+        clipped = np.minimum(grams.count.take(rows), grams.reference_max.take(grams.group.take(rows)))
+        result[:, 2 * n] = np.bincount(slot.take(grams.caption.take(rows)), weights=clipped, minlength=len(candidates))
         result[:, 2 * n + 1] = np.maximum(lengths[candidates] - n + 1, 0)
     return result
 

@@ -98,14 +98,15 @@ def similarities(table: TextTable, corpus: DocumentFrequency, variant: Literal["
         weight = idf.take(grams.gram)
         norm = np.sqrt(np.bincount(grams.caption, weights=np.square(grams.count * weight), minlength=captions))
         for turn in range(turns):
-            own = grams.candidate_rows[rank[grams.caption[grams.candidate_rows]] == turn]
+            own = grams.candidate_rows[rank.take(grams.caption.take(grams.candidate_rows)) == turn]
             in_candidate = np.zeros(len(grams.heads), dtype=np.int32)
-            in_candidate[grams.group[own]] = grams.count[own]
+            in_candidate[grams.group.take(own)] = grams.count.take(own)
             count = in_candidate.take(grams.group)
             rows = np.flatnonzero(count)
-            theirs, ours = grams.count[rows] * weight[rows], count[rows] * weight[rows]
+            weights = weight.take(rows)
+            theirs, ours = grams.count.take(rows) * weights, count.take(rows) * weights
             product = np.minimum(ours, theirs) * theirs if variant == "d" else ours * theirs
-            dot = np.bincount(grams.caption[rows], weights=product, minlength=captions)
+            dot = np.bincount(grams.caption.take(rows), weights=product, minlength=captions)
             norms = norm * np.where(partner[turn] >= 0, norm[partner[turn]], 0.0)
             total[turn] += np.divide(dot, norms, out=np.zeros(captions), where=norms > 0)
     if variant == "d":

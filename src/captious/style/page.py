@@ -13,7 +13,8 @@ FOR, AGAINST = "#0f766e", "#b45309"
 """What speaks for a style and what against: told apart in every kind of colour vision, and by sign as well."""
 
 STYLE = """
-:root{color-scheme:light dark;--ink:#1c1917;--soft:#78716c;--paper:#fff;--line:#e7e5e4;--for:15,118,110;--against:180,83,9}
+:root{color-scheme:light dark;--ink:#1c1917;--soft:#78716c;--paper:#fff;--line:#e7e5e4;
+--for:15,118,110;--against:180,83,9}
 @media(prefers-color-scheme:dark){:root{--ink:#f5f5f4;--soft:#a8a29e;--paper:#1c1917;--line:#44403c;
 --for:45,212,191;--against:251,146,60}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:62rem;margin:2rem auto;
@@ -39,7 +40,7 @@ def why_page(why: Why, ranking: Sequence[tuple[str, float]], signature: str) -> 
     widest = max((abs(part.adds) for part in why.contributions), default=0.0) or 1.0
     rows = "".join(
         f'<tr><td>{escape(part.ngram)}</td><td class="b">{_bar(part.adds / widest)}</td>'
-        f'<td class="v">{part.adds:+.4f}</td><td class="v">{part.score:+.4f}</td>'
+        f'<td class="v">{signed(part.adds)}</td><td class="v">{signed(part.score)}</td>'
         f'<td class="v">{part.styles or "unseen"}</td></tr>'
         for part in why.contributions
     )
@@ -59,14 +60,14 @@ def why_page(why: Why, ranking: Sequence[tuple[str, float]], signature: str) -> 
 
 
 def words_page(found: Mapping[str, Sequence[Sequence[StyleWord]]], signature: str) -> str:
-    """The top n-grams of styles, order by order."""
+    """The top n-grams of styles, order by order; the bar is the number of captions, since top scores hardly differ."""
     parts = []
     for style, orders in found.items():
         parts.append(f'<h1>{escape(style)}</h1><div class="grid">')
         for n, words in enumerate(orders, start=1):
-            top = max((abs(word.score) for word in words), default=0.0) or 1.0
+            top = max((word.captions for word in words), default=1)
             rows = "".join(
-                f'<tr><td>{escape(word.ngram)}</td><td class="b">{_half(word.score / top)}</td>'
+                f'<tr><td>{escape(word.ngram)}</td><td class="b">{_half(word.captions / top)}</td>'
                 f'<td class="v">{word.score:+.4f}</td><td class="v">{word.captions}</td></tr>'
                 for word in words
             )
@@ -79,10 +80,10 @@ def words_page(found: Mapping[str, Sequence[Sequence[StyleWord]]], signature: st
 
 
 def words_chart(found: Mapping[str, Sequence[StyleWord]], title: str) -> str:
-    """An SVG of the top words of each style side by side: the bar is the CNG score, the number the captions."""
+    """An SVG of the top words of each style side by side: the bar is the number of captions, and CNG stands by it."""
     rows, width, step = max((len(words) for words in found.values()), default=0), 400, 22
     height = 74 + rows * step
-    top = max((word.score for words in found.values() for word in words), default=0.0) or 1.0
+    top = max((word.captions for words in found.values() for word in words), default=1)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width * len(found)}" height="{height}" '
         f'viewBox="0 0 {width * len(found)} {height}" font-family="system-ui, sans-serif" font-size="13">',
@@ -93,19 +94,29 @@ def words_chart(found: Mapping[str, Sequence[StyleWord]], title: str) -> str:
         left = column * width
         parts.append(f'<text x="{left + 16}" y="52" font-weight="600" fill="#1c1917">{escape(style)}</text>')
         for row, word in enumerate(words):
-            y, length = 62 + row * step, 150 * max(word.score, 0.0) / top
+            y, length = 62 + row * step, 150 * word.captions / top
             parts.append(
                 f'<text x="{left + 150}" y="{y + 13}" text-anchor="end" fill="#1c1917">{escape(word.ngram)}</text>'
                 f'<rect x="{left + 158}" y="{y + 2}" width="{length:.1f}" height="14" rx="2" '
                 f'fill="{(FOR, AGAINST)[column % 2]}"/><text x="{left + 164 + length:.1f}" y="{y + 13}" '
-                f'fill="#57534e" font-size="11">{word.score:.3f} · {word.captions}</text>'
+                f'fill="#57534e" font-size="11">{word.captions} · {word.score:.3f}</text>'
             )
     return "\n".join([*parts, "</svg>\n"])
 
 
+def signed(value: float) -> str:
+    """Four digits and a sign, which a value that rounds to 0 does not get.
+
+    >>> signed(0.25), signed(-0.00001)
+    ('+0.2500', '0.0000')
+    """
+    return "0.0000" if abs(value) < 0.00005 else f"{value:+.4f}"
+
+
 def _bar(share: float) -> str:
     inner = f'<i class="bar {"for" if share >= 0 else "against"}" style="width:{100 * abs(share):.1f}%"></i>'
-    return f'<div class="half"><div class="l">{inner if share < 0 else ""}</div><div>{inner if share >= 0 else ""}</div></div>'
+    left, right = (inner, "") if share < 0 else ("", inner)
+    return f'<div class="half"><div class="l">{left}</div><div>{right}</div></div>'
 
 
 def _half(share: float) -> str:
@@ -116,6 +127,7 @@ def _page(title: str, body: str, signature: str) -> str:
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         'content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy" '
-        f"content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>{escape(title)}</title><style>{STYLE}</style>"
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{escape(title)}</title><style>{STYLE}</style>"
         f"</head><body>{body}<footer>{escape(signature)} · captious {__version__}</footer></body></html>\n"
     )

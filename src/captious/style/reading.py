@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
-from captious.errors import InputError
+from captious.errors import InputError, nearest
 
 SIGMA = 6.0
 """Of the Gaussian length penalty, as in CIDEr-D."""
@@ -49,9 +49,27 @@ class Reading(NamedTuple):
                 f"{self}: pooled references go with itself, negative and tf only, not with clip, length_penalty, "
                 "sampled or other weights"
             )
-        if self.sampled < 0:
-            raise InputError(f"sampled={self.sampled}: expected 0 for all references, or how many to draw")
         return self
+
+    @classmethod
+    def parse(cls, text: str) -> Reading:
+        """A reading from its written form.
+
+        >>> Reading.parse("references=pooled, itself=keep").references
+        'pooled'
+        """
+        hints, values = get_type_hints(cls), dict[str, Any]()
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            name, _, value = part.partition("=")
+            if part == "default":
+                continue
+            if name not in hints:
+                raise InputError(f"no reading {name!r}, expected {', '.join(hints)}{nearest(name, hints)}")
+            legal = get_args(hints[name]) or (("yes", "no") if hints[name] is bool else ())
+            if (legal and value not in legal) or (not legal and not value.isdecimal()):
+                raise InputError(f"reading {part!r}: expected {', '.join(legal) or 'a whole number'}")
+            values[name] = value == "yes" if hints[name] is bool else int(value) if hints[name] is int else value
+        return cls(**values).checked()
 
     def __str__(self) -> str:
         default = Reading._field_defaults

@@ -12,6 +12,7 @@ from rich.text import Text
 from captious.style.cng import StyleModel
 from captious.style.correlate import Agreement
 from captious.style.explain import Why, unseen_words
+from captious.style.page import signed
 from captious.style.words import StyleWord
 
 BAR = "█"
@@ -35,10 +36,10 @@ def why_view(why: Why, ranking: Sequence[tuple[str, float]], top: int) -> Group:
         styles.add_row(Text(style, style="bold" if style == why.style else ""), _signed(value))
     most = max((abs(part) for _, part in why.words), default=0.0) or 1.0
     caption = Text(f"why {why.style} ({why.value:+.4f}): ")
-    for word, part in why.words:
-        colour = FOR if part >= 0 else AGAINST
-        strong = "bold " if abs(part) > 0.5 * most else ""
-        caption.append(word, style=f"{strong}{colour}" if abs(part) > 0.05 * most else "dim").append(" ")
+    for word, share in why.words:
+        colour = FOR if share >= 0 else AGAINST
+        strong = "bold " if abs(share) > 0.5 * most else ""
+        caption.append(word, style=f"{strong}{colour}" if abs(share) > 0.05 * most else "dim").append(" ")
     table = Table(title="what each n-gram adds", title_justify="left")
     for column in ("n-gram", "adds", "", "CNG", "styles with it"):
         table.add_column(column, justify="left" if column in ("n-gram", "") else "right")
@@ -56,24 +57,27 @@ def why_view(why: Why, ranking: Sequence[tuple[str, float]], top: int) -> Group:
     return Group(styles, caption, table, *note)
 
 
-def words_view(style: str, orders: Sequence[Sequence[StyleWord]]) -> Table:
-    """Top n-grams, the orders side by side; the bar is the score, the number the style's captions with it."""
-    table = Table(title=f"{style}: n-grams with the highest CNG", title_justify="left")
-    for words in orders:
-        if words:
-            table.add_column("n-gram")
-            table.add_column("CNG", justify="right")
-            table.add_column("captions", justify="right")
-    best = max((word.score for words in orders for word in words), default=0.0) or 1.0
-    for row in range(max((len(words) for words in orders), default=0)):
+def words_view(style: str, orders: Sequence[Sequence[StyleWord]]) -> Group:
+    """Top n-grams, two orders side by side, each with its score and the number of the style's captions that hold it."""
+    shown = [words for words in orders if words]
+    heading = Text(f"{style}: n-grams with the highest CNG, and how many of the style's captions they are in")
+    return Group(heading, *(_word_table(shown[first : first + 2]) for first in range(0, len(shown), 2)))
+
+
+def _word_table(shown: Sequence[Sequence[StyleWord]]) -> Table:
+    table = Table()
+    best = max((word.captions for words in shown for word in words), default=1)
+    for words in shown:
+        table.add_column(f"{words[0].n}-gram", no_wrap=True)
+        table.add_column("CNG", justify="right", no_wrap=True)
+        table.add_column("in", justify="right", no_wrap=True)
+    for row in range(max(map(len, shown), default=0)):
         cells: list[str | Text] = []
-        for words in filter(None, orders):
-            if row < len(words):
-                word = words[row]
-                bar = BAR * round(5 * max(word.score, 0.0) / best)
-                cells += [Text(word.ngram), Text(f"{bar} {word.score:.4f}", style=FOR), str(word.captions)]
-            else:
-                cells += ["", "", ""]
+        for words in shown:
+            word = words[row] if row < len(words) else None
+            bar = BAR * round((30 if len(shown) == 1 else 0) * word.captions / best) if word else ""
+            score = Text(f"{bar} {word.score:.4f}".strip(), style=FOR) if word else ""
+            cells += [Text(word.ngram), score, str(word.captions)] if word else ["", "", ""]
         table.add_row(*cells)
     return table
 
@@ -102,4 +106,5 @@ def agreement_view(found: Sequence[Agreement]) -> Table:
 
 
 def _signed(value: float) -> Text:
-    return Text(f"{value:+.4f}", style=FOR if value > 0 else AGAINST if value < 0 else "dim")
+    text = signed(value)
+    return Text(text, style={"+": FOR, "-": AGAINST}.get(text[0], "dim"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from captious.style.check import Retrieval, StyleCheck
 from captious.style.reading import Reading
@@ -45,8 +47,11 @@ class TableOne:
     def view(self) -> Group:
         """For the terminal."""
         found = self.summary()
-        title = f"{self.name}: {found['captions']:,} captions, {found['styles']} styles"
-        table = Table(title=f"{title}; share that satisfies", title_justify="left")
+        title = Text(
+            f"{self.name}: {found['captions']:,} captions, {found['styles']} styles; share that satisfies",
+            overflow="fold",
+        )
+        table = Table()
         table.add_column("equation")
         table.add_column("reading")
         table.add_column("value", justify="right", style="bold")
@@ -60,7 +65,7 @@ class TableOne:
         shown = (f"{rank[key]:.4f}" for key in ("mean_reciprocal", "first", "top_tenth"))
         ranks.add_row(f"{rank['median']:g}", *shown)
         note = [f"{self.lonely} captions are the only one of their style and count in equation 9 alone"]
-        return Group(table, ranks, *(note if self.lonely else []))
+        return Group(title, table, ranks, *(note if self.lonely else []))
 
 
 def table_one(
@@ -74,8 +79,13 @@ def table_one(
     total = int(check.tested.sum())
     for reading in readings:
         name = str(reading)
-        wins = check.stylecider(reading, seed, lambda done, name=name: say(f"{name}: {done:,} of {total:,} captions"))
+        say(f"StyleCIDEr, {name}: {total:,} captions")
+        wins = check.stylecider(reading, seed, partial(_tell, say, name, total))
         known = wins[~np.isnan(wins)]
         values[name] = float(known.mean()) if len(known) else float("nan")
         lonely = max(lonely, len(wins) - len(known))
     return TableOne(check.corpus.name, retrieval, values, lonely)
+
+
+def _tell(say: Callable[[str], None], name: str, total: int, done: int) -> None:
+    say(f"StyleCIDEr, {name}: {done:,} of {total:,} captions")

@@ -33,6 +33,8 @@ class DocumentFrequency:
     fingerprint: int
     """Of the items counted, in any order."""
     name: str = "refs"
+    complete: bool = False
+    """Read from a file: the corpus of any shard is the whole of it."""
     table: TextTable | None = None
 
     @classmethod
@@ -106,7 +108,11 @@ class DocumentFrequency:
         return {self.vocabulary[last]: index for index, last in enumerate(self.lasts[0].tolist())}
 
     def merge(self, other: DocumentFrequency) -> DocumentFrequency:
-        """The frequencies of two disjoint shards together."""
+        """The frequencies of two disjoint shards together; a complete corpus is its own merger."""
+        if self.complete and other.complete and self.fingerprint == other.fingerprint:
+            return self
+        if self.complete or other.complete:
+            raise InputError(f"cannot merge the idf corpora {self} and {other}: one of them is complete already")
         if self.tokeniser != other.tokeniser:
             raise InputError(f"cannot merge idf corpora tokenised by {self.tokeniser} and {other.tokeniser}")
         vocabulary = {word: index for index, word in enumerate(dict.fromkeys([*self.vocabulary, *other.vocabulary]))}

@@ -66,6 +66,7 @@ def load(path: str | Path) -> DocumentFrequency:
             counts=tuple(arrays[f"count{n}"] for n in range(ORDERS)),
             fingerprint=header["fingerprint"],
             name=header["name"],
+            complete=True,
         )
 
 

@@ -55,11 +55,11 @@ class NgramTable:
             # Tokens in the order of the token n-1 places on, then stably by the (n-1)-gram that starts there.
             order = table.ngrams(1).order - np.int32(n - 1)
             order = order[order >= 0]
-            order = order[table.room[order] >= n]
+            order = order[table.room.take(order) >= n]
             order = _sorted_by(shorter.at, shorter.size, order)
-            parents = shorter.at[order]
-        lasts = table.tokens[order + (n - 1)]
-        caption = table.caption_at[order]
+            parents = shorter.at.take(order)
+        lasts = table.tokens.take(order + (n - 1))
+        caption = table.caption_at.take(order)
         new_gram = _changes(parents) | _changes(lasts)
         new_row = new_gram | _changes(caption)
         rows = np.flatnonzero(new_row)
@@ -67,8 +67,8 @@ class NgramTable:
         at = np.full(len(table.tokens), -1, dtype=np.int32)
         at[order] = number
         firsts = np.flatnonzero(new_gram)
-        gram, caption = number[rows], caption[rows]
-        new_group = new_gram[rows] | _changes(table.item[caption])
+        gram, caption = number.take(rows), caption.take(rows)
+        new_group = new_gram.take(rows) | _changes(table.item.take(caption))
         return cls(
             n=n,
             size=len(firsts),
@@ -81,7 +81,7 @@ class NgramTable:
             count=_lengths(rows, len(order)),
             group=np.cumsum(new_group, dtype=np.int32) - np.int32(1),
             heads=np.flatnonzero(new_group),
-            reference_row=~table.is_candidate[caption],
+            reference_row=~table.is_candidate.take(caption),
         )
 
     @cached_property

@@ -153,7 +153,7 @@ def tokenise(texts: Sequence[str], tool: Tokeniser) -> tuple[list[str], npt.NDAr
         [word is not None or tool.is_local(written) for word, written in zip(plain, chunks, strict=True)],
         dtype=np.bool_,
     )
-    unsafe = np.searchsorted(bounds, np.flatnonzero(~safe[chunk]), side="right") - 1
+    unsafe = np.searchsorted(bounds, np.flatnonzero(~safe.take(chunk)), side="right") - 1
     for text in sorted(set(unsafe.tolist())):
         chunk[bounds[text] : bounds[text + 1]] = 0
         chunk[bounds[text]] = len(chunks)
@@ -170,8 +170,9 @@ def tokenise(texts: Sequence[str], tool: Tokeniser) -> tuple[list[str], npt.NDAr
     ]
     size = np.fromiter(map(len, tokenised), dtype=np.int64, count=len(tokenised))
     flat = np.fromiter(chain.from_iterable(tokenised), dtype=np.int32, count=int(size.sum()))
-    tokens = take_runs(flat, (np.cumsum(size) - size)[chunk], size[chunk])
-    ends = np.concatenate(([0], np.cumsum(size[chunk])))[bounds]
+    sizes = size.take(chunk)
+    tokens = take_runs(flat, (np.cumsum(size) - size).take(chunk), sizes)
+    ends = np.concatenate(([0], np.cumsum(sizes)))[bounds]
     return list(vocabulary), tokens, np.diff(ends)
 
 
@@ -204,8 +205,7 @@ def take_runs(values: npt.NDArray[Any], starts: Ints, lengths: Ints) -> npt.NDAr
     if len(lengths) and lengths.min() == 1 and lengths.max() == 1:
         return values[starts]
     shift = starts - (np.cumsum(lengths) - lengths)
-    result: npt.NDArray[Any] = values[np.arange(int(lengths.sum())) + np.repeat(shift, lengths)]
-    return result
+    return values.take(np.repeat(shift, lengths) + np.arange(int(lengths.sum())))
 
 
 def _words(tokens: list[str], text: str) -> list[str]:
