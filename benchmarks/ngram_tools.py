@@ -84,4 +84,4 @@ else:
     candidates, references = ({key: part[key] for key in list(part)[:20]} for part in everything)
     once()  # imports and first uses; no tool keeps anything of these twenty items
     candidates, references = everything
-print(json.dumps({**timed(once), "items": len(candidates), "values": values}))
+print(json.dumps({**timed(once, int(sys.argv[3])), "items": len(candidates), "values": values}))

@@ -14,7 +14,7 @@ from captious.captions import CaptionSet
 from captious.measurement import Measurement
 
 Level = Literal["error", "warning", "note"]
-SAMPLE = 500
+SAMPLE = 200
 CLIP_WORDS = 55
 """About this many words fill the 77 tokens of CLIP's text encoder."""
 

@@ -177,6 +177,8 @@ def tokenise(texts: Sequence[str], tool: Tokeniser) -> tuple[list[str], npt.NDAr
 
 
 _END = "\x1e"
+_TEXTS = 512
+"""Texts cut at a time: their chunks stay in the processor's cache until they are numbered."""
 
 
 def _chunks(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int32], Ints]:
@@ -184,15 +186,20 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int32], Int
 
     Chunk 0 is empty and stands for nothing at all. Every text has a place, if only for an empty chunk.
     """
-    joined = f" {_END} ".join(texts)
-    if joined.count(_END) != len(texts) - 1:
-        joined = f" {_END} ".join(text.replace(_END, " ") for text in texts)
-    pieces = joined.split(" ")
     numbering: defaultdict[str, int] = defaultdict(int, {_END: 0})
     numbering.default_factory = numbering.__len__
-    chunk = np.fromiter(map(numbering.__getitem__, pieces), dtype=np.int32, count=len(pieces))
+    parts = []
+    for first in range(0, len(texts), _TEXTS):
+        block = texts[first : first + _TEXTS]
+        joined = f" {_END} ".join(block)
+        if joined.count(_END) != len(block) - 1:
+            joined = f" {_END} ".join(text.replace(_END, " ") for text in block)
+        pieces = joined.split(" ")
+        pieces.append(_END)
+        parts.append(np.fromiter(map(numbering.__getitem__, pieces), dtype=np.int32, count=len(pieces)))
+    chunk = np.concatenate(parts)
     ends = np.flatnonzero(chunk == 0)
-    bounds = np.concatenate(([0], ends - np.arange(len(ends)), [len(chunk) - len(ends)]))
+    bounds = np.concatenate(([0], ends - np.arange(len(ends))))
     return ["", *list(numbering)[1:]], chunk[np.flatnonzero(chunk)], bounds
 
 
