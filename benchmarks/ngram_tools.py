@@ -9,6 +9,9 @@ import contextlib
 import io
 import json
 import sys
+import tempfile
+import types
+from pathlib import Path
 
 from data import captions
 from measure import timed
@@ -42,11 +45,26 @@ def pycocoevalcap() -> dict[str, float]:
 
 def aac_metrics() -> dict[str, float]:
     """A rewrite of the original in Python and PyTorch; its tokeniser is the original's Java."""
+    # Its import pulls in an audio model that these metrics do not use and that many machines cannot load.
+    sys.modules.setdefault("msclap", types.SimpleNamespace(CLAP=None))  # type: ignore[arg-type]
+    import pycocoevalcap as pycocoevalcap_package
     from aac_metrics.functional import bleu_1, bleu_2, bleu_3, bleu_4, cider_d, rouge_l
-    from aac_metrics.utils.tokenization import preprocess_mono_sents, preprocess_mult_sents
+    from aac_metrics.utils import tokenization
+    from aac_metrics.utils.tokenization import (
+        FNAME_STANFORD_CORENLP_3_4_1_JAR,
+        preprocess_mono_sents,
+        preprocess_mult_sents,
+    )
 
-    texts = preprocess_mono_sents(list(candidates.values()))
-    truths = preprocess_mult_sents(list(references.values()))
+    tokenization.check_java_path = lambda path: True  # it refuses every Java after 13, on which the jar runs well
+    with tempfile.TemporaryDirectory() as folder:
+        # The jar that it would download is the one pycocoevalcap has.
+        jar = Path(folder, FNAME_STANFORD_CORENLP_3_4_1_JAR)
+        jar.parent.mkdir(parents=True)
+        jar.symlink_to(Path(pycocoevalcap_package.__path__[0], "tokenizer", jar.name))
+        texts = preprocess_mono_sents([text.replace("\n", " ") for text in candidates.values()], cache_path=folder)
+        clean = [[text.replace("\n", " ") for text in group] for group in references.values()]
+        truths = preprocess_mult_sents(clean, cache_path=folder)
     names = {
         "BLEU-1": bleu_1,
         "BLEU-2": bleu_2,
