@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from captious.metrics.registry import parse as metric
     from captious.readers.gather import Columns
     from captious.readers.read import read
+    from captious.study.run import study
 
 _HOMES = {
     "CaptionSet": "captious.captions",
@@ -35,6 +36,7 @@ _HOMES = {
     "evaluate_shards": "captious.evaluation",
     "metric": "captious.metrics.registry:parse",
     "read": "captious.readers.read",
+    "study": "captious.study",
 }
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "evaluate_shards",
     "metric",
     "read",
+    "study",
 ]
 
 

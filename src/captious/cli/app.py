@@ -8,7 +8,7 @@ import sys
 import typer
 
 from captious._version import __version__
-from captious.cli import compare, demo, doctor, idf, metrics, resources, samples, score, style
+from captious.cli import compare, demo, doctor, idf, metrics, resources, samples, score, study, style
 from captious.errors import InputError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("doctor")(doctor.doctor)
 app.command("metrics")(metrics.metrics)
 app.add_typer(idf.app, name="idf")
 app.add_typer(resources.app, name="resources")
+app.add_typer(study.app, name="study")
 app.add_typer(style.app, name="style")
 app.add_typer(samples.app, name="samples")
 app.command("demo")(demo.demo)

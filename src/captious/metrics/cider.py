@@ -102,7 +102,7 @@ def similarities(table: TextTable, corpus: DocumentFrequency, variant: Literal["
             in_candidate = np.zeros(len(grams.heads), dtype=np.int32)
             in_candidate[grams.group.take(own)] = grams.count.take(own)
             count = in_candidate.take(grams.group)
-            rows = np.flatnonzero(count)
+            rows = np.flatnonzero(count > 0)
             weights = weight.take(rows)
             theirs, ours = grams.count.take(rows) * weights, count.take(rows) * weights
             product = np.minimum(ours, theirs) * theirs if variant == "d" else ours * theirs

@@ -121,7 +121,7 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
 
 def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
     # A candidate that is nobody's reference, which is most of them, needs no closer look.
-    known = set(captions.references.values)
+    known = set(captions.candidates.values).intersection(captions.references.values)
     suspects = [index for index, text in enumerate(captions.candidates.values) if text and text in known]
     owners = np.searchsorted(captions.candidates.offsets, suspects, side="right") - 1
     equal = [

@@ -54,8 +54,8 @@ class NgramTable:
         else:
             # Tokens in the order of the token n-1 places on, then stably by the (n-1)-gram that starts there.
             order = table.ngrams(1).order - np.int32(n - 1)
-            order = order[order >= 0]
-            order = order[table.room.take(order) >= n]
+            fits = (table.room.take(order, mode="clip") >= n) & (order >= 0)
+            order = order.take(np.flatnonzero(fits))
             order = _sorted_by(shorter.at, shorter.size, order)
             parents = shorter.at.take(order)
         lasts = table.tokens.take(order + (n - 1))
@@ -63,7 +63,7 @@ class NgramTable:
         new_gram = _changes(parents) | _changes(lasts)
         new_row = new_gram | _changes(caption)
         rows = np.flatnonzero(new_row)
-        number = np.cumsum(new_gram, dtype=np.int32) - np.int32(1)
+        number = _numbered(new_gram)
         at = np.full(len(table.tokens), -1, dtype=np.int32)
         at[order] = number
         firsts = np.flatnonzero(new_gram)
@@ -79,7 +79,7 @@ class NgramTable:
             gram=gram,
             caption=caption,
             count=_lengths(rows, len(order)),
-            group=np.cumsum(new_group, dtype=np.int32) - np.int32(1),
+            group=_numbered(new_group),
             heads=np.flatnonzero(new_group),
             reference_row=~table.is_candidate.take(caption),
         )
@@ -116,6 +116,13 @@ def _sorted_by(keys: Small, bound: int, order: Small) -> Small:
         digit = (keys.take(order) >> shift).astype(np.uint16 if bits - shift > 8 else np.uint8)
         order = order.take(np.argsort(digit, kind="stable"))
     return order
+
+
+def _numbered(new: npt.NDArray[np.bool_]) -> Small:
+    """The number of the run each place belongs to, where runs begin at the marked places."""
+    number = np.cumsum(new, dtype=np.int32)
+    number -= 1
+    return number
 
 
 def _lengths(starts: Ints, end: int) -> Small:

@@ -176,11 +176,16 @@ def plain_word(text: str) -> str | None:
     >>> plain_word("Dogs,"), plain_word("cannot"), plain_word("no.")
     ('dogs', None, None)
     """
-    body = text[:-1] if text[-1:] in _MARKS and len(text) > 2 else text
-    if not (body.isascii() and body.isalpha()):
+    if text.isalpha():
+        body = text
+    elif len(text) > 2 and text[-1] in _MARKS and text[:-1].isalpha():
+        body = text[:-1]
+    else:
         return None
     word = body.lower()
-    return None if word in _FUSED or (text[-1] == "." and word in _WITH_PERIOD) else word
+    if not word.isascii() or word in _FUSED or (text[-1] == "." and word in _WITH_PERIOD):
+        return None
+    return word
 
 
 def tokenise(text: str, following: str = "") -> list[str]:

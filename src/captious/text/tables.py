@@ -148,30 +148,30 @@ def tokenise(texts: Sequence[str], tool: Tokeniser) -> tuple[list[str], npt.NDAr
     if not texts:
         return [], np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
     chunks, chunk, bounds = _chunks(texts)
-    plain = [tool.plain_word(written) for written in chunks]
-    safe = np.array(
-        [word is not None or tool.is_local(written) for word, written in zip(plain, chunks, strict=True)],
-        dtype=np.bool_,
-    )
-    unsafe = np.searchsorted(bounds, np.flatnonzero(~safe.take(chunk)), side="right") - 1
-    for text in sorted(set(unsafe.tolist())):
+    plain = list(map(tool.plain_word, chunks))
+    rest = [number for number, word in enumerate(plain) if word is None]
+    unsafe = np.zeros(len(chunks), dtype=np.bool_)
+    unsafe[rest] = [not tool.is_local(chunks[number]) for number in rest]
+    for text in sorted(set((np.searchsorted(bounds, np.flatnonzero(unsafe.take(chunk)), side="right") - 1).tolist())):
         chunk[bounds[text] : bounds[text + 1]] = 0
         chunk[bounds[text]] = len(chunks)
+        rest.append(len(chunks))
         chunks.append(texts[text])
-        plain.append(None)
-    wanted = [*safe.tolist(), *[True] * (len(chunks) - len(safe))]
-    vocabulary: dict[str, int] = {}
-    number = vocabulary.setdefault
-    tokenised = [
-        (number(word, len(vocabulary)),)
-        if word is not None
-        else tuple(number(token, len(vocabulary)) for token in _words(tool.tokenise(written), written) if used)
-        for word, written, used in zip(plain, chunks, wanted, strict=True)
-    ]
-    size = np.fromiter(map(len, tokenised), dtype=np.int64, count=len(tokenised))
-    flat = np.fromiter(chain.from_iterable(tokenised), dtype=np.int32, count=int(size.sum()))
+    words = [word for word in plain if word is not None]
+    start = np.zeros(len(chunks), dtype=np.int64)
+    size = np.ones(len(chunks), dtype=np.int64)
+    size[rest] = 0
+    start[size > 0] = np.arange(len(words))
+    for number in rest:
+        if number >= len(unsafe) or not unsafe[number]:
+            start[number] = len(words)
+            words += _words(tool.tokenise(chunks[number]), chunks[number])
+            size[number] = len(words) - start[number]
+    vocabulary: defaultdict[str, int] = defaultdict(int)
+    vocabulary.default_factory = vocabulary.__len__
+    flat = np.fromiter(map(vocabulary.__getitem__, words), dtype=np.int32, count=len(words))
     sizes = size.take(chunk)
-    tokens = take_runs(flat, (np.cumsum(size) - size).take(chunk), sizes)
+    tokens = take_runs(flat, start.take(chunk), sizes)
     ends = np.concatenate(([0], np.cumsum(sizes)))[bounds]
     return list(vocabulary), tokens, np.diff(ends)
 
@@ -200,7 +200,7 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int32], Int
     chunk = np.concatenate(parts)
     ends = np.flatnonzero(chunk == 0)
     bounds = np.concatenate(([0], ends - np.arange(len(ends))))
-    return ["", *list(numbering)[1:]], chunk[np.flatnonzero(chunk)], bounds
+    return ["", *list(numbering)[1:]], chunk.take(np.flatnonzero(chunk != 0)), bounds
 
 
 def take_runs(values: npt.NDArray[Any], starts: Ints, lengths: Ints) -> npt.NDArray[Any]:
