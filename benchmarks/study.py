@@ -1,6 +1,6 @@
 """Kendall's tau under cluster bootstrap and PERM-BOTH against the same loops around ``scipy.stats.kendalltau``.
 
-    python benchmarks/study.py                 # 16,992 rows, 1,000 draws, 8 metrics; scipy on a part, its time scaled up
+    python benchmarks/study.py                 # 16,992 rows, 1,000 draws, 8 metrics; scipy on a part, scaled up
     python benchmarks/study.py --whole         # scipy on everything: several minutes
 
 Ratings have the shape of Flickr8k-Expert: 5,664 captions of 1,000 images, three ratings on four points. Both sides see
@@ -106,9 +106,7 @@ def main() -> None:
             gap = np.abs(mine[:, :draws] - other).max()
             lines.append([task, variant, f"{peer:.1f}", f"{seconds:.2f}", f"{peer / seconds:.0f}", f"{gap:.1e}"])
             print(table([lines[0], lines[-1]]).splitlines()[-1], flush=True)
-    print(
-        f"\n{rows.human.size:,} rows, {CAPTIONS:,} captions, {IMAGES:,} images; tau-b and tau-c come together in captious\n"
-    )
+    print(f"\n{rows.human.size:,} rows, {CAPTIONS:,} captions, {IMAGES:,} images; captious gives b and c at once\n")
     print(table(lines))
 
 

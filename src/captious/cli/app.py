@@ -8,7 +8,7 @@ import sys
 import typer
 
 from captious._version import __version__
-from captious.cli import compare, demo, doctor, idf, metrics, resources, samples, score, study, style
+from captious.cli import bias, compare, demo, doctor, idf, metrics, resources, samples, score, study, style
 from captious.errors import InputError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("score")(score.score)
 app.command("compare")(compare.compare)
 app.command("doctor")(doctor.doctor)
 app.command("metrics")(metrics.metrics)
+app.add_typer(bias.app, name="bias")
 app.add_typer(idf.app, name="idf")
 app.add_typer(resources.app, name="resources")
 app.add_typer(study.app, name="study")

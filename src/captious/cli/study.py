@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from captious.cli import options as o
-
-if TYPE_CHECKING:
-    from captious.study.rated import Preferences, Ratings
-    from captious.study.recipe import Recipe
-    from captious.study.scores import Scores
-    from captious.study.study import Study
 
 app = typer.Typer(
     help="Metrics against people: correlations with intervals, tests, agreement, power.", no_args_is_help=True
@@ -111,18 +105,20 @@ def run(
     from captious.files import refuse_occupied
     from captious.report import terminal
     from captious.report.run import dumped
+    from captious.study.opening import limits, open_source, scores_for
     from captious.study.run import study
+    from captious.study.show import print_study
     from captious.study.summary import summarise
 
     if out is not None:
         refuse_occupied(out, overwrite)
+    columns = {"rating": rating, "image": group, "system": system, "rater": rater, "caption": candidate_column}
+    changes = {"tau": tau and tau.value, "rows": rows and rows.value, "scale": limits(scale)}
     with terminal.steps() as step:
-        columns = (rating, group, system, rater, candidate_column)
-        ratings, recipe = _open(source, data, references, columns, scale, tau, rows, images)
-        found = _scores(ratings, metrics, scores, missing.value, step)
+        ratings, recipe = open_source(source, data, references, images, columns, **changes)
         made = study(
             ratings,
-            found,
+            scores_for(ratings, metrics, scores, missing.value, step),
             recipe=recipe,
             statistic=statistic,
             samples=samples,
@@ -132,7 +128,7 @@ def run(
             test=test.value,
             progress=step,
         )
-        shown = made.table()
+        table = made.table()
         if out is not None:
             step("writing")
             made.save(str(out), overwrite)
@@ -142,7 +138,7 @@ def run(
     elif latex:
         typer.echo(made.to_latex(), nl=False)
     else:
-        _print(made, shown)
+        print_study(made, table)
     if out is not None:
         typer.echo(f"written: {out / 'study.html'}", err=True)
 
@@ -164,50 +160,28 @@ def agreement(
     as_json: o.AsJson = False,
 ) -> None:
     """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others."""
-    from dataclasses import asdict
-
     from captious.errors import InputError
-    from captious.report.run import dumped
+    from captious.report import terminal
     from captious.study.agreement import alpha
+    from captious.study.opening import limits, open_source
     from captious.study.rated import Preferences
     from captious.study.raters import ceiling, ordered, raters
-    from captious.study.summary import plain
-    from captious.study.table import Table
+    from captious.study.show import agreement_text
 
-    columns = (rating, group, system, rater, candidate_column)
-    ratings, _ = _open(source, data, None, columns, scale, None, None, None)
+    columns = {"rating": rating, "image": group, "system": system, "rater": rater, "caption": candidate_column}
+    ratings, _ = open_source(source, data, columns=columns, scale=limits(scale))
     if isinstance(ratings, Preferences):
         raise InputError(f"{source}: holds pairs with one answer each, agreement needs ratings")
     found = alpha(ratings, level.value, samples=samples, seed=seed, confidence=confidence)
-    top = ceiling(ratings, samples, seed, confidence)
-    each = raters(ratings, level.value)
+    top, each = ceiling(ratings, samples, seed, confidence), raters(ratings, level.value)
+    resampling = f"bootstrap({samples},images,seed={seed},{confidence:.0%})"
+    if ordered(ratings):
+        terminal.warn(["the ratings of every item stand in ascending order: columns are not raters"])
     if as_json:
         summary = {"alpha": asdict(found), "ceiling": asdict(top), "raters": [asdict(one) for one in each]}
-        typer.echo(dumped(plain({**summary, "seed": seed, "samples": samples, "ordered": ordered(ratings)})), nl=False)
-        return
-    e = found.estimate
-    typer.echo(
-        f"Krippendorff's alpha ({found.level}): {e.value:.4f}  {confidence:.0%} interval {e.low:.4f} – {e.high:.4f}\n"
-        f"{found.ratings:,} ratings of {found.units:,} items by {found.raters} raters; {found.single} items with one "
-        f"rating left out; bootstrap({samples},images,seed={seed})\n"
-        f"human ceiling, one rater against the others: τ-b {100 * top.tau_b.value:.2f} "
-        f"({100 * top.tau_b.low:.2f} – {100 * top.tau_b.high:.2f}), τ-c {100 * top.tau_c.value:.2f} "
-        f"({100 * top.tau_c.low:.2f} – {100 * top.tau_c.high:.2f}), Pearson {top.pearson.value:.4f}\n"
-    )
-    head = ("ratings", "rater", "mean", "sd", "bias", "r with others", "τ-b", "alpha without")
-    lines = [
-        (
-            f"{one.ratings:,}",
-            one.name,
-            *(f"{value:.3f}" for value in (one.mean, one.spread, one.bias, one.pearson, one.tau_b, one.alpha_without)),
-        )
-        for one in each[:50]
-    ]
-    typer.echo(str(Table(head, tuple(lines))).replace("nan", "  —"))
-    if len(each) > 50:
-        typer.echo(f"… and {len(each) - 50} more raters, in --json")
-    if ordered(ratings):
-        typer.echo("the ratings of every item stand in ascending order: columns are not raters", err=True)
+        _echo({**summary, "ci": resampling})
+    else:
+        typer.echo(agreement_text(found, top, each, confidence, resampling))
 
 
 @app.command()
@@ -224,24 +198,16 @@ def power(
     as_json: o.AsJson = False,
 ) -> None:
     """How many captions and ratings a comparison of two metrics needs, by simulation."""
-    from dataclasses import asdict
-
-    from captious.report.run import dumped
     from captious.study.power import power as powered
+    from captious.study.show import power_text
 
     found = powered(
         tau, items, raters=raters, levels=levels, tau=base, alike=alike, noise=noise, alpha=alpha, seed=seed
     )
     if as_json:
-        typer.echo(dumped(asdict(found)), nl=False)
-        return
-    typer.echo(
-        f"{items:,} captions, {items * raters:,} ratings: a difference of {tau:g} in tau-b is found with power "
-        f"{found.power:.2f} (standard error {found.error:.4f}); {found.detectable:.3f} would be found with power 0.80\n"
-        f"for power 0.80: {found.needed:,} captions, {found.ratings:,} ratings; "
-        f"for 0.90: {found.needed_90:,} captions, {found.needed_90 * raters:,} ratings\n"
-        f"assumed: {found.assumed}"
-    )
+        _echo(asdict(found))
+    else:
+        typer.echo(power_text(found))
 
 
 @app.command()
@@ -256,6 +222,7 @@ def combine(
     group: Group = None,
     system: System = None,
     candidate_column: CaptionColumn = None,
+    rows: Annotated[RowsOf, typer.Option("--rows", help="Mean of a caption's ratings, or every one.")] = RowsOf.mean,
     weights: Annotated[str, typer.Option("--weights", help="Factors of what is added, such as 0.5,1,2.")] = "1",
     statistic: Annotated[str, typer.Option("--statistic", help="Correlation before and after.")] = "pearson",
     samples: o.Samples = 1000,
@@ -265,33 +232,26 @@ def combine(
     as_json: o.AsJson = False,
 ) -> None:
     """Metric + λ · another: the correlation with people before and after, mean ± sd over seeds."""
-    from dataclasses import asdict
-
-    from captious.errors import InputError
     from captious.report import terminal
-    from captious.report.run import dumped
     from captious.study.combination import by_seed
     from captious.study.combination import combine as combined
+    from captious.study.opening import numbers, open_source, scores_for
     from captious.study.run import study
     from captious.study.scores import read_scores
-    from captious.study.summary import plain
-    from captious.study.table import Table, interval, value
+    from captious.study.show import combination_table
 
-    try:
-        factors = [float(part) for part in weights.split(",")]
-    except ValueError:
-        raise InputError(f"--weights {weights}: expected numbers such as 0.5,1,2") from None
+    factors = numbers(weights, "--weights", "0.5,1,2")
+    columns = {"rating": rating, "image": group, "system": system, "caption": candidate_column}
     with terminal.steps() as step:
-        columns = (rating, group, system, None, candidate_column)
-        ratings, recipe = _open(source, data, references, columns, None, None, o_rows_mean(), None)
-        base = _scores(ratings, metrics, scores, missing.value, step)
+        ratings, recipe = open_source(source, data, references, columns=columns, rows=rows.value)
+        base = scores_for(ratings, metrics, scores, missing.value, step)
         others = read_scores(added, ratings.ids, ratings.name, missing.value)
         made = study(ratings, [*base, *others], recipe=recipe, samples=0)
-        parts = {score.key: score for score in made.scores}
-        rows = combined(
+        step("combining")
+        found = combined(
             made.problem,
-            [parts[score.key] for score in base],
-            by_seed([parts[score.key] for score in others]),
+            made.scores[: len(base)],
+            by_seed(made.scores[len(base) :]),
             weights=factors,
             statistic=statistic,
             samples=samples,
@@ -299,22 +259,9 @@ def combine(
             level=level,
         )
     if as_json:
-        typer.echo(dumped(plain({"rows": [asdict(row) for row in rows], "seed": seed, "samples": samples})), nl=False)
-        return
-    lines = [
-        (
-            f"{row.weight:g}",
-            f"{row.metric} + {row.other}",
-            value(row.before, statistic),
-            value(row.after, statistic) + (f" ± {value(row.spread, statistic)}" if row.seeds > 1 else ""),
-            value(row.gain.value, statistic),
-            interval(row.gain, statistic),
-            str(row.seeds),
-        )
-        for row in rows
-    ]
-    head = ("λ", "metrics", f"{statistic} before", "after", "gain", f"{level:.0%} interval", "seeds")
-    typer.echo(str(Table(head, tuple(lines))))
+        _echo({"rows": [asdict(row) for row in found], "ci": f"bootstrap({samples},images,seed={seed},{level:.0%})"})
+    else:
+        typer.echo(str(combination_table(found, level)))
 
 
 @app.command()
@@ -328,9 +275,7 @@ def lengths(
     group: Group = None,
     system: System = None,
     candidate_column: CaptionColumn = None,
-    edges: Annotated[
-        str | None, typer.Option("--edges", help="First lengths of new buckets, such as 10,20,40.")
-    ] = None,
+    edges: Annotated[str | None, typer.Option("--edges", help="First lengths of new buckets, such as 10,20.")] = None,
     statistic: Statistic = None,
     samples: o.Samples = 1000,
     seed: o.Seed = 12345,
@@ -340,55 +285,33 @@ def lengths(
     as_json: o.AsJson = False,
 ) -> None:
     """The correlation by length of the caption in words, with intervals and a plot."""
-    from dataclasses import asdict
-
-    from captious.errors import InputError
     from captious.files import whole_file
     from captious.report import terminal
-    from captious.report.run import dumped
     from captious.study.lengths import chart
     from captious.study.lengths import lengths as regimes
+    from captious.study.opening import numbers, open_source, scores_for
+    from captious.study.printed import NAMES
     from captious.study.run import study
-    from captious.study.summary import plain
-    from captious.study.table import NAMES, Table, interval, value
+    from captious.study.show import lengths_table
 
-    try:
-        cuts = [int(part) for part in edges.split(",")] if edges else None
-    except ValueError:
-        raise InputError(f"--edges {edges}: expected whole numbers such as 10,20,40") from None
+    cuts = [int(cut) for cut in numbers(edges, "--edges", "10,20,40")] if edges else None
+    columns = {"rating": rating, "image": group, "system": system, "caption": candidate_column}
     with terminal.steps() as step:
-        columns = (rating, group, system, None, candidate_column)
-        ratings, recipe = _open(source, data, references, columns, None, None, None, None)
-        found = _scores(ratings, metrics, scores, missing.value, step)
+        ratings, recipe = open_source(source, data, references, columns=columns)
+        found = scores_for(ratings, metrics, scores, missing.value, step)
         made = study(ratings, found, recipe=recipe, statistic=statistic, samples=samples, seed=seed, level=level)
         step("buckets")
         buckets = regimes(made, cuts)
     labels = {score.key: score.label for score in made.scores}
-    name = NAMES.get(made.options.statistic, made.options.statistic)
+    headline = made.options.statistic
     if plot is not None:
+        title = f"{NAMES.get(headline, headline)} × 100 by caption length, {ratings.name}"
         with whole_file(plot) as draft:
-            draft.write_text(
-                chart(buckets, labels, f"{name} × 100 by caption length, {ratings.name}"), encoding="utf-8"
-            )
+            draft.write_text(chart(buckets, labels, title), encoding="utf-8")
     if as_json:
-        typer.echo(
-            dumped(plain({"buckets": [asdict(bucket) for bucket in buckets], "signature": made.signature})), nl=False
-        )
-        return
-    lines = [
-        (
-            bucket.label,
-            label,
-            f"{bucket.items:,}",
-            f"{bucket.rows:,}",
-            value(bucket.estimates[key].value, made.options.statistic),
-            interval(bucket.estimates[key], made.options.statistic),
-        )
-        for bucket in buckets
-        for key, label in labels.items()
-    ]
-    typer.echo(str(Table(("words", "metric", "captions", "rows", name, f"{level:.0%} interval"), tuple(lines))))
-    typer.echo(made.signature)
+        _echo({"buckets": [asdict(bucket) for bucket in buckets], "signature": made.signature})
+    else:
+        typer.echo(f"{lengths_table(buckets, labels, headline, level)}\n{made.signature}")
     if plot is not None:
         typer.echo(f"written: {plot}", err=True)
 
@@ -397,98 +320,16 @@ def lengths(
 def recipes(as_json: o.AsJson = False) -> None:
     """The benchmarks that have a recipe: their protocol, and where to get the data."""
     from captious.study.recipes import RECIPES
+    from captious.study.show import recipe_text
 
     if as_json:
-        from dataclasses import asdict
-
-        typer.echo(json.dumps({name: asdict(recipe) for name, recipe in RECIPES.items()}, indent=2, ensure_ascii=False))
-        return
-    for name, recipe in RECIPES.items():
-        typer.echo(f"{name}\n  " + "\n  ".join(recipe.protocol()))
-        files = "; or ".join(" + ".join([layout.ratings, *layout.references[:1]]) for layout in recipe.layouts)
-        typer.echo(f"  files: {files}\n  source: {recipe.source}\n  {recipe.citation}\n")
+        _echo({name: asdict(recipe) for name, recipe in RECIPES.items()})
+    else:
+        typer.echo("\n".join(map(recipe_text, RECIPES.values())))
 
 
-def o_rows_mean() -> RowsOf:
-    """ImaginE correlates with the mean rating."""
-    return RowsOf.mean
+def _echo(summary: dict[str, Any]) -> None:
+    from captious.report.run import dumped
+    from captious.study.summary import plain
 
-
-def _open(
-    source: str,
-    data: Path | None,
-    references: str | None,
-    columns: tuple[str | None, ...],
-    scale: str | None,
-    tau: Variant | None,
-    rows: RowsOf | None,
-    images: Path | None,
-) -> tuple[Ratings | Preferences, Recipe]:
-    from dataclasses import replace
-
-    from captious.errors import InputError
-    from captious.study.gathering import open_ratings, open_recipe
-    from captious.study.recipe import Layout, Recipe
-    from captious.study.run import recipe_named
-
-    limits: tuple[float, float] | None = None
-    if scale is not None:
-        try:
-            low, high = (float(part) for part in scale.split(","))
-        except ValueError:
-            raise InputError(f"--scale {scale}: expected the lowest and the highest rating, such as 1,5") from None
-        limits = (low, high)
-    rating, group, system, rater, caption = columns
-    recipe = recipe_named(source)
-    layout = Layout(source, image=group, rating=rating, system=system, rater=rater, caption=caption)
-    made = recipe or Recipe(source, (layout,), title=f"ratings of {source}")
-    changes = {"tau": tau and tau.value, "rows": rows and rows.value, "scale": limits}
-    made = replace(made, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
-    if recipe is None:
-        return open_ratings(source, references, columns=layout, recipe=made, images=images), made
-    if data is None:
-        raise InputError(f"{source}: name the folder of its data with --data; get it from: {recipe.source}")
-    return open_recipe(made, data, images), made
-
-
-def _scores(
-    ratings: Ratings | Preferences, metrics: str | None, files: list[str] | None, missing: str, step: object
-) -> list[Scores]:
-    from captious.metrics.registry import DEFAULT
-    from captious.study.run import measure
-    from captious.study.scores import read_scores
-
-    found: list[Scores] = []
-    for path in files or ():
-        found += read_scores(path, ratings.ids, ratings.name, missing)  # type: ignore[arg-type]
-    if metrics is not None or not found:
-        found = [*measure(ratings, metrics or DEFAULT, step), *found]  # type: ignore[arg-type]
-    return found
-
-
-def _print(study: Study, shown: object) -> None:
-    from rich.table import Table as Rich
-    from rich.text import Text
-
-    from captious.report import terminal
-    from captious.study.table import Table
-
-    assert isinstance(shown, Table)
-    console = terminal.output()
-    for line in study.protocol:
-        console.print(Text(line, style="dim"), soft_wrap=True)
-    table = Rich(title=f"{study.ratings.name}: agreement with people", title_justify="left")
-    for place, column in enumerate(shown.columns):
-        table.add_column(column, justify="left" if place == 1 else "right", style="bold" if place == 2 else "")
-    last = ""
-    for row in shown.rows:
-        if last and row[0] != last:
-            table.add_section()
-        last = row[0]
-        table.add_row(*map(Text, row))
-    console.print(table)
-    for note in shown.notes:
-        console.print(Text(note), soft_wrap=True)
-    console.print(Text(study.signature, style="dim"), soft_wrap=True)
-    for score in study.scores:
-        console.print(Text(score.signature, style="dim"), soft_wrap=True)
+    typer.echo(dumped(plain(summary)), nl=False)

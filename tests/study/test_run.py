@@ -1,0 +1,260 @@
+"""``captious.study``: the study object, its tables and files, and what bad input gets."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import captious
+from captious.errors import InputError
+from captious.files import MARKER
+from captious.samples import make, write
+from captious.study.gathering import open_ratings
+from captious.study.html import page
+from captious.study.rated import Ratings
+from captious.study.recipe import Recipe
+from captious.study.summary import summarise
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    return write(make(items=25), tmp_path_factory.mktemp("sample") / "s", size=48)
+
+
+@pytest.fixture(scope="module")
+def ratings(sample):
+    return open_ratings(sample / "ratings.jsonl", sample / "references.json", images=sample / "images")
+
+
+@pytest.fixture(scope="module")
+def study(ratings):
+    return captious.study(ratings, "bleu(n=1),rouge,cider", samples=200)
+
+
+@pytest.mark.parametrize(
+    "before", ["", "import captious.study.kendall", "from captious.study import run", "from captious import study"]
+)
+def test_study_is_callable_whatever_was_imported_first(before):
+    program = (
+        f"import captious\n{before}\n"
+        "found = captious.study({'a': 1, 'b': 2, 'c': 3}, {'m': {'a': 1, 'b': 2, 'c': 3}}, samples=0)\n"
+        "import captious.study.kendall as k\n"
+        "assert k.Kendall and captious.study.kendall is k\n"
+        "again = captious.study({'a': 1, 'b': 2, 'c': 3}, {'m': {'a': 1, 'b': 2, 'c': 3}}, samples=0)\n"
+        "print(found.estimates['m']['tau_b'].value, again.estimates['m']['tau_b'].value)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["1.0", "1.0"], done.stderr
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    program = "import sys, captious; captious.study; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"numpy", "scipy", "rich", "pyarrow"} & set(done.stdout.split())
+
+
+def test_a_study_needs_no_scipy(sample):
+    program = (
+        "import sys, captious\n"
+        f"s = captious.study({str(sample / 'ratings.jsonl')!r}, {{'m': {{}}}}) if 0 else captious.study("
+        "{str(i): i % 4 for i in range(20)}, {'a': {str(i): i for i in range(20)}, 'b': {str(i): -i * i % 7 for i in "
+        "range(20)}}, samples=20, permutations=20)\n"
+        "s.table(); s.to_latex(); print('scipy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_the_table_has_both_taus_ties_and_counts(study):
+    text = str(study.table())
+    for part in ("τ-b", "τ-c", "95% interval", "ties", "500 rows of 100 captions of 25 images", "tied in the ratings"):
+        assert part in text
+    assert text.splitlines()[1].split()[:2] == ["1", "CIDEr-D"]
+
+
+def test_metrics_are_named_loosely_and_compared(study):
+    contest = study.compare("cider", "ROUGE-L")
+    assert (contest.first, contest.second) == ("cider", "rouge")
+    gap = study.estimates["cider"]["tau_b"].value - study.estimates["rouge"]["tau_b"].value
+    assert contest.difference == pytest.approx(gap, abs=1e-12)
+    assert contest.low < contest.difference < contest.high
+    assert contest.williams.degrees == 97
+    other = study.compare("rouge", "cider")
+    assert other.difference == pytest.approx(-contest.difference) and other.p == pytest.approx(contest.p, abs=0.05)
+    with pytest.raises(InputError, match="did you mean 'cider'"):
+        study.compare("cidr", "rouge")
+
+
+def test_a_study_is_the_same_under_a_seed_and_its_signature_says_it(ratings, study):
+    again = captious.study(ratings, "bleu(n=1),rouge,cider", samples=200)
+    assert again.estimates == study.estimates and again.contests == study.contests
+    other = captious.study(ratings, "bleu(n=1),rouge,cider", samples=200, seed=1)
+    assert other.estimates["cider"]["tau_b"].low != study.estimates["cider"]["tau_b"].low
+    assert "seed=12345" in study.signature and "seed=1," in other.signature
+
+
+def test_p_values_are_holm_adjusted_over_all_pairs(study):
+    raw = sorted(contest.p for contest in study.contests)
+    assert len(raw) == 3
+    assert min(contest.p_holm for contest in study.contests) == pytest.approx(min(1.0, 3 * raw[0]))
+
+
+def test_other_headlines(ratings):
+    for statistic in ("pearson", "spearman", "sample_tau", "accuracy_eq", "system_pearson"):
+        found = captious.study(ratings, "rouge,cider", statistic=statistic, samples=20, permutations=50)
+        assert found.options.statistic == statistic
+        assert 0 < found.contests[0].p <= 1
+    with pytest.raises(InputError, match="no such statistic"):
+        captious.study(ratings, "rouge", statistic="tau")
+
+
+def test_a_metric_whose_lower_is_better_is_turned():
+    people = {str(number): number % 5 for number in range(30)}
+    from captious.study.scores import Scores
+
+    errors = np.array([-float(number % 5) for number in range(30)])
+    found = captious.study(people, [Scores("err", "error", errors, higher_is_better=False)], samples=0)
+    assert found.estimates["err"]["tau_b"].value == pytest.approx(1.0)
+    assert found.warnings == ("error: lower is better, its sign is turned",)
+
+
+def test_items_without_a_value_are_left_out_for_all_and_counted():
+    people = {str(number): number % 5 for number in range(30)}
+    one = {key: value + 0.1 * int(key) for key, value in people.items()}
+    other = {**one, "3": float("nan"), "7": float("nan")}
+    found = captious.study(people, {"one": one, "other": other}, samples=0)
+    assert found.missing == {"one": 0, "other": 2} and found.problem.items == 28
+    assert "2 items for which a metric has no value" in str(found.table())
+
+
+def test_few_permutations_are_warned_of(ratings):
+    found = captious.study(ratings, "bleu,rouge,cider", samples=0, permutations=100)
+    assert "cannot reach" in found.warnings[0]
+
+
+def test_latex_is_a_whole_booktabs_table(study):
+    text = study.to_latex()
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
+    head = re.search(r"\\begin{tabular}{(\w+)}", text)[1]
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {line.count("&") + 1 for line in body} == {len(head)} and len(body) == 4
+    assert text.index(r"\toprule") < text.index(r"\midrule") < text.index(r"\bottomrule")
+    assert r"\textbf{" in body[1] and "τ" not in re.sub(r"(?m)^%.*$", "", text)
+    assert ("dagger$" in text.split(r"\midrule")[1]) == (len(study.clusters[0]) > 1)
+
+
+def test_a_tie_with_the_best_is_marked():
+    rng = np.random.default_rng(0)
+    quality = rng.integers(1, 6, 60).astype(float)
+    people = {str(number): value for number, value in enumerate(quality)}
+    noisy = [dict(zip(people, quality + rng.normal(0, 1, 60), strict=True)) for _ in range(2)]
+    found = captious.study(people, {"a_1": noisy[0], "b": noisy[1]}, samples=50)
+    assert len(found.clusters) == 1
+    assert r"a\_1" in found.to_latex() and found.to_latex().count(r"$^\dagger$") == 1
+    assert "are indistinguishable" in str(found.table())
+
+
+def test_saving_writes_everything_whole(study, tmp_path):
+    target = tmp_path / "out"
+    study.save(str(target))
+    names = {path.name for path in target.iterdir()}
+    assert names == {MARKER, "study.csv", "study.tex", "study.txt", "items.jsonl", "study.html"}
+    summary = json.loads((target / MARKER).read_text())
+    assert summary["rows"] == 500 and summary["contests"][0]["p_holm"] <= 1
+    assert all("soft_pairwise_accuracy" in metric for metric in summary["metrics"])
+    rows = list(csv.DictReader(io.StringIO((target / "study.csv").read_text())))
+    cider = next(row for row in rows if row["metric"] == "cider" and row["statistic"] == "tau_b")
+    assert float(cider["value"]) == study.estimates["cider"]["tau_b"].value and cider["missing"] == "0"
+    assert len((target / "items.jsonl").read_text().splitlines()) == 100
+    with pytest.raises(InputError, match="already holds a run"):
+        study.save(str(target))
+
+
+def test_the_page_holds_captions_as_data_only(ratings):
+    from dataclasses import replace
+
+    captions = ratings.captions
+    texts = ["</script><b>a dog" if place % 2 else text for place, text in enumerate(captions.candidates.values)]
+    evil = replace(captions, candidates=replace(captions.candidates, values=tuple(texts)))
+    found = captious.study(replace(ratings, captions=evil), "bleu(n=1),rouge", samples=20, permutations=20)
+    text = page(found, summarise(found))
+    assert "</script><b>" not in text and "\\u003c/script>" in text
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    assert data["images"][0].startswith("data:image/") and len(data["worst"]["rouge"]) == 20
+    assert data["texts"][data["worst"]["rouge"][0]["items"][0]]["references"]
+    assert not re.search(r'(src|href)="http', text)
+
+
+def test_rows_of_means():
+    people = {"a": [1, 2], "b": [2, 2], "c": [4, 5], "d": [3, 5]}
+    values = {"m": {"a": 1.0, "b": 2.0, "c": 4.0, "d": 3.0}}
+    each = captious.study(people, values, samples=0)
+    mean = captious.study(people, values, samples=0, recipe=Recipe("r", (), rows="mean"))
+    assert len(each.problem.human) == 8 and len(mean.problem.human) == 4
+    assert mean.estimates["m"]["pearson"].value == pytest.approx(np.corrcoef([1.5, 2, 4.5, 4], [1, 2, 4, 3])[0, 1])
+
+
+PEOPLE = {str(number): number % 3 for number in range(9)}
+
+
+@pytest.mark.parametrize(
+    ("people", "values", "message"),
+    [
+        (
+            dict.fromkeys(PEOPLE, 2),
+            {key: float(key) for key in PEOPLE},
+            "all 9 ratings are 2: agreement with people is",
+        ),
+        (PEOPLE, dict.fromkeys(PEOPLE, 0.5), "m is 0.5 on all 9 items of ratings: a constant"),
+        (PEOPLE, {"0": 1.0, "x": 2.0}, r"8 of 9 rated items \(1, 2, 3, …\) have no m, and 1 of 2 values \(x\)"),
+        (PEOPLE, {"x": 1.0}, "9 of 9 rated items"),
+        (
+            {"0": 1, "1": 2},
+            {"0": 1.0, "1": 2.0},
+            "2 items have ratings and values of every metric, expected at least 3",
+        ),
+    ],
+)
+def test_what_cannot_be_studied_is_said(people, values, message):
+    with pytest.raises(InputError, match=message):
+        captious.study(people, {"m": values})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"test": "williams"}, "at least 4 rated items, ratings has 3"),
+        ({"test": "bootstrap", "samples": 0}, "resamples"),
+    ],
+)
+def test_tests_that_cannot_be_run(options, message):
+    people = {"a": 1, "b": 2, "c": 2}
+    with pytest.raises(InputError, match=message):
+        captious.study(people, {"m": {"a": 1, "b": 2, "c": 3}, "k": {"a": 1, "b": 3, "c": 2}}, **options)
+
+
+def test_the_test_behind_the_clusters_can_be_chosen(ratings):
+    for test, field in (("williams", "williams"), ("bootstrap", "p_bootstrap")):
+        contest = captious.study(ratings, "rouge,cider", samples=50, permutations=50, test=test).contests[0]
+        assert contest.p == (contest.williams.p if field == "williams" else contest.p_bootstrap)
+
+
+def test_ids_that_do_not_join_can_be_skipped():
+    values = {key: float(key) for key in list(PEOPLE)[:6]}
+    found = captious.study(PEOPLE, {"m": values}, missing="skip", samples=0)
+    assert found.missing == {"m": 3} and found.problem.items == 6
+
+
+def test_one_image_cannot_be_resampled():
+    with pytest.raises(InputError, match="one image or group"):
+        captious.study(Ratings.of(PEOPLE, groups=["i"] * 9), {"m": {key: float(key) for key in PEOPLE}})
+
+
+def test_ratings_without_captions_cannot_be_measured():
+    with pytest.raises(InputError, match="ratings without captions"):
+        captious.study(PEOPLE, "cider")
