@@ -43,6 +43,15 @@ def test_a_caption_that_is_no_string_is_refused():
         CaptionSet.of({"1": [3]})
 
 
+def test_references_join_whatever_the_type_of_their_keys():
+    assert CaptionSet.of({"1": "a"}, {1: ["b"]})["1"].references == ("b",)
+
+
+def test_a_column_of_another_length_is_refused():
+    with pytest.raises(InputError, match="column 'style' has 1 values for 2 ids"):
+        CaptionSet.of({"1": "a", "2": "b"}, columns={"style": ["x"]})
+
+
 def test_duplicate_ids_are_refused():
     ragged = Ragged.of([["a"], ["b"]])
     with pytest.raises(InputError, match="1 ids occur more than once"):

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from captious.captions import CaptionSet
@@ -70,6 +72,47 @@ def test_systems_on_different_items_are_refused_or_cut_to_what_they_share(system
 def test_one_system_cannot_be_compared(systems):
     with pytest.raises(InputError, match="1 system given, expected at least two"):
         compare({"solid": systems["solid"]})
+
+
+def test_the_winner_is_named_by_the_adjusted_p():
+    """Two systems against the first: p = .03 alone would win, adjusted over two tests (.06) it does not."""
+    ids = [str(number) for number in range(6)]
+    base = CaptionSet.of(dict.fromkeys(ids, "x"), {key: ["a b"] for key in ids})
+    # All six items better in one direction: 2 of 2^6 sign patterns are as extreme, p tends to 1/32.
+    better = CaptionSet.of(dict.fromkeys(ids, "a b"), {key: ["a b"] for key in ids})
+    rows = compare({"base": base, "one": better, "two": better}, "rouge", shuffles=20_000).differences
+    assert all(row.p == pytest.approx(1 / 32, abs=0.005) and row.better is None for row in rows)
+    assert compare({"base": base, "one": better}, "rouge", shuffles=20_000).differences[0].better == "one"
+
+
+def test_systems_are_tested_on_the_items_both_have_a_value_for():
+    words = ["a b", "c d"]
+    keys = [str(number) for number in range(12)]
+    whole = CaptionSet.of(dict.fromkeys(keys, words))
+    partly = CaptionSet.of({key: words if number else ["", ""] for number, key in enumerate(keys)})
+    result = compare({"whole": whole, "partly": partly}, "lsa", shuffles=200)
+    assert (result.differences[0].difference, result.differences[0].p, result.differences[0].items) == (0, 1, 11)
+    assert result.warnings == ("lsa: whole and partly are tested on the 11 items both have",)
+
+
+@pytest.mark.parametrize("test", ["randomisation", "bootstrap"])
+def test_where_nothing_is_shared_there_is_no_p_value_and_no_winner(test):
+    first = CaptionSet.of({"1": ["a b", "c"], "2": ["", ""]})
+    second = CaptionSet.of({"1": ["", ""], "2": ["a b", "c"]})
+    row = compare({"first": first, "second": second}, "lsa", test=test, shuffles=100).differences[0]
+    assert math.isnan(row.p) and math.isnan(row.p_holm) and row.better is None and row.items == 0
+
+
+def test_items_left_out_by_aligning_stand_in_the_signature(systems):
+    fewer = {"solid": systems["solid"], "expert": systems["expert"].take(range(5, 60))}
+    result = compare(fewer, "rouge", missing="skip", shuffles=50)
+    assert "|skipped:5|" in result.reports["solid"].signature("rouge")
+
+
+def test_other_references_are_warned_of():
+    one = CaptionSet.of({"1": "a", "2": "b"}, {"1": ["a"], "2": ["b"]})
+    two = CaptionSet.of({"1": "a", "2": "b"}, {"1": ["a c"], "2": ["b"]})
+    assert "different references" in compare({"one": one, "two": two}, "rouge", shuffles=50).warnings[0]
 
 
 def test_what_cannot_be_resampled_is_measured_but_not_tested(systems):

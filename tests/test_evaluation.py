@@ -65,7 +65,7 @@ def test_progress_names_each_step(captions):
 
 def test_numbers_that_mislead_are_said():
     one = CaptionSet.of({"1": "a cat"}, {"1": ["a cat sits", "the cat"]})
-    assert any("CIDEr of one item is 0" in warning for warning in evaluate(one, "cider").warnings)
+    assert any("CIDEr with an idf of one item is 0" in warning for warning in evaluate(one, "cider").warnings)
     assert not evaluate(one, "rouge").warnings
 
 

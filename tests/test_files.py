@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,7 @@ def run_into(folder, content, overwrite=False):
 def test_a_run_is_replaced_only_when_asked(tmp_path):
     folder = tmp_path / "run"
     run_into(folder, "one")
-    with pytest.raises(InputError, match="already holds a run; add --overwrite"):
+    with pytest.raises(InputError, match="is there already; add --overwrite"):
         run_into(folder, "two")
     assert (folder / MARKER).read_text() == "one"
     run_into(folder, "two", overwrite=True)
@@ -58,6 +59,31 @@ def test_an_empty_folder_may_be_filled(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     run_into(folder, "one")
+    assert (folder / MARKER).read_text() == "one"
+
+
+def test_the_earlier_run_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    run_into(folder, "one")
+    rename = Path.rename
+
+    def failing(self, target):
+        if self.suffix == ".part":
+            raise OSError("no")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(OSError, match="no"):
+        run_into(folder, "two", overwrite=True)
+    assert (folder / MARKER).read_text() == "one"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_the_current_folder_may_be_filled(tmp_path, monkeypatch):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    run_into(".", "one")
     assert (folder / MARKER).read_text() == "one"
 
 

@@ -92,6 +92,15 @@ def test_what_cannot_be_resampled_has_no_interval():
         paired_randomisation([(measured["vocabulary"],) * 2], swap_masks(2))
 
 
+def test_a_negative_seed_is_refused():
+    with pytest.raises(InputError, match="seed -1, expected"):
+        bootstrap({"m": mean_of([1, 2])}, seed=-1)
+
+
+def test_the_level_is_signed_as_it_is():
+    assert str(bootstrap({"m": mean_of([1, 2])}, level=0.975)["m"]) == "bootstrap(1000,seed=12345,97.5%)"
+
+
 def test_a_level_that_is_no_share_is_refused():
     with pytest.raises(InputError, match="confidence level 95, expected a number between 0 and 1"):
         bootstrap({"m": mean_of([1, 2])}, level=95)
@@ -102,6 +111,7 @@ def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
+    assert holm([0.02, float("nan"), 0.01]) == pytest.approx([0.02, float("nan"), 0.02], nan_ok=True)
 
 
 def test_randomisation_by_enumeration():

@@ -89,6 +89,10 @@ class CaptionSet:
             if strange := {kind.__name__ for kind in set(map(type, texts.values)) - {str}}:
                 raise InputError(f"{self.name}: a {part} caption is of type {strange.pop()}, expected a string")
 
+        for column, values in self.columns.items():
+            if len(values) != len(self.ids):
+                raise InputError(f"{self.name}: column {column!r} has {len(values)} values for {len(self.ids)} ids")
+
     @classmethod
     def of(
         cls,
@@ -98,11 +102,11 @@ class CaptionSet:
         name: str = "captions",
     ) -> CaptionSet:
         """Build a set from plain dictionaries; ``captious.read`` also joins, checks and explains."""
-        given = references or {}
+        given = {str(key): value for key, value in (references or {}).items()}
         return cls(
             ids=tuple(str(key) for key in candidates),
             candidates=Ragged.of([_listed(value) for value in candidates.values()]),
-            references=Ragged.of([_listed(given.get(key, ())) for key in candidates]),
+            references=Ragged.of([_listed(given.get(str(key), ())) for key in candidates]),
             columns={column: tuple(values) for column, values in (columns or {}).items()},
             name=name,
         )

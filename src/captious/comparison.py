@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import Report, Specs, evaluate
+from captious.measurement import Measurement, Sums
 from captious.metrics.registry import DEFAULT
 from captious.statistics import (
     LEVEL,
@@ -40,10 +43,22 @@ class Difference:
     low: float
     high: float
     p: float
+    items: int
+    """Those that both systems have a value for."""
     p_holm: float
     """Adjusted over all systems compared on this metric."""
     better: str | None
     """The system that is better at the 5 % level after adjustment, if one is."""
+
+
+class Outcome(NamedTuple):
+    """What one test found."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    items: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +69,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     test: str
     """The test with its number of shuffles or resamples, and the seed."""
+    warnings: tuple[str, ...] = ()
 
 
 def compare(
@@ -89,27 +105,55 @@ def compare(
     contests = list(combinations(names, 2)) if every_pair else [(names[0], other) for other in names[1:]]
     tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.statistics.additive]
     differences: list[Difference] = []
-    by_metric: dict[str, list[tuple[str, str, float, float, float, float]]] = {key: [] for key in tested}
+    by_metric: dict[str, list[tuple[str, str, Outcome]]] = {key: [] for key in tested}
     for baseline, system in contests if tested else []:
         if progress:
             progress(f"{baseline} and {system}")
-        pairs = [(reports[baseline].measurements[key], reports[system].measurements[key]) for key in tested]
+        pairs = [_shared(reports[baseline].measurements[key], reports[system].measurements[key]) for key in tested]
         items = len(systems[baseline])
         bootstrapped = paired_bootstrap(pairs, bootstrap_weights(items, samples, seed), level, convention)
         p_values = [p for p, _, _ in bootstrapped]
         if test == "randomisation":
             p_values = paired_randomisation(pairs, swap_masks(items, shuffles, seed))
         for key, (ours, theirs), p, (_, low, high) in zip(tested, pairs, p_values, bootstrapped, strict=True):
-            by_metric[key].append((baseline, system, theirs.corpus - ours.corpus, low, high, p))
+            shared = items - len(ours.reasons)
+            by_metric[key].append((baseline, system, Outcome(theirs.corpus - ours.corpus, low, high, p, shared)))
     for key, rows in by_metric.items():
         metric = reports[names[0]].measurements[key].metric
-        for (baseline, system, gap, low, high, p), adjusted in zip(rows, holm([row[5] for row in rows]), strict=True):
-            winner = system if (gap > 0) == metric.higher_is_better else baseline
+        for (baseline, system, found), adjusted in zip(rows, holm([row[2].p for row in rows]), strict=True):
+            winner = system if (found.difference > 0) == metric.higher_is_better else baseline
             better = winner if adjusted < 1 - LEVEL else None
-            differences.append(Difference(key, baseline, system, gap, low, high, p, adjusted, better))
+            differences.append(Difference(key, baseline, system, *found, p_holm=adjusted, better=better))
     number = shuffles if test == "randomisation" else samples
     described = f"paired {test}({number},seed={seed})" + (",sacrebleu" if convention == "sacrebleu" else "")
-    return Comparison(reports, tuple(differences), described)
+    return Comparison(reports, tuple(differences), described, _remarks(systems, differences))
+
+
+def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Measurement]:
+    """Both on the items that both have a value for, so that the test stays paired."""
+    reasons = {**baseline.reasons, **system.reasons}
+    if not reasons:
+        return baseline, system
+    without = np.array([key in reasons for key in baseline.ids])[:, None]
+    ours, theirs = (
+        replace(side, statistics=Sums(np.where(without, np.nan, side.statistics.rows)), reasons=reasons)
+        for side in (baseline, system)
+    )
+    return ours, theirs
+
+
+def _remarks(systems: Mapping[str, CaptionSet], differences: list[Difference]) -> tuple[str, ...]:
+    """What a reader of the tests should know."""
+    remarks = []
+    if len({captions.fingerprint for captions in systems.values()}) > 1:
+        remarks.append("the systems are scored against different references: their values do not compare")
+    items = len(next(iter(systems.values())))
+    for row in differences:
+        if row.items < items:
+            remarks.append(
+                f"{row.metric}: {row.baseline} and {row.system} are tested on the {row.items} items both have"
+            )
+    return tuple(dict.fromkeys(remarks))
 
 
 def _prefixed(progress: Callable[[str], None], name: str, step: str) -> None:
@@ -124,7 +168,11 @@ def align(systems: Mapping[str, CaptionSet], missing: Literal["error", "skip"] =
     order = [key for key in next(iter(systems.values())).ids if key in shared]
     if not order:
         raise InputError(f"{', '.join(systems)} have no item id in common")
-    return {name: captions.take(captions.positions(order)) for name, captions in systems.items()}
+    aligned = {}
+    for name, captions in systems.items():
+        left_out = len(captions) - len(order)
+        aligned[name] = replace(captions.take(captions.positions(order)), skipped=captions.skipped + left_out)
+    return aligned
 
 
 def _same_items(systems: Mapping[str, CaptionSet]) -> None:

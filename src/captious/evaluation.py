@@ -13,6 +13,7 @@ from captious.extras import require
 from captious.measurement import Measurement
 from captious.metrics.base import Metric
 from captious.metrics.registry import DEFAULT, FAMILIES, parse, parse_all
+from captious.remarks import misleading
 from captious.statistics import LEVEL, SAMPLES, SEED, Interval, bootstrap
 
 Specs = str | Metric | Iterable[str | Metric]
@@ -31,7 +32,7 @@ class Report:
         """A measurement by ``cider(idf=refs)``, by bare name where only one metric has it, or by label."""
         if key in self.measurements:
             return self.measurements[key]
-        by_label = {measurement.metric.label: measurement for measurement in self.measurements.values()}
+        by_label = {self.label(name): measurement for name, measurement in self.measurements.items()}
         if key in by_label:
             return by_label[key]
         named = [measurement for measurement in self.measurements.values() if measurement.metric.name == key]
@@ -48,6 +49,12 @@ class Report:
     def __iter__(self) -> Iterator[Measurement]:
         return iter(self.measurements.values())
 
+    def label(self, key: str) -> str:
+        """What tables call a metric: its label, or its written form where two metrics share the label."""
+        label = self.measurements[key].metric.label
+        alike = [one for one in self if one.metric.label == label]
+        return label if len(alike) == 1 else key
+
     def signature(self, key: str) -> str:
         """The signature of a number with that of its interval."""
         measurement = self[key]
@@ -61,14 +68,15 @@ class Report:
         return pandas.DataFrame(columns, index=pandas.Index(self.captions.ids, name="id"))
 
     def save(self, folder: str, overwrite: bool = False) -> None:
-        """Write the run: per-item Parquet and JSONL, ``report.json``, ``report.tex`` and ``report.html``."""
+        """Write the run: per-item Parquet and JSONL, ``captious-run.json``, ``report.tex`` and ``report.html``."""
         from captious.report.run import save
 
         save(self, folder, overwrite=overwrite)
 
     def __str__(self) -> str:
-        width = max(len(measurement.metric.label) for measurement in self)
-        return "\n".join(f"{measurement.metric.label:<{width}}  {measurement.corpus:.4f}" for measurement in self)
+        labels = {self.label(key): measurement.corpus for key, measurement in self.measurements.items()}
+        width = max(map(len, labels))
+        return "\n".join(f"{label:<{width}}  {value:.4f}" for label, value in labels.items())
 
 
 def evaluate(
@@ -90,13 +98,12 @@ def evaluate(
     >>> round(report["rouge"].items["2"], 6)
     0.666667
     """
-    from captious.readers.checks import misleading
-
     measurements: dict[str, Measurement] = {}
     for metric in parse_all(metrics):
         if progress:
             progress(metric.label)
         measurements[str(metric)] = metric.measure(captions)
+        metric.refuse_empty(measurements[str(metric)], captions.name)
     if progress and samples:
         progress("intervals")
     intervals = bootstrap(measurements, samples, seed, level)
@@ -111,14 +118,14 @@ def evaluate_shards(
     seed: int = SEED,
     level: float = LEVEL,
 ) -> tuple[dict[str, Measurement], dict[str, Interval]]:
-    """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements.
-
-    The shards are read twice where a metric has a corpus-wide state, so pass a list or anything else that can be
-    iterated again.
-    """
+    """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements."""
+    shards = [shard for shard in shards if len(shard)]
+    if not shards:
+        raise InputError("no shard holds an item, expected at least one that does")
     measurements: dict[str, Measurement] = {}
     for metric in parse_all(metrics):
         states = [metric.prepare(shard) for shard in shards]
         state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
         measurements[str(metric)] = reduce(lambda a, b: a.merge(b), (metric.measure(shard, state) for shard in shards))
+        metric.refuse_empty(measurements[str(metric)], "the shards")
     return measurements, bootstrap(measurements, samples, seed, level)

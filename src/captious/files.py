@@ -38,22 +38,33 @@ def whole_folder(path: str | Path, overwrite: bool = False, marker: str = MARKER
 
     A folder that holds ``marker`` is replaced only with ``overwrite``, and one that holds other things never is.
     """
-    target = Path(path)
+    target = Path(path).resolve()
     refuse_occupied(target, overwrite, marker)
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
     try:
         yield draft
         draft.chmod(0o777 & ~_umask())
-        if not target.exists():
-            draft.rename(target)
-            return
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-        target.rename(old / "run")
-        draft.rename(target)
-        shutil.rmtree(old)
+        _take_place(draft, target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _take_place(draft: Path, target: Path) -> None:
+    """Give the draft the target's name; what stood there comes back if that fails."""
+    if not target.exists():
+        draft.rename(target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+    try:
+        target.rename(old / "run")
+        try:
+            draft.rename(target)
+        except OSError:
+            (old / "run").rename(target)
+            raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER) -> None:
@@ -63,7 +74,7 @@ def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER)
     if target.exists() and not (target / marker).exists():
         raise InputError(f"{target}: exists and was not written by captious (no {marker}); name another folder")
     if target.exists() and not overwrite:
-        raise InputError(f"{target}: already holds a run; add --overwrite to replace it, or name another folder")
+        raise InputError(f"{target}: is there already; add --overwrite to replace it, or name another folder")
 
 
 def digest(*parts: bytes) -> str:

@@ -108,7 +108,7 @@ class Signature:
             self,
             items=self.items + other.items,
             references=(
-                min(self.references[0], other.references[0]),
+                min(part.references[0] for part in (self, other) if part.items or not self.items + other.items),
                 max(self.references[1], other.references[1]),
             ),
             fingerprint=(self.fingerprint + other.fingerprint) % 2**64,

@@ -32,7 +32,7 @@ class Interval:
     seed: int = SEED
 
     def __str__(self) -> str:
-        return f"bootstrap({self.samples},seed={self.seed},{self.level:.0%})"
+        return f"bootstrap({self.samples},seed={self.seed},{100 * self.level:g}%)"
 
 
 def bootstrap_weights(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Floats]:
@@ -66,6 +66,8 @@ def bootstrap(
     """
     if not 0 < level < 1:
         raise InputError(f"confidence level {level}, expected a number between 0 and 1")
+    if seed < 0:
+        raise InputError(f"seed {seed}, expected a whole number of at least 0")
     kept = {key: measurement for key, measurement in measurements.items() if measurement.statistics.additive}
     if not kept or samples < 1:
         return {}
@@ -112,6 +114,10 @@ def paired_bootstrap(
     results = []
     for (baseline, system), base, other in zip(pairs, draws[::2], draws[1::2], strict=True):
         observed, differences = abs(system.corpus - baseline.corpus), other - base
+        differences = differences[~np.isnan(differences)]  # a resample may hold no item with a value
+        if np.isnan(observed) or not len(differences):
+            results.append((float("nan"),) * 3)
+            continue
         if convention == "two-sided":
             extreme = np.abs(differences - differences.mean()) >= observed
         else:
@@ -143,20 +149,23 @@ def paired_randomisation(pairs: Sequence[tuple[Measurement, Measurement]], masks
             # Shuffled sums are rounded differently from the observed ones; equal must still count as equal.
             observed = abs(system.corpus - baseline.corpus) * (1 - 1e-12)
             larger[index] += int(np.sum(np.abs(shuffled) >= observed))
-    result: list[float] = ((1 + larger) / (1 + shuffles)).tolist()
+    p_values = (1 + larger) / (1 + shuffles)
+    p_values[np.isnan([system.corpus - baseline.corpus for baseline, system in pairs])] = np.nan
+    result: list[float] = p_values.tolist()
     return result
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment over a family of tests.
+    """Holm's step-down adjustment over a family of tests; one without a p-value is no member of it.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]  # 3 · .01; 2 · .03; then 1 · .04, raised to .06
     [0.03, 0.06, 0.06]
     """
     p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty(len(p))
+    known = np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(p[known], kind="stable")]
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1))
+    adjusted = np.full(len(p), np.nan)
     adjusted[order] = np.minimum(stepped, 1.0)
     result: list[float] = adjusted.tolist()
     return result

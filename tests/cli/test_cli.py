@@ -58,7 +58,7 @@ def test_score_writes_a_run_and_refuses_to_overwrite_it(run, sample, tmp_path):
     assert run("score", *files(sample), "--out", target, "--images", sample / "images")[0] == 0
     assert (target / "report.html").exists() and (target / MARKER).exists()
     code, _, error = run("score", *files(sample), "--out", target)
-    assert code == 2 and "already holds a run; add --overwrite" in error
+    assert code == 2 and "is there already; add --overwrite" in error
     assert run("score", *files(sample), "--out", target, "--overwrite")[0] == 0
 
 
@@ -100,6 +100,23 @@ def test_missing_ids_can_be_skipped_and_the_signature_says_so(run, sample, tmp_p
     assert code == 2 and f"1 id ({first}) without references" in error
     code, out, _ = run("score", predictions, "-r", tmp_path / "refs.json", "--missing", "skip")
     assert code == 0 and "|skipped:1|" in out
+
+
+def test_what_cannot_be_written_is_one_line(run, sample, tmp_path):
+    (tmp_path / "file").write_text("x")
+    code, _, error = run("score", *files(sample), "--out", tmp_path / "file" / "run")
+    assert code == 2 and error.count("\n") == 1 and "cannot be read or written" in error
+
+
+def test_compare_cuts_to_the_shared_items_when_told(run, sample, tmp_path):
+    rows = json.loads((sample / "predictions" / "solid.json").read_text())
+    (tmp_path / "fewer.v2.json").write_text(json.dumps(rows[3:]))
+    arguments = ("compare", tmp_path / "fewer.v2.json", sample / "predictions" / "expert.json", "-m", "rouge")
+    references = ("-r", sample / "references.json")
+    code, _, error = run(*arguments, *references)
+    assert code == 2 and "use --missing skip" in error
+    code, out, _ = run(*arguments, *references, "--missing", "skip")
+    assert code == 0 and "22 items" in out and "expert − fewer.v2" in out
 
 
 def test_compare(run, sample, tmp_path):

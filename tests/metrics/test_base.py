@@ -1,12 +1,14 @@
 """What every metric owes its users, checked on all of them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.base import Metric
 from captious.metrics.registry import METRICS, metric_class, parse
 from captious.samples import make
@@ -124,7 +126,36 @@ def test_an_item_without_references_has_no_value_and_a_reason():
 
 def test_no_references_at_all_is_refused_with_the_remedy():
     with pytest.raises(InputError, match="no references; give a file of references with --references"):
-        parse("bleu").measure(CaptionSet.of({"1": "a cat"}))
+        evaluate(CaptionSet.of({"1": "a cat"}), "bleu")
+
+
+def test_a_shard_in_which_nothing_can_be_scored_still_merges():
+    captions = CaptionSet.of({"1": "a cat", "2": "a dog"}, {"1": ["a cat"]})
+    for name in ("bleu", "rouge", "cider", "rouge_n"):
+        metric = parse(name)
+        whole = metric.measure(captions)
+        shards = [captions.take([0]), captions.take([1])]
+        state = metric.prepare(captions)
+        merged = metric.measure(shards[0], state).merge(metric.measure(shards[1], state))
+        assert merged.reasons == whole.reasons == {"2": "no references"}
+        assert merged.corpus == pytest.approx(whole.corpus, abs=1e-12)
+    assert evaluate_shards(shards, "rouge")[0]["rouge"].corpus == 1
+    with pytest.raises(InputError, match="no shard holds an item"):
+        evaluate_shards([], "rouge")
+
+
+def test_counts_of_merged_signatures_add_up():
+    a = CaptionSet.of({"1": "a"}, {"1": ["a"]})
+    merged = (
+        parse("rouge")
+        .measure(replace(a, skipped=2))
+        .merge(parse("rouge").measure(replace(CaptionSet.of({"2": "b"}, {"2": ["b", "c"]}), skipped=3)))
+    )
+    assert "|items:2|refs:1-2|" in str(merged.signature) and "|skipped:5|" in str(merged.signature)
+
+
+def test_orders_far_beyond_any_caption_are_empty():
+    assert parse("distinct(n=3000)").measure(CaptionSet.of({"1": "a cat"})).corpus == 0
 
 
 def test_the_signature_says_what_moves_the_number():

@@ -8,6 +8,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.evaluation import evaluate
 from captious.metrics.bleu import Bleu
 from captious.metrics.cider import Cider
 from captious.metrics.distinct import Distinct
@@ -18,6 +19,8 @@ from captious.metrics.mbleu import MBleu
 from captious.metrics.novelty import Novelty
 from captious.metrics.selfcider import SelfCider
 from captious.metrics.vocabulary import Vocabulary
+from captious.text.idf import DocumentFrequency
+from captious.text.idf_files import save
 
 TEXTS = CaptionSet.of({"repeats": "a b a b a", "short": "a", "empty": ""})
 
@@ -88,6 +91,14 @@ def test_selfcider_by_its_definition():
     assert SelfCider().measure(SEVERAL).items["1"] == pytest.approx(expected, abs=1e-9)
 
 
+def test_selfcider_uses_the_idf_corpus_it_is_given(tmp_path):
+    other = CaptionSet.of(dict.fromkeys("abcd", ""), {"a": ["red red"], "b": ["a red"], "c": ["red mat"], "d": ["x"]})
+    save(DocumentFrequency.of(other), tmp_path / "o.idf")
+    given = SelfCider(idf=str(tmp_path / "o.idf")).measure(SEVERAL)
+    assert given.items["1"] != pytest.approx(SelfCider().measure(SEVERAL).items["1"], abs=1e-6)
+    assert given.items["1"] == pytest.approx(SelfCider().measure(SEVERAL, DocumentFrequency.of(other)).items["1"])
+
+
 def test_lsa_by_its_definition():
     # words by captions of item 2: three and two words, nothing shared: singular values sqrt 3 and sqrt 2
     share = math.sqrt(3) / (math.sqrt(3) + math.sqrt(2))
@@ -112,7 +123,7 @@ def test_candidates_without_words_have_no_value_and_a_reason():
 
 def test_a_set_with_single_candidates_only_is_refused_with_the_remedy():
     with pytest.raises(InputError, match="give several candidates per item"):
-        MBleu().measure(CaptionSet.of({"1": "a"}))
+        evaluate(CaptionSet.of({"1": "a"}), MBleu())
 
 
 def test_vocabulary_unites_items():
@@ -132,4 +143,4 @@ def test_novelty_against_a_file_of_training_captions(tmp_path):
     captions = CaptionSet.of({"1": "a cat", "2": "a bird"})
     assert Novelty(against=str(path)).measure(captions).items == {"1": 0.0, "2": 1.0}
     with pytest.raises(InputError, match="no references"):
-        Novelty().measure(captions)
+        evaluate(captions, Novelty())

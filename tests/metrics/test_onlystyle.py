@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import evaluate_shards
+from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.onlystyle import OnlyStyle
 from captious.metrics.registry import parse
 from captious.style.count import fit
@@ -100,7 +100,7 @@ def test_bad_input(path: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the style model two has no style 'glomy'.*did you mean 'gloomy'"):
         OnlyStyle(path, style="glomy").measure(one("fine"))
     with pytest.raises(InputError, match="no style; give a column 'style'"):
-        OnlyStyle(path).measure(one("fine"))
+        evaluate(one("fine"), OnlyStyle(path))
     with pytest.raises(InputError, match="onlystyle needs a style model: onlystyle"):
         OnlyStyle().measure(one("fine", style="happy"))
     with pytest.raises(InputError, match="cannot be read"):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.evaluation import evaluate
 from captious.metrics.registry import parse
 from captious.metrics.stylecider import StyleCider
 from captious.style.count import fit
@@ -112,4 +113,4 @@ def test_bad_options(path: str) -> None:
     with pytest.raises(InputError, match="expected a scale above 0"):
         StyleCider(path, scale=0)
     with pytest.raises(InputError, match="no references"):
-        StyleCider(path).measure(CaptionSet.of({"1": "fine"}, columns={"style": ["happy"]}))
+        evaluate(CaptionSet.of({"1": "fine"}, columns={"style": ["happy"]}), StyleCider(path))

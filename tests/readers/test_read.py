@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -149,7 +150,7 @@ BROKEN = {
     ),
     "number for caption": ("p.json", '{"1": 5}', r"id '1': caption is a number \(5\), expected a string"),
     "null caption": ("p.jsonl", '{"id": 1, "caption": null}', "row 1: caption is null"),
-    "no id": ("p.jsonl", '{"caption": "a"}', "row 1: no id: found columns caption, expected one of id, image_id"),
+    "no id": ("p.jsonl", '{"caption": "a"}', "row 1: no id: found columns caption, expected one of image_id, id"),
     "no caption": (
         "p.jsonl",
         '{"id": 1, "text": "a"}',
@@ -163,6 +164,11 @@ BROKEN = {
     "not UTF-8": ("p.csv", b"id,caption\n1,caf\xe9\n", "line 2: byte 0xe9 at offset 16 is not UTF-8"),
     "cut gzip": ("p.json.gz", gzip.compress(b"[]" * 99)[:-5], "damaged gzip file"),
     "not Parquet": ("p.parquet", b"PAR1 nonsense", "not a whole Parquet file"),
+    "half a character": ("p.json", '{"1": "a \\ud800 b"}', "id '1': caption holds half a character"),
+    "endless number": ("p.jsonl", '{"id": ' + "9" * 5000 + "}", "row 1: not JSON that can be read"),
+    "deep nesting": ("p.json", "[" * 100_000, "not JSON that can be read"),
+    "header only a mark": ("p.csv", b"\xef\xbb\xbf", "is empty"),
+    "odd images": ("p.json", '{"images": null, "annotations": [{"image_id": [1], "caption": "a"}]}', r"id is \[1\]"),
     "empty references": ("p.jsonl", '{"id": 1, "caption": "a", "references": []}', "list of references is empty"),
 }
 
@@ -173,6 +179,42 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, case):
     with pytest.raises(InputError, match=message) as caught:
         read(put(tmp_path, name, content))
     assert "\n" not in str(caught.value)
+
+
+def test_records_tuples_and_numpy_values_are_taken():
+    captions = read([{"image_id": np.int64(1), "caption": np.str_("a dog")}], {"1": ("the dog", "dogs")})
+    assert captions["1"].candidate == "a dog" and captions["1"].references == ("the dog", "dogs")
+
+
+def test_karpathys_splits(tmp_path):
+    image = {"cocoid": 7, "filename": "7.jpg", "split": "test", "sentences": [{"raw": "a dog"}, {"raw": "dogs"}]}
+    path = put(tmp_path, "dataset_coco.json", json.dumps({"images": [image], "dataset": "coco"}))
+    captions = read({7: "one dog"}, path)
+    assert captions["7"].references == ("a dog", "dogs")
+    assert captions.columns == {"image": ("7.jpg",), "split": ("test",)}
+
+
+def test_image_id_is_the_id_of_coco_records_and_the_outer_key_that_of_a_mapping():
+    assert read([{"id": 55, "image_id": 1, "caption": "a"}]).ids == ("1",)
+    assert read({"1001": {"id": 7, "caption": "a"}}).ids == ("1001",)
+
+
+def test_what_the_rows_of_an_item_disagree_on_is_kept_for_each(tmp_path):
+    rows = [
+        {"id": 1, "caption": "a", "style": "x", "split": "s"},
+        {"id": 1, "caption": "b", "style": "y", "split": "s"},
+    ]
+    captions = read(put(tmp_path, "s.jsonl", lines(rows)), several=True)
+    assert captions.columns == {"style": (["x", "y"],), "split": ("s",)}
+
+
+def test_references_that_hold_nothing_and_options_that_do_not_exist():
+    with pytest.raises(InputError, match="dict: holds no captions"):
+        read({"1": "a"}, {})
+    with pytest.raises(InputError, match="missing='ignore', expected error or skip"):
+        read({"1": "a"}, missing="ignore")
+    with pytest.raises(InputError, match="both candidates and references from standard input"):
+        read("-", "-")
 
 
 def test_missing_references_are_counted_and_the_first_five_named():

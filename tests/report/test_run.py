@@ -54,11 +54,28 @@ def test_items_are_written_with_every_value_and_every_reason(report, tmp_path):
 def test_a_run_that_is_there_is_not_touched_unless_told(report, tmp_path):
     save(report, tmp_path / "run")
     before = (tmp_path / "run" / MARKER).read_bytes()
-    with pytest.raises(InputError, match="already holds a run"):
+    with pytest.raises(InputError, match="is there already"):
         save(report, tmp_path / "run")
     assert (tmp_path / "run" / MARKER).read_bytes() == before
     report.save(str(tmp_path / "run"), overwrite=True)
     assert (tmp_path / "run" / MARKER).read_bytes() == before
+
+
+def test_odd_columns_are_written_too(tmp_path):
+    columns = {"meta": [{}, {"a": 1}], "huge": [2**80, 1], "nan": [float("nan"), 1.0], "mixed": ["a", 1]}
+    captions = CaptionSet.of({"1": "a", "2": "b"}, {"1": ["a"], "2": ["b"]}, columns)
+    save(evaluate(captions, "rouge"), tmp_path / "run")
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in (tmp_path / "run" / "items.jsonl").open()]
+    assert rows[0]["fields"]["nan"] is None and rows[0]["fields"]["huge"] == 2**80
+    table = pq.read_table(tmp_path / "run" / "items.parquet").to_pydict()
+    assert json.loads(table["meta"][1]) == {"a": 1} and json.loads(table["huge"][0]) == 2**80
+
+
+def test_metrics_that_share_a_label_are_told_apart(tmp_path):
+    captions = CaptionSet.of({"1": "a b", "2": "b"}, {"1": ["a", "b"], "2": ["b"]})
+    report = evaluate(captions, "rouge,rouge(best=f)")
+    assert [report.label(key) for key in report.measurements] == ["rouge", "rouge(best=f)"]
+    assert "rouge(best=f) & " in run_table(report)
 
 
 def test_the_latex_table(report):
@@ -85,6 +102,15 @@ def test_the_latex_comparison_marks_the_best_and_what_differs(comparison):
     best = comparison.reports["expert"]["cider"].corpus
     assert rf"\textbf{{{best:.4f}}}$^\dagger$ \\" in text
     assert r"par\_rot & " in text
+
+
+def test_a_system_named_by_a_path_stays_inside_the_folder(tmp_path):
+    captions = CaptionSet.of({"1": "a", "2": "b"}, {"1": ["a"], "2": ["b"]})
+    names = {"/etc/a": captions, "../../a": captions, "a": captions}
+    save_comparison(compare(names, "rouge", shuffles=10), tmp_path / "run")
+    folders = {path.name for path in (tmp_path / "run").iterdir() if path.is_dir()}
+    assert folders == {"etc-a", "a", "a-3"}
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_comparison_is_written_whole(comparison, tmp_path):

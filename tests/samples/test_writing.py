@@ -59,7 +59,7 @@ def test_images_can_be_left_out(tmp_path: Path) -> None:
 def test_an_existing_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
     folder = write(make(3), tmp_path / "demo", images=False)
     before = contents(folder)
-    with pytest.raises(InputError, match="already holds a run"):
+    with pytest.raises(InputError, match="is there already"):
         write(make(4), folder)
     assert contents(folder) == before
 

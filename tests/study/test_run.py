@@ -171,7 +171,7 @@ def test_saving_writes_everything_whole(study, tmp_path):
     cider = next(row for row in rows if row["metric"] == "cider" and row["statistic"] == "tau_b")
     assert float(cider["value"]) == study.estimates["cider"]["tau_b"].value and cider["missing"] == "0"
     assert len((target / "items.jsonl").read_text().splitlines()) == 100
-    with pytest.raises(InputError, match="already holds a run"):
+    with pytest.raises(InputError, match="is there already"):
         study.save(str(target))
 
 

@@ -82,7 +82,8 @@ def compare(
         if out is not None:
             step("writing")
             save_comparison(result, out, overwrite)
-    terminal.warn(list(dict.fromkeys(text for report in result.reports.values() for text in report.warnings)))
+    remarks = [text for report in result.reports.values() for text in report.warnings]
+    terminal.warn(list(dict.fromkeys([*result.warnings, *remarks])))
     if as_json:
         typer.echo(dumped(summarise_comparison(result)), nl=False)
     elif latex:
@@ -93,13 +94,23 @@ def compare(
         typer.echo(f"written: {out / 'report.html'}", err=True)
 
 
+def _stem(path: str) -> str:
+    """The name of a file less the endings that say its format."""
+    from captious.readers.rows import FORMATS
+
+    name = Path(path).name
+    while (suffix := Path(name).suffix.lower()) and suffix in {".gz", *FORMATS}:
+        name = Path(name).stem
+    return name or path
+
+
 def names(paths: list[str]) -> list[str]:
     """What to call systems: the file's name, with its folder or a number where names repeat.
 
-    >>> names(["runs/a.json", "runs/b.jsonl.gz", "old/a.json"])
-    ['runs-a', 'b', 'old-a']
+    >>> names(["runs/a.json", "runs/b.v2.jsonl.gz", "old/a.json"])
+    ['runs-a', 'b.v2', 'old-a']
     """
-    stems = [Path(path).name.split(".")[0] or path for path in paths]
+    stems = [_stem(path) for path in paths]
     repeated = {stem for stem, number in Counter(stems).items() if number > 1}
     named = [
         f"{Path(path).parent.name}-{stem}" if stem in repeated else stem

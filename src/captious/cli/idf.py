@@ -31,38 +31,48 @@ def build(
 ) -> None:
     """Count in how many items each n-gram occurs. The captions of one id are one item."""
     from captious.captions import CaptionSet
+    from captious.errors import InputError
     from captious.readers.gather import Columns, gather_references
     from captious.readers.rows import rows_of
     from captious.text.idf import DocumentFrequency
 
     path = _target(out, name, overwrite)
     found = gather_references(rows_of(captions), Columns(id=id_column, references=references_column)).references
+    if not found:
+        raise InputError(f"{captions}: holds no captions")
     corpus = CaptionSet.of(dict.fromkeys(found, ()), found, name=captions)
     _keep(DocumentFrequency.of(corpus, tokeniser, name or path.stem), path)
 
 
 @app.command("import")
 def import_(
-    pickle: Annotated[
-        Path, typer.Argument(help="A pickled table {ref_len, document_frequency}, such as coco-val-df.p.")
-    ],
+    pickle: Annotated[Path, typer.Argument(help="A pickled table of document frequencies, such as coco-val-df.p.")],
     out: File = None,
     name: Name = None,
+    items: Annotated[
+        int | None, typer.Option("--items", min=1, help="Items counted, where the file does not say.")
+    ] = None,
     overwrite: o.Overwrite = False,
 ) -> None:
     """Take over the pickled idf table of CIDEr's reference code; the pickle is read without running anything in it."""
     from captious.text.idf_files import from_pickle
 
     path = _target(out, name, overwrite)
-    _keep(from_pickle(pickle, name or path.stem), path)
+    _keep(from_pickle(pickle, name or path.stem, items), path)
 
 
 @app.command("list")
 def list_(as_json: o.AsJson = False) -> None:
     """The corpora kept under a name."""
+    from captious.errors import InputError
     from captious.text.idf_files import load, named, named_path
 
-    rows = {name: str(load(named_path(name))) for name in named()}
+    rows = {}
+    for name in named():
+        try:
+            rows[name] = str(load(named_path(name)))
+        except InputError as error:
+            rows[name] = f"unusable: {error}"
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return

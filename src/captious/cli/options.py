@@ -32,7 +32,7 @@ OnMissing = Annotated[Missing, typer.Option("--missing", help="Ids that one side
 Several = Annotated[bool, typer.Option("--several", help="Rows with one id are several candidates of one item.")]
 Images = Annotated[Path | None, typer.Option("--images", help="Folder of the images, found by file name or id.")]
 Samples = Annotated[int, typer.Option("--samples", min=0, help="Bootstrap resamples; 0 for no intervals.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of all resampling; it stands in the signature.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all resampling; it stands in the signature.")]
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 IdColumn = Annotated[str | None, typer.Option("--id-column", help="Column of the ids, if not id or image_id.")]
 CandidateColumn = Annotated[str | None, typer.Option("--candidate-column", help="Column of the candidates.")]

@@ -84,7 +84,9 @@ def words(
         what = "Words" if (n or 1) == 1 else f"{n}-grams"
         title = f"{what} with the highest contrastive score: captions that hold them · CNG"
         with whole_file(chart) as draft:
-            draft.write_text(page.words_chart({name: found[name][(n or 1) - 1] for name in names}, title))
+            draft.write_text(
+                page.words_chart({name: found[name][(n or 1) - 1] for name in names}, title), encoding="utf-8"
+            )
         typer.echo(f"written: {chart}", err=True)
     if as_json:
         listed = {name: [word._asdict() for part in parts for word in part] for name, parts in found.items()}

@@ -82,8 +82,6 @@ class Metric(ABC):
         unscored = np.zeros(len(captions), dtype=np.bool_)
         reasons: dict[str, str] = {}
         for reason, mask in self.unscorable(captions).items():
-            if len(captions) and mask.all():
-                raise InputError(f"{self} cannot score {captions.name}: {reason}{self._remedy(reason)}")
             for index in np.flatnonzero(mask & ~unscored).tolist():
                 reasons[captions.ids[index]] = reason
             unscored |= mask
@@ -119,12 +117,16 @@ class Metric(ABC):
             parsed[key] = _parsed(text, hints[key], f"{cls.name}({key}={text})")
         return cls(**parsed)
 
-    def _remedy(self, reason: str) -> str:
-        remedies = {
-            "no references": "; give a file of references with --references",
-            "one candidate, needs several": "; give several candidates per item",
-        }
-        return remedies.get(reason, "")
+    def refuse_empty(self, measurement: Measurement, name: str) -> None:
+        """Stop where not one item of a whole set has a value, and say what would mend it."""
+        if not measurement.ids or len(measurement.reasons) < len(measurement.ids):
+            return
+        reason = next(iter(measurement.reasons.values()))
+        raise InputError(f"{self} cannot score {name}: {reason}{self.remedy(reason)}")
+
+    def remedy(self, reason: str) -> str:
+        """What would mend a reason for having no value, to follow it in a message."""
+        return _REMEDIES.get(reason, "")
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,12 @@ class MeanMetric(Metric):
         with np.errstate(invalid="ignore"):
             result: Floats = sums[..., 0] / sums[..., 1]
         return result
+
+
+_REMEDIES = {
+    "no references": "; give a file of references with --references",
+    "one candidate, needs several": "; give several candidates per item",
+}
 
 
 def _printed(value: Any) -> str:

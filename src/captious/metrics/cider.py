@@ -15,6 +15,7 @@ from captious.text.tables import TextTable
 
 ORDERS = 4
 SIGMA = 6.0
+FEW = 50
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,15 @@ class Cider(MeanMetric):
         item = table.item[table.candidates]
         values = 10 * np.array(total).reshape(-1, table.items)[table.rank, item] / np.maximum(references[item], 1)
         return Sums(table.mean_rows(values))
+
+    def remarks(self, captions: CaptionSet) -> list[str]:
+        """How far a small idf corpus can be trusted."""
+        items = len(captions) if self.idf == "refs" else frequencies(self.idf, captions, self.tokeniser).items
+        if items == 1:
+            return ["CIDEr with an idf of one item is 0 by construction (log 1 = 0): name an idf corpus, cider(idf=…)"]
+        if items < FEW:
+            return [f"CIDEr's idf is counted on {items} items only: values will shift on a larger set"]
+        return []
 
     def settings(self, state: DocumentFrequency) -> dict[str, str]:
         """The idf corpus by name, size and content."""

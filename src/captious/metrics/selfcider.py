@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,15 +52,10 @@ class SelfCider(MeanMetric):
     def statistics(self, captions: CaptionSet, state: DocumentFrequency) -> Sums:
         """The item's value, and 1."""
         table = captions.table(self.tokeniser)
-        counts = np.bincount(table.item[table.candidates], minlength=table.items)
-        most = int(counts.max(initial=0))
-        kernels = np.zeros((table.items, most, most))
         similarity = similarities(table, state, "d")[:, table.candidates]
-        kernels[table.item[table.candidates], :, table.rank] = similarity.T
-        upper = np.triu(kernels)
-        kernels = upper + np.swapaxes(np.triu(kernels, 1), 1, 2)
+        bounds = np.searchsorted(table.item[table.candidates], np.arange(table.items + 1)).tolist()
         return item_means(
-            np.array([_spread(kernel[:m, :m]) for kernel, m in zip(kernels, counts.tolist(), strict=True)])
+            np.array([_spread(similarity[: end - first, first:end]) for first, end in itertools.pairwise(bounds)])
         )
 
     def settings(self, state: DocumentFrequency) -> dict[str, str]:
@@ -67,9 +63,12 @@ class SelfCider(MeanMetric):
         return {"idf": str(state)}
 
 
-def _spread(kernel: Floats) -> float:
-    roots = np.sqrt(np.linalg.svd(kernel, compute_uv=False)) if len(kernel) > 1 else np.zeros(1)
-    return diversity_of(roots, len(kernel))
+def _spread(similarity: Floats) -> float:
+    """The value of one item from the similarities of its candidates, of which only those for i ≤ j are looked at."""
+    if len(similarity) < 2:
+        return float("nan")
+    kernel = np.triu(similarity) + np.triu(similarity, 1).T
+    return diversity_of(np.sqrt(np.linalg.svd(kernel, compute_uv=False)), len(kernel))
 
 
 def diversity_of(values: Floats, m: int) -> float:

@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from captious.captions import CaptionSet
-from captious.measurement import Measurement
 
 Level = Literal["error", "warning", "note"]
 SAMPLE = 200
@@ -32,27 +31,9 @@ class Finding:
     misleads: bool = False
 
 
-def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> list[str]:
-    """Warnings to print beside the numbers."""
-    warnings = [finding.message for finding in (*_shapes(captions), *_overlaps(captions)) if finding.misleads]
-    if any(
-        measurement.metric.name == "cider" and getattr(measurement.metric, "idf", "") == "refs"
-        for measurement in measurements
-    ):
-        if len(captions) == 1:
-            warnings.append("CIDEr of one item is 0 by construction (log 1 = 0): name an idf corpus, cider(idf=…)")
-        elif len(captions) < 50:
-            warnings.append(f"CIDEr's idf is counted on {len(captions)} items only: values will shift on a larger set")
-    warnings += [remark for measurement in measurements for remark in measurement.metric.remarks(captions)]
-    labels: dict[tuple[tuple[str, int], ...], list[str]] = {}
-    for measurement in measurements:
-        if measurement.reasons:
-            counts = tuple(Counter(measurement.reasons.values()).most_common())
-            labels.setdefault(counts, []).append(measurement.metric.label)
-    for counts, metrics in labels.items():
-        why = ", ".join(f"{number} × {reason}" for reason, number in counts)
-        warnings.append(f"{', '.join(metrics)}: items without a value: {why}")
-    return warnings
+def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
+    """What makes a number say something it does not mean."""
+    return [finding for finding in (*_shapes(captions), *_overlaps(captions)) if finding.misleads]
 
 
 def check(captions: CaptionSet) -> list[Finding]:

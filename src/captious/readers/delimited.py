@@ -22,7 +22,9 @@ def rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
     """
     reader = csv.reader(io.StringIO(text_of(content, name), newline=""), delimiter=delimiter, strict=True)
     try:
-        header = [column.strip() for column in next(reader)]
+        header = [column.strip() for column in next(reader, [])]
+        if not header:
+            raise InputError(f"{name}: is empty, expected a header line and captions")
         numbered = [index for index, column in enumerate(header) if NUMBERED_REFERENCE.fullmatch(column)]
         for number, cells in enumerate(reader, start=2):
             if not cells:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, NoReturn
 
 from captious.errors import InputError
 from captious.readers.rows import Row
 
-ID_COLUMNS = ("id", "image_id", "item_id", "item", "key", "image")
+ID_COLUMNS = ("image_id", "id", "item_id", "item", "key", "image")
 CANDIDATE_COLUMNS = ("candidate", "candidates", "caption", "captions", "prediction", "predictions", "hypothesis")
 REFERENCE_COLUMNS = ("references", "reference", "refs", "ref")
 
@@ -61,7 +62,8 @@ def gather_candidates(rows: Iterable[Row], columns: Columns, several: bool, comp
             if not several:
                 complain(
                     f"{row.where}: id {key!r} occurs more than once (first at {found.places[key]}), expected one row "
-                    "per id; use --several where an item has several candidates"
+                    "per id; use --several where an item has several candidates, --id-column where another column "
+                    "is the id"
                 )
                 continue
             found.candidates[key] += texts
@@ -70,7 +72,11 @@ def gather_candidates(rows: Iterable[Row], columns: Columns, several: bool, comp
             found.places[key] = row.where
         if reference_column is not None:
             found.references.setdefault(key, []).extend(_references(row, reference_column, complain))
-        _keep_fields(found, key, row, {text_column, reference_column, columns.id})
+        _keep_fields(found, key, row, {text_column, reference_column, columns.id}, several)
+    for kept in found.fields.values() if several else ():
+        for name, values in kept.items():
+            # What the rows of an item agree on is the item's; what they do not is a list, a value for each candidate.
+            kept[name] = values[0] if all(value == values[0] for value in values) else values
     return found
 
 
@@ -91,11 +97,15 @@ def gather_references(rows: Iterable[Row], columns: Columns, complain: Complain 
     return found
 
 
-def _keep_fields(found: Gathered, key: str, row: Row, used: set[str | None]) -> None:
+def _keep_fields(found: Gathered, key: str, row: Row, used: set[str | None], several: bool = False) -> None:
     kept = found.fields.setdefault(key, {})
     for name, value in row.fields.items():
-        if name not in used and name not in ("id", "image_id"):
-            kept.setdefault(name, value)
+        if name in used or name in ("id", "image_id"):
+            continue
+        if several and name in kept:
+            kept[name].append(value)
+        else:
+            kept[name] = [value] if several else kept.get(name, value)
 
 
 def _key(row: Row, column: str | None, complain: Complain) -> str | None:
@@ -106,25 +116,37 @@ def _key(row: Row, column: str | None, complain: Complain) -> str | None:
     value = row.fields[name]
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+    if isinstance(value, bool) or not isinstance(value, (str, Integral)) or value == "":
         complain(f"{row.where}: {name} is {value!r}, expected a string or a whole number")
         return None
-    return str(value)
+    return _valid(str(value), row, name, complain)
 
 
 def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
     value = row.fields[column]
-    entries = value if isinstance(value, list) else [value]
+    entries = list(value) if isinstance(value, (list, tuple)) else [value]
     for entry in entries:
         if not isinstance(entry, str):
             complain(f"{row.where}: {what} is {_shown(entry)}, expected a string")
     if not entries:
         complain(f"{row.where}: {what} is an empty list, expected a string or a list of strings")
-    return [entry for entry in entries if isinstance(entry, str)]
+    texts = [_valid(str(entry), row, what, complain) for entry in entries if isinstance(entry, str)]
+    return [text for text in texts if text is not None]
+
+
+def _valid(text: str, row: Row, what: str, complain: Complain) -> str | None:
+    """The text, unless half of a character (a lone surrogate) makes it impossible to write anywhere."""
+    try:
+        if not text.isascii():
+            text.encode()
+    except UnicodeEncodeError as error:
+        complain(f"{row.where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode")
+        return None
+    return text
 
 
 def _references(row: Row, column: str, complain: Complain) -> list[str]:
-    if row.fields[column] == []:
+    if row.fields[column] in ([], ()):
         complain(f"{row.where}: the list of references is empty, expected at least one")
         return []
     return _texts(row, column, "reference", complain)

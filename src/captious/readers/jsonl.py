@@ -19,6 +19,8 @@ def rows(content: bytes, name: str) -> Iterator[Row]:
             record = json.loads(line)
         except json.JSONDecodeError as error:
             raise InputError(f"{where} column {error.colno}: not valid JSON ({error.msg}): {line[:60]!r}") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where}: not JSON that can be read ({str(error)[:80]})") from None
         if not isinstance(record, dict):
             raise InputError(f'{where}: is {type(record).__name__}, expected an object such as {{"id": …}}')
         yield Row(where, record)

@@ -44,6 +44,10 @@ def read(
     >>> read({1: "a dog"}, references={"1": ["a dog runs"], "2": ["a cat"]}, missing="skip").skipped
     1
     """
+    if missing not in ("error", "skip"):
+        raise InputError(f"missing={missing!r}, expected error or skip")
+    if isinstance(source, str) and source == references == "-":
+        raise InputError("both candidates and references from standard input, expected at most one of them")
     columns = columns or Columns()
     name = name_of(source)
     found = gather_candidates(rows_of(source, format), columns, several)
@@ -51,7 +55,10 @@ def read(
         raise InputError(f"{name}: holds no captions")
     if references is None:
         return assemble(found, None, name, missing)
-    return assemble(found, gather_references(rows_of(references), columns), name, missing, name_of(references))
+    given = gather_references(rows_of(references), columns)
+    if not given.references:
+        raise InputError(f"{name_of(references)}: holds no captions")
+    return assemble(found, given, name, missing, name_of(references))
 
 
 def assemble(

@@ -38,6 +38,8 @@ def rows_of(source: Any, format: str | None = None) -> Iterator[Row]:
 
     if isinstance(source, dict):
         return json_files.mapping_rows(source, "dict")
+    if isinstance(source, (list, tuple)):
+        return json_files.record_rows(source, "list")
     if not isinstance(source, (str, Path)):
         return tabular.table_rows(source, type(source).__name__)
     name, content = name_of(source), _content(source)

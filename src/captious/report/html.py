@@ -124,7 +124,7 @@ class _Table:
         homes = [next(captions for captions in sets if key in captions)[key] for key in keys]
         return {
             "ids": self.ids,
-            "metrics": [_metric(key, found) for key, found in self.metrics.items()],
+            "metrics": [_metric(key, found, self.metrics) for key, found in self.metrics.items()],
             "values": [
                 [list(map(number, np.round(column, DECIMALS).tolist())) for column in row] for row in self.values
             ],
@@ -148,10 +148,12 @@ def _system(name: str, report: Report) -> dict[str, Any]:
     return {**summarise(report), "name": name, "source": PurePath(report.captions.name).name, "references": references}
 
 
-def _metric(key: str, measurement: Measurement) -> dict[str, Any]:
+def _metric(key: str, measurement: Measurement, others: Mapping[str, Measurement]) -> dict[str, Any]:
     metric = measurement.metric
+    alike = sum(other.metric.label == metric.label for other in others.values())
+    label = metric.label if alike == 1 else key
     limits = [limit if np.isfinite(limit) else None for limit in metric.range]
-    shared = {"label": metric.label, "higher": metric.higher_is_better, "citation": metric.citation}
+    shared = {"label": label, "higher": metric.higher_is_better, "citation": metric.citation}
     return {"key": key, "range": limits, **shared}
 
 

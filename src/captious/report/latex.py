@@ -28,7 +28,7 @@ def run_table(report: Report) -> str:
     for key, measurement in report.measurements.items():
         interval = report.intervals.get(key)
         shown = f"[{interval.low:.4f}, {interval.high:.4f}]" if interval else "--"
-        lines.append(rf"{escape(measurement.metric.label)} & {_value(measurement.corpus)} & {shown} \\")
+        lines.append(rf"{escape(report.label(key))} & {_value(measurement.corpus)} & {shown} \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
@@ -39,7 +39,7 @@ def comparison_table(comparison: Comparison) -> str:
     lines = [f"% {first.signature(key)}" for key in keys]
     lines.append(f"% dagger: differs from the first system, {comparison.test}, Holm-adjusted p < 0.05")
     lines += [rf"\begin{{tabular}}{{l{'r' * len(keys)}}}", r"\toprule"]
-    lines.append(" & ".join(["System", *(escape(first[key].metric.label) for key in keys)]) + r" \\")
+    lines.append(" & ".join(["System", *(escape(first.label(key)) for key in keys)]) + r" \\")
     lines.append(r"\midrule")
     best = {key: _best(comparison, key) for key in keys}
     baseline = next(iter(comparison.reports))

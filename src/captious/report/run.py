@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,12 +34,19 @@ def save_comparison(comparison: Comparison, folder: str | Path, overwrite: bool 
 
 def write_comparison(comparison: Comparison, draft: Path) -> None:
     """Fill a folder with the files of a comparison."""
-    for name, report in comparison.reports.items():
-        (draft / name).mkdir(parents=True)
-        write_items(report, draft / name)
+    for number, (name, report) in enumerate(comparison.reports.items(), start=1):
+        folder = draft / _folder_name(name)
+        folder = folder if not folder.exists() else draft / f"{folder.name}-{number}"
+        folder.mkdir()
+        write_items(report, folder)
     (draft / "report.tex").write_text(comparison_table(comparison), encoding="utf-8")
     (draft / "report.html").write_text(page(comparison.reports, comparison), encoding="utf-8")
     (draft / MARKER).write_text(dumped(summarise_comparison(comparison)), encoding="utf-8")
+
+
+def _folder_name(name: str) -> str:
+    """A system's name as one plain folder name, whatever path it was made from."""
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "system"
 
 
 def write_items(report: Report, folder: Path) -> None:
@@ -45,7 +54,7 @@ def write_items(report: Report, folder: Path) -> None:
     records = item_records(report)
     with (folder / "items.jsonl").open("w", encoding="utf-8") as file:
         for record in records:
-            file.write(json.dumps(record, ensure_ascii=False, default=str) + "\n")
+            file.write(json.dumps(_finite(record), ensure_ascii=False, default=str, allow_nan=False) + "\n")
     _write_parquet(records, list(report.measurements), folder / "items.parquet")
 
 
@@ -65,11 +74,29 @@ def _write_parquet(records: Sequence[Mapping[str, Any]], metrics: list[str], pat
     )
     for name in dict.fromkeys(key for record in records for key in record.get("fields", ())):
         values = [record.get("fields", {}).get(name) for record in records]
-        try:
-            columns.setdefault(name, pa.array(values))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            columns.setdefault(name, pa.array([json.dumps(value, default=str) for value in values]))
+        columns.setdefault(name, _column(values))
     pq.write_table(pa.table(columns), path)
+
+
+def _column(values: list[Any]) -> Any:
+    """Values as Arrow has them, or as JSON text where it has no one type for them."""
+    import pyarrow as pa
+
+    try:
+        if not any(isinstance(value, Mapping) for value in values):
+            return pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        pass
+    return pa.array([json.dumps(value, default=str) for value in values], pa.string())
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for what JSON cannot say: NaN and infinities."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    return [_finite(entry) for entry in value] if isinstance(value, (list, tuple)) else value
 
 
 def dumped(summary: Mapping[str, Any]) -> str:

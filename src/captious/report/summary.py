@@ -31,17 +31,19 @@ def summarise_comparison(comparison: Comparison) -> dict[str, Any]:
     return {
         "captious": __version__,
         "test": comparison.test,
+        "warnings": list(comparison.warnings),
         "systems": {name: summarise(report) for name, report in comparison.reports.items()},
         "differences": [
             {
                 "metric": row.metric,
                 "baseline": row.baseline,
                 "system": row.system,
-                "difference": row.difference,
-                "low": row.low,
-                "high": row.high,
-                "p": row.p,
-                "p_holm": row.p_holm,
+                "difference": number(row.difference),
+                "low": number(row.low),
+                "high": number(row.high),
+                "p": number(row.p),
+                "p_holm": number(row.p_holm),
+                "items": row.items,
                 "better": row.better,
             }
             for row in comparison.differences
@@ -80,7 +82,7 @@ def _metric(report: Report, key: str) -> dict[str, Any]:
     low, high = metric.range
     return {
         "metric": key,
-        "label": metric.label,
+        "label": report.label(key),
         "value": number(measurement.corpus),
         "low": number(interval.low) if interval else None,
         "high": number(interval.high) if interval else None,

@@ -51,7 +51,7 @@ def warn(warnings: Sequence[str]) -> None:
 def run_table(report: Report) -> Table:
     """One row per metric."""
     level = next((interval.level for interval in report.intervals.values()), None)
-    table = Table(title=f"{report.captions.name}: {len(report.captions)} items", title_justify="left")
+    table = Table(title=Text(f"{report.captions.name}: {len(report.captions)} items"), title_justify="left")
     table.add_column("metric")
     table.add_column("value", justify="right", style="bold")
     table.add_column(f"{level:.0%} interval" if level else "interval", justify="right")
@@ -60,7 +60,7 @@ def run_table(report: Report) -> Table:
         interval = report.intervals.get(key)
         shown = f"{interval.low:.4f} – {interval.high:.4f}" if interval else "—"
         missing = str(len(measurement.reasons)) if measurement.reasons else ""
-        table.add_row(measurement.metric.label, value(measurement.corpus), shown, missing)
+        table.add_row(Text(report.label(key)), value(measurement.corpus), shown, missing)
     return table
 
 
@@ -75,13 +75,13 @@ def print_run(report: Report) -> None:
 def print_worst(report: Report, number: int) -> None:
     """The items with the worst value of the last metric."""
     measurement = list(report.measurements.values())[-1]
-    table = Table(title=f"worst {number} by {measurement.metric.label}", title_justify="left")
+    table = Table(title=Text(f"worst {number} by {measurement.metric.label}"), title_justify="left")
     for column in ("id", measurement.metric.label, "candidate", "first reference"):
-        table.add_column(column, overflow="fold", max_width=WORST_WIDTH // 2)
+        table.add_column(Text(column), overflow="fold", max_width=WORST_WIDTH // 2)
     for index in worst(measurement)[:number]:
         item = report.captions.item(index)
         first = item.references[0] if item.references else ""
-        table.add_row(item.id, value(measurement.values[index]), Text(item.candidate), Text(first))
+        table.add_row(Text(item.id), value(measurement.values[index]), Text(item.candidate), Text(first))
     output().print(table)
 
 
@@ -99,8 +99,8 @@ def print_comparison(comparison: Comparison) -> None:
     first = next(iter(comparison.reports.values()))
     table = Table(title=f"{len(comparison.reports)} systems, {len(first.captions)} items", title_justify="left")
     table.add_column("system")
-    for measurement in first:
-        table.add_column(measurement.metric.label, justify="right")
+    for key in first.measurements:
+        table.add_column(Text(first.label(key)), justify="right")
     for name, report in comparison.reports.items():
         table.add_row(Text(name), *(_with_half_width(report, key) for key in report.measurements))
     console.print(table)
@@ -108,10 +108,10 @@ def print_comparison(comparison: Comparison) -> None:
     for column in ("metric", "systems", "difference", "interval", "p", "p (Holm)", "better"):
         tests.add_column(column, justify="left" if column in ("metric", "systems", "better") else "right")
     for row in comparison.differences:
-        label = first.measurements[row.metric].metric.label
         pair, interval = Text(f"{row.system} − {row.baseline}"), f"{row.low:+.4f} – {row.high:+.4f}"
         better = Text(row.better, style="bold green") if row.better else Text("no difference shown", style="dim")
-        tests.add_row(label, pair, f"{row.difference:+.4f}", interval, p_value(row.p), p_value(row.p_holm), better)
+        label, gap = Text(first.label(row.metric)), f"{row.difference:+.4f}"
+        tests.add_row(label, pair, gap, interval, p_value(row.p), p_value(row.p_holm), better)
     console.print(tests)
     for key in first.measurements:
         console.print(Text(first.signature(key), style="dim"), soft_wrap=True)
@@ -128,7 +128,7 @@ def p_value(p: float) -> str:
     >>> p_value(0.00009), p_value(0.0312)
     ('< 0.001', '0.031')
     """
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "—" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _with_half_width(report: Report, key: str) -> str:

@@ -84,10 +84,11 @@ class StyleMetric(MeanMetric):
             return [""] * len(captions)
         return ["" if value is None else str(value) for value in captions.columns[self.column]]
 
-    def _remedy(self, reason: str) -> str:
+    def remedy(self, reason: str) -> str:
+        """A style can come from a column or from a parameter."""
         if reason == "no style":
             return f"; give a column {self.column!r}, name another with column=, or one style for all with style="
-        return super()._remedy(reason)
+        return super().remedy(reason)
 
 
 def same_words(captions: CaptionSet, state: Any) -> Any:

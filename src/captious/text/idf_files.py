@@ -8,6 +8,7 @@ import pickle
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def save(corpus: DocumentFrequency, path: str | Path) -> None:
     for n in range(ORDERS):
         arrays |= {f"parent{n}": corpus.parents[n], f"last{n}": corpus.lasts[n], f"count{n}": corpus.counts[n]}
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, words=np.array("\n".join(corpus.vocabulary)), **arrays)
+    np.savez_compressed(buffer, words=np.array("\n".join(corpus.vocabulary)), **arrays)  # type: ignore[arg-type]
     header = {
         "captious-idf": FORMAT,
         "items": corpus.items,
@@ -100,15 +101,18 @@ def _opened(path: Path, changed: int) -> DocumentFrequency:
     return load(path)
 
 
-def from_pickle(path: str | Path, name: str) -> DocumentFrequency:
+def from_pickle(path: str | Path, name: str, items: int | None = None) -> DocumentFrequency:
     """A corpus from CIDEr's reference code, a pickled ``{ref_len, document_frequency}``, read without running it."""
     try:
         with Path(path).open("rb") as file:
             content = _Restricted(file, encoding="latin1").load()
-        counts: Mapping[tuple[str, ...], float] = content["document_frequency"]
-        return from_counts(counts, round(float(content["ref_len"])), name)
+        # Older files hold the table alone and leave the number of items to the code that reads them.
+        counts: Mapping[tuple[str, ...], float] = content.get("document_frequency", content)
+        number = items if items is not None else round(float(content["ref_len"]))
+        return from_counts(counts, number, name)
     except (pickle.UnpicklingError, KeyError, TypeError, ValueError, EOFError, AttributeError, OSError) as error:
-        raise InputError(f"{path}: not a pickled idf table with ref_len and document_frequency ({error})") from None
+        wanted = "with ref_len and document_frequency, or a bare table and --items"
+        raise InputError(f"{path}: not a pickled idf table {wanted} ({error})") from None
 
 
 def from_counts(counts: Mapping[tuple[str, ...], float], items: int, name: str) -> DocumentFrequency:
@@ -131,7 +135,7 @@ def from_counts(counts: Mapping[tuple[str, ...], float], items: int, name: str) 
         parents.append(np.array([row[0] for row in rows], dtype=np.int32))
         lasts.append(np.array([row[1] for row in rows], dtype=np.int32))
         values.append(np.array([row[2] for row in rows], dtype=np.int64))
-    mark = int(digest(repr(sorted(counts.items())).encode()), 16)
+    mark = int.from_bytes(blake2b(repr(sorted(counts.items())).encode(), digest_size=8).digest(), "little")
     return DocumentFrequency(items, "ptb.1", list(vocabulary), tuple(parents), tuple(lasts), tuple(values), mark, name)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -119,6 +119,8 @@ class TextTable:
         """The n-gram counts of all captions, made once and shared by all metrics."""
         from captious.text.ngrams import NgramTable
 
+        for order in range(1, n):
+            self.once(("ngrams", order), partial(NgramTable.of, self, order))
         return self.once(("ngrams", n), lambda: NgramTable.of(self, n))
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
