@@ -242,3 +242,10 @@ def test_the_bad_row_of_a_large_file_is_named(tmp_path):
     rows[77_776] = json.dumps({"id": 77_776, "caption": ["a", 3]})
     with pytest.raises(InputError, match=r"big\.jsonl: row 77777: caption is a number \(3\)"):
         read(put(tmp_path, "big.jsonl", "\n".join(rows)))
+
+
+def test_quotation_marks_in_tab_separated_captions(tmp_path):
+    plain = put(tmp_path, "a.tsv", 'id\tcaption\n1\t"stop" says the sign\n2\ta 5" nail\n')
+    assert [item.candidate for item in read(plain)] == ['"stop" says the sign', 'a 5" nail']
+    quoted = put(tmp_path, "b.tsv", 'id\tcaption\n1\t"a tab\there, and ""quotes"""\n')
+    assert read(quoted)["1"].candidate == 'a tab\there, and "quotes"'

@@ -12,6 +12,7 @@ from typing import Any
 from captious.errors import InputError
 from captious.readers.rows import Row, text_of
 
+_QUOTED_CELL = re.compile(r'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
 NUMBERED_REFERENCE = re.compile(r"ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
 
 
@@ -20,7 +21,10 @@ def rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
 
     Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a JSON list is one.
     """
-    reader = csv.reader(io.StringIO(text_of(content, name), newline=""), delimiter=delimiter, strict=True)
+    text = text_of(content, name)
+    # Captions with a quotation mark here and there are common in TSV, where nothing needs quoting.
+    quoting = csv.QUOTE_NONE if delimiter == "\t" and not _QUOTED_CELL.search(text) else csv.QUOTE_MINIMAL
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
     try:
         header = [column.strip() for column in next(reader, [])]
         if not header:
