@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bias_published import TABLES
 
+from bias_published import TABLES
 from captious.bias.audit import Audit, audit
 from captious.bias.bert import Bert
 from captious.bias.corpus import Corpus
@@ -31,6 +31,7 @@ from captious.bias.lstm import Lstm
 from captious.bias.presets import preset
 from captious.bias.protocol import seeds
 from captious.bias.reading import Subject, read_subjects
+from captious.bias.store import Store
 from captious.bias.tasks import Classifier, Task
 
 PRESETS = {"1": "relic-gender", "2": "relic-race", "3": "relic-age", "4": "relic-age-human"}
@@ -183,10 +184,10 @@ def one_by_one(config: Lstm, task: Task) -> Any:
 
     net = Net().to(device)
     optimiser = torch.optim.Adam(net.parameters(), lr=config.rate)
-    lengths = np.array([[len(words) for words in encoded.train]])
+    lengths = encoded.train.lengths[None]
     order = [np.random.default_rng(task.seed)]
     truth = torch.from_numpy(task.train_labels).float().to(device)
-    words = nn.utils.rnn.pad_sequence([torch.from_numpy(words) for words in encoded.train]).to(device)
+    words = torch.from_numpy(encoded.train.words.T.copy()).to(device)
     for epoch in range(config.epochs):
         for batch in epoch_batches(lengths, order, epoch, config.batch)[:, 0]:
             chosen = batch[batch >= 0]
@@ -198,6 +199,21 @@ def one_by_one(config: Lstm, task: Task) -> Any:
             nn.functional.binary_cross_entropy_with_logits(logits, truth[picked]).backward()
             optimiser.step()
     return net
+
+
+def fill(args: argparse.Namespace) -> dict[str, Any]:
+    """Train one part of the runs into --work, for several processes at once; ``tables`` then finds them there."""
+    part, parts = map(int, args.part.split("/"))
+    for table in args.tables.split(","):
+        chosen = protocol(args.data, table, args.seeds)
+        corpora = [Corpus.of(subject, chosen) for subject in subjects(args.data, table)]
+        tasks = [task for seed in chosen.seeds for corpus in corpora for task in corpus.tasks(seed)]
+        for classifier in classifiers(args, table):
+            store = Store(args.work).of(classifier.settings())
+            for task in tasks[part::parts]:
+                if store.get(task) is None:
+                    store.put(task, classifier.train([task], lambda more: None)[0])
+    return {}
 
 
 def cpu(args: argparse.Namespace) -> dict[str, Any]:
@@ -235,7 +251,7 @@ def keep(args: argparse.Namespace, name: str, result: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["tables", "speed", "cpu", "check"])
+    parser.add_argument("what", choices=["tables", "speed", "cpu", "check", "fill"])
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("CAPTIOUS_SHARED_DATA", "../shared/data")))
     parser.add_argument("--tables", default="3,4,1,2")
     parser.add_argument("--classifiers", default="lstm")
@@ -247,8 +263,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--suffix", default="")
+    parser.add_argument("--part", default="0/1")
     args = parser.parse_args(arguments)
-    {"tables": tables, "speed": speed, "cpu": cpu, "check": check}[args.what](args)
+    {"tables": tables, "speed": speed, "cpu": cpu, "check": check, "fill": fill}[args.what](args)
 
 
 if __name__ == "__main__":

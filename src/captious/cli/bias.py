@@ -85,7 +85,7 @@ def lic(
         predictions, references, label, Columns(id_column, None, references_column), columns, human_captions
     )
     kept = None if fresh else work or data_folder() / "bias"
-    with show.progress() as (report, _):
+    with show.progress() as report:
         found = audit(subjects, protocol, kinds, work=kept, report=report)
     summary = summarise(found)
     if out is not None:

@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from captious.errors import InputError
 from captious.readers.rows import Row, text_of
@@ -23,7 +23,7 @@ def rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
     """
     text = text_of(content, name)
     # Captions with a quotation mark here and there are common in TSV, where nothing needs quoting.
-    quoting = csv.QUOTE_NONE if delimiter == "\t" and not _QUOTED_CELL.search(text) else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" and not _QUOTED_CELL.search(text) else csv.QUOTE_MINIMAL
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
     try:
         header = [column.strip() for column in next(reader, [])]

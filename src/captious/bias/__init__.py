@@ -1,0 +1,1 @@
+"""Leakage for image captioning (LIC): how much more a captioner gives an attribute away than people do."""

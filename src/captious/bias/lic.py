@@ -1,0 +1,124 @@
+"""The LIC score: how sure a classifier is, and right, of an attribute that captions should not give away."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.bias.student import t_point, t_tail
+from captious.measurement import Floats
+
+Ints = npt.NDArray[np.int64]
+POINTS = 100.0
+"""Scores are reported in points, as published."""
+
+
+def item_scores(probabilities: Floats, truth: Ints) -> Floats:
+    """Per test caption, the probability of the true class where it is the most probable one, else 0 (equation 2).
+
+    >>> item_scores(np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 0, 1])).tolist()
+    [0.9, 0.0, 0.7]
+    """
+    right = probabilities.argmax(axis=1) == truth
+    return np.where(right, probabilities[np.arange(len(truth)), truth], 0.0)
+
+
+def chance(classes: int) -> float:
+    """The score of a classifier that knows nothing, in points: right once in K, and sure to 1/K.
+
+    >>> chance(2), round(chance(3), 2)
+    (25.0, 11.11)
+    """
+    return POINTS / classes**2
+
+
+@dataclass(frozen=True, eq=False)
+class Lic:
+    """LIC = LIC_M − LIC_D of one captioner and classifier, in points.
+
+    LIC_M is the mean score of a classifier trained and tested on the model's captions, LIC_D the mean of those of one
+    classifier per human caption index; both are means over seeds.
+
+    Seeds re-split the same images, so their values are not independent, and sd/√seeds is too small an error. The
+    interval uses the corrected variance of repeated splits (Nadeau & Bengio 2003), (1/seeds + tested/trained)·sd², with
+    sd that of the seeds' differences (ddof 1) and Student's t. With one seed it is a normal interval over the tested
+    images and holds for that one training.
+
+    >>> lic = Lic(np.array([48.0, 50.0]), np.array([[41.0, 43.0], [43.0, 45.0]]), ratio=1 / 9)
+    >>> lic.lic_m, lic.lic_d, lic.lic, lic.sd_m
+    (49.0, 43.0, 6.0, 1.0)
+    """
+
+    model: Floats
+    """Per seed."""
+    human: Floats
+    """Per seed and human caption index."""
+    ratio: float
+    """Tested over trained images."""
+    ddof: int = 0
+    level: float = 0.95
+    item_error: float = math.nan
+    """Standard error of the difference over tested images, for a single seed."""
+
+    @property
+    def lic_m(self) -> float:
+        """Leakage of the model's captions."""
+        return float(self.model.mean())
+
+    @property
+    def lic_d(self) -> float:
+        """Leakage of the human captions."""
+        return float(self.human.mean())
+
+    @property
+    def lic(self) -> float:
+        """How much more the model leaks than people do."""
+        return self.lic_m - self.lic_d
+
+    @property
+    def sd_m(self) -> float:
+        """Standard deviation over seeds."""
+        return _sd(self.model, self.ddof)
+
+    @property
+    def sd_d(self) -> float:
+        """Standard deviation over seeds of the mean over human caption indices."""
+        return _sd(self.human.mean(axis=1), self.ddof)
+
+    @property
+    def error(self) -> float:
+        """Standard error of LIC."""
+        seeds = len(self.model)
+        if seeds < 2:
+            return self.item_error
+        differences = self.model - self.human.mean(axis=1)
+        return float(math.sqrt(1 / seeds + self.ratio) * differences.std(ddof=1))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Confidence interval of LIC."""
+        seeds = len(self.model)
+        point = t_point(self.level, seeds - 1) if seeds > 1 else NormalDist().inv_cdf(0.5 + self.level / 2)
+        return self.lic - point * self.error, self.lic + point * self.error
+
+    @property
+    def p_value(self) -> float:
+        """Of LIC = 0, two-sided."""
+        if not self.error > 0:
+            return math.nan if math.isnan(self.error) else float(self.lic == 0)
+        ratio = self.lic / self.error
+        return t_tail(ratio, len(self.model) - 1) if len(self.model) > 1 else 2 * NormalDist().cdf(-abs(ratio))
+
+    @property
+    def differs(self) -> bool:
+        """Whether 0 is outside the interval."""
+        low, high = self.interval
+        return low > 0 or high < 0
+
+
+def _sd(values: Floats, ddof: int) -> float:
+    return float(values.std(ddof=ddof)) if len(values) > ddof else math.nan

@@ -1,0 +1,174 @@
+"""Training many bi-LSTM classifiers as one set of batched tensors.
+
+Every weight has a leading dimension of runs (or of directions and runs), every product is a batched one, and Adam is
+elementwise, so no number of one run ever meets a number of another: each learns what it would learn alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious.bias.draws import dropout, keys, normal, streams, uniform
+from captious.bias.encoding import encode_all, epoch_batches, stacked_words
+from captious.bias.recurrence import Recurrence
+from captious.bias.tasks import Progress, Task
+from captious.extras import require
+from captious.measurement import Floats
+
+if TYPE_CHECKING:
+    from captious.bias.lstm import Lstm
+
+torch = require("torch", "bias")
+
+DIRECTIONS = 2
+TESTED_AT_ONCE = 128
+FIRST_STEP = 1000
+"""Places below are those of initial weights, from here on those of dropout."""
+
+
+def train(config: Lstm, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
+    """Train the tasks side by side; the class probabilities of each one's test captions."""
+    with _matrix_products():
+        stack = Stack(config, tasks)
+        stack.train(progress)
+        return stack.test()
+
+
+class Stack:
+    """Weights of E runs, their captions, and what trains and tests them."""
+
+    def __init__(self, config: Lstm, tasks: Sequence[Task]) -> None:
+        self.config, self.tasks, self.runs = config, tasks, len(tasks)
+        self.device = torch.device(config.where())
+        self.dtype = getattr(torch, config.dtype)
+        encoded = encode_all(tasks, config.words)
+        self.binary = tasks[0].classes == 2
+        self.size = max(one.size for one in encoded)
+        self.keys = keys([task.entropy for task in tasks], self.device)
+        drawn = initial_weights(config, self.keys, self.size, 1 if self.binary else tasks[0].classes)
+        self.weights = {name: value.to(self.dtype).requires_grad_() for name, value in drawn.items()}
+        self.train_words, self.train_lengths = stacked_words([one.train for one in encoded])
+        self.test_words, self.test_lengths = stacked_words([one.test for one in encoded])
+        self.offsets = torch.arange(self.runs, device=self.device).view(-1, 1, 1) * self.size
+
+    def train(self, progress: Progress) -> None:
+        """The given number of epochs; there is no validation, no schedule and no choice of checkpoint."""
+        config = self.config
+        words = torch.from_numpy(self.train_words).to(self.device)
+        lengths = torch.from_numpy(self.train_lengths).to(self.device)
+        truth = torch.from_numpy(np.stack([task.train_labels for task in self.tasks])).to(self.device)
+        orders = [np.random.default_rng([*task.entropy, 1]) for task in self.tasks]
+        optimiser = torch.optim.Adam(self.weights.values(), lr=config.rate, fused=self.device.type == "cuda" or None)
+        done = 0
+        for epoch in range(config.epochs):
+            batches = epoch_batches(self.train_lengths, orders, epoch, config.batch)
+            longest = np.take_along_axis(self.train_lengths[None], np.maximum(batches, 0), axis=2).max(axis=(1, 2))
+            on_device = torch.from_numpy(batches).to(self.device)
+            for number, steps in enumerate(longest.tolist()):
+                chosen = on_device[number]
+                picked = chosen.clamp(min=0)
+                rows = torch.gather(words, 1, picked.unsqueeze(-1).expand(-1, -1, words.shape[2]))[..., :steps]
+                logits = self.logits(rows, lengths.gather(1, picked), done)
+                loss = self._loss(logits, truth.gather(1, picked), chosen >= 0)
+                optimiser.zero_grad(set_to_none=True)
+                loss.backward()
+                optimiser.step()
+                done += 1
+                progress(self.runs / (config.epochs * len(batches)))
+
+    def _loss(self, logits: Any, truth: Any, real: Any) -> Any:
+        """The sum over runs of each one's mean over its batch."""
+        if self.binary:
+            pull = truth.to(logits.dtype)
+            each = torch.nn.functional.binary_cross_entropy_with_logits(logits[..., 0], pull, reduction="none")
+        else:
+            each = -torch.log_softmax(logits, dim=-1).gather(2, truth.unsqueeze(-1))[..., 0]
+        return ((each * real).sum(dim=1) / real.sum(dim=1)).sum()
+
+    def logits(self, words: Any, lengths: Any, step: int | None = None) -> Any:
+        """Runs × captions × outputs for words of runs × captions × words; with a step, under its dropout."""
+        weights, share = self.weights, 0.0 if step is None else self.config.dropout
+        when = FIRST_STEP + (step or 0) * (self.config.layers + 1)
+        present = torch.arange(words.shape[2], device=self.device).view(1, -1, 1) < lengths.unsqueeze(1)
+        both = torch.cat([present, present.flip(1)])
+        numbers = words.transpose(1, 2) + self.offsets
+        states = torch.nn.functional.embedding(numbers, weights["embedding"].flatten(0, 1))
+        for layer in range(self.config.layers):
+            states = dropout(states, share, streams(self.keys, when + layer))
+            inputs = torch.cat([states, states.flip(1)])
+            bias = weights[f"bias_in_{layer}"] + weights[f"bias_back_{layer}"]
+            gates = torch.baddbmm(bias, inputs.flatten(1, 2), weights[f"in_{layer}"]).view(*inputs.shape[:3], -1)
+            hidden = Recurrence.apply(gates, weights[f"back_{layer}"], both)
+            forth, back = hidden.split(self.runs)
+            if layer + 1 < self.config.layers:
+                states = torch.cat([forth, back.flip(1)], dim=-1)
+        last = dropout(
+            torch.cat([forth[:, -1], back[:, -1]], dim=-1), share, streams(self.keys, when + self.config.layers)
+        )
+        return torch.baddbmm(weights["out_bias"], last, weights["out"])
+
+    def test(self) -> list[Floats]:
+        """Class probabilities of the test captions, the longest read together."""
+        order = np.argsort(self.test_lengths, axis=1, kind="stable")
+        found = np.empty((*order.shape, 2 if self.binary else self.tasks[0].classes))
+        with torch.no_grad():
+            for first in range(0, order.shape[1], TESTED_AT_ONCE):
+                chosen = order[:, first : first + TESTED_AT_ONCE]
+                lengths = np.take_along_axis(self.test_lengths, chosen, axis=1)
+                rows = np.take_along_axis(self.test_words, chosen[..., None], axis=1)[..., : int(lengths.max())]
+                logits = self.logits(torch.from_numpy(rows).to(self.device), torch.from_numpy(lengths).to(self.device))
+                shown = logits.double().cpu().numpy()
+                if self.binary:
+                    shown = np.concatenate([np.zeros_like(shown), shown], axis=-1)
+                np.put_along_axis(found, chosen[..., None], _softmax(shown), axis=1)
+        return list(found)
+
+
+def initial_weights(config: Lstm, key: Any, size: int, outputs: int) -> dict[str, Any]:
+    """Initial weights from torch's own distributions; padding and the unseen word are 0 in the embedding.
+
+    Embedding and output are runs × …; recurrent layers are directions·runs × in × out, to be used in one product.
+    """
+    table = normal(streams(key, 0), size, config.embedding)
+    table[:, :2] = 0
+    weights = {"embedding": table}
+    place = 0
+
+    def draw(width: float, *shape: int) -> Any:
+        nonlocal place
+        place += 1
+        return (2 * uniform(streams(key, place), *shape) - 1) / math.sqrt(width)
+
+    def both(*shape: int) -> Any:
+        return torch.cat([draw(config.hidden, *shape) for _ in range(DIRECTIONS)])
+
+    for layer in range(config.layers):
+        weights[f"in_{layer}"] = both(DIRECTIONS * config.hidden if layer else config.embedding, 4 * config.hidden)
+        weights[f"back_{layer}"] = both(config.hidden, 4 * config.hidden)
+        weights[f"bias_in_{layer}"] = both(1, 4 * config.hidden)
+        weights[f"bias_back_{layer}"] = both(1, 4 * config.hidden)
+    weights["out"] = draw(DIRECTIONS * config.hidden, DIRECTIONS * config.hidden, outputs)
+    weights["out_bias"] = draw(DIRECTIONS * config.hidden, 1, outputs)
+    return weights
+
+
+def _softmax(logits: Floats) -> Floats:
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares: Floats = powers / powers.sum(axis=-1, keepdims=True)
+    return shares
+
+
+@contextmanager
+def _matrix_products() -> Iterator[None]:
+    """On a GPU multiply in TF32: three decimal digits of each factor, sums in float32; elsewhere it changes nothing."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

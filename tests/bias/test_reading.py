@@ -1,0 +1,67 @@
+import json
+
+import pytest
+
+from captious.bias.reading import Subject, read_subjects
+from captious.errors import InputError
+
+LABELS = {str(n): "ab"[n % 2] for n in range(40)}
+CAPTIONS = {key: f"caption {key}" for key in LABELS}
+HUMANS = {key: [f"{key} said {n}" for n in range(5)] for key in LABELS}
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_images_without_a_label_are_left_out_and_counted():
+    found = Subject.of("m", {**LABELS, "3": None, "5": ""}, CAPTIONS, HUMANS)
+    assert len(found.ids) == 38
+    assert found.notes == ("m: 2 images (3, 5) without a label left out",)
+
+
+def test_unequal_numbers_of_human_captions_are_counted():
+    found = Subject.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3], "2": [*HUMANS["2"], "sixth"]})
+    assert {len(texts) for texts in found.humans} == {3}
+    assert found.notes == (
+        "m: images have unequal numbers of human captions (1 × 3, 38 × 5, 1 × 6); the first 3 are used",
+    )
+
+
+def test_a_number_of_human_captions_leaves_out_images_with_fewer():
+    found = Subject.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3]}, number=5)
+    assert len(found.ids) == 39 and "fewer than 5 human captions" in found.notes[0]
+
+
+def test_images_without_human_captions_are_an_error():
+    with pytest.raises(InputError, match=r"m: 1 image \(7\) without human captions"):
+        Subject.of("m", LABELS, CAPTIONS, {key: texts for key, texts in HUMANS.items() if key != "7"})
+
+
+def test_labels_may_stand_with_the_people_and_the_people_may_be_more(tmp_path):
+    preds = write(tmp_path / "sat.jsonl", [{"id": key, "caption": text} for key, text in CAPTIONS.items()])
+    rows = [{"id": key, "references": HUMANS[key], "age": LABELS[key]} for key in LABELS]
+    people = write(tmp_path / "humans.jsonl", [*rows, {"id": "99", "references": ["unused"], "age": "a"}])
+    found = read_subjects([preds], people, "age")[0]
+    assert (found.name, found.labels[:2], len(found.ids)) == ("sat", ("a", "b"), 40)
+
+
+def test_several_caption_columns_are_several_captioners(tmp_path):
+    rows = [{"id": k, "references": HUMANS[k], "label": LABELS[k], "x": "one", "y": "two"} for k in LABELS]
+    found = read_subjects([write(tmp_path / "all.jsonl", rows)], None, "label", captions=["x", "y"])
+    assert [(subject.name, subject.captions[0]) for subject in found] == [("x", "one"), ("y", "two")]
+
+
+def test_an_absent_label_column_names_those_there_are(tmp_path):
+    rows = [{"id": key, "caption": "x", "references": ["y"], "gender": LABELS[key]} for key in LABELS]
+    with pytest.raises(InputError, match="no column 'gendr' for the labels, found gender; did you mean 'gender'"):
+        read_subjects([write(tmp_path / "p.jsonl", rows)], None, "gendr")
+
+
+def test_two_captioners_of_one_name_are_refused(tmp_path):
+    rows = [{"id": key, "caption": "x", "references": ["y"], "label": LABELS[key]} for key in LABELS]
+    (tmp_path / "b").mkdir()
+    files = [write(tmp_path / "p.jsonl", rows), write(tmp_path / "b" / "p.jsonl", rows)]
+    with pytest.raises(InputError, match="two captioners are called 'p'"):
+        read_subjects(files, None, "label")
