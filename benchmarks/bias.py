@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from bias_published import TABLES
-from captious.bias.audit import Audit, audit
+from captious.bias.auditing import Audit, audit
 from captious.bias.bert import Bert
 from captious.bias.corpus import Corpus
 from captious.bias.encoding import Encoded, epoch_batches
@@ -219,7 +220,11 @@ def fill(args: argparse.Namespace) -> dict[str, Any]:
 def cpu(args: argparse.Namespace) -> dict[str, Any]:
     people = subjects(args.data, "3")[:1]
     start = time.perf_counter()
-    found = audit(people, protocol(args.data, "3", 1), [Lstm(device="cpu")])
+
+    def report(what: str, done: float, total: float) -> None:
+        print(f"\r{done:.2f} of {total:.0f} runs, {time.perf_counter() - start:.0f} s", end="", file=sys.stderr)
+
+    found = audit(people, protocol(args.data, "3", 1), [Lstm(device="cpu")], report=report)
     result = {"seconds": time.perf_counter() - start, "rows": beside(found, "3 age")}
     print_table("3 age", result)
     keep(args, "cpu", result)

@@ -15,6 +15,19 @@ def t_tail(t: float, degrees: float) -> float:
     return half if t >= 0 else 1.0 - half
 
 
+def t_point(level: float, degrees: float) -> float:
+    """The t with P(|T| < t) = level, by bisection.
+
+    >>> round(t_point(0.95, 9), 4), round(t_point(0.99, 4), 4)
+    (2.2622, 4.6041)
+    """
+    low, high = 0.0, 1e6
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 2 * t_tail(middle, degrees) > 1 - level else (low, middle)
+    return (low + high) / 2
+
+
 def normal_tail(z: float) -> float:
     """P(Z ≥ z) of the standard normal distribution."""
     return 0.5 * math.erfc(z / math.sqrt(2))

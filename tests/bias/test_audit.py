@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.bias.audit import audit
+from captious.bias.auditing import audit
 from captious.bias.linear import Linear
 from captious.bias.protocol import Protocol, seeds
 from captious.bias.reading import Subject

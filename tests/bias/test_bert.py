@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from captious.bias.audit import Run  # noqa: E402
+from captious.bias.auditing import Run  # noqa: E402
 from captious.bias.bert import Bert  # noqa: E402
 from captious.errors import InputError  # noqa: E402
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.bias.audit import audit
+from captious.bias.auditing import audit
 from captious.bias.leaks import leaks
 from captious.bias.linear import Linear
 from captious.bias.page import page

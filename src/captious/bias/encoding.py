@@ -122,4 +122,5 @@ def epoch_batches(lengths: Ints, generators: Sequence[np.random.Generator], epoc
         shuffled = generator.permutation(captions)
         drawn[run, :captions] = shuffled[np.argsort(lengths[run, shuffled], kind="stable")]
     order = np.random.default_rng([epoch, batches]).permutation(batches)
-    return drawn.reshape(runs, batches, size).transpose(1, 0, 2)[order]
+    ordered: Ints = drawn.reshape(runs, batches, size).transpose(1, 0, 2)[order]
+    return ordered

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from captious.bias.audit import Report
+from captious.bias.auditing import Report
 
 LEAKS = 8
 

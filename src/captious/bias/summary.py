@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from captious._version import __version__
-from captious.bias.audit import Audit, Row
+from captious.bias.auditing import Audit, Row
 from captious.bias.masking import as_text
 from captious.bias.telling import Judged, judged, surest, telling
 

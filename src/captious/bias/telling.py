@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captious.bias.audit import Row
+from captious.bias.auditing import Row
 from captious.bias.linear import ngrams
 from captious.bias.masking import MASKED, UNKNOWN, Tokens
 from captious.measurement import Floats

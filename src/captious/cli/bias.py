@@ -63,7 +63,7 @@ def lic(
     Example: captious bias lic preds.jsonl --references humans.jsonl --label gender --mask gender --classifier lstm
     """
     from captious.bias import show
-    from captious.bias.audit import audit
+    from captious.bias.auditing import audit
     from captious.bias.reading import read_subjects
     from captious.bias.summary import summarise
     from captious.bias.writing import save

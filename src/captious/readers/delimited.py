@@ -23,7 +23,8 @@ def rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
     """
     text = text_of(content, name)
     # Captions with a quotation mark here and there are common in TSV, where nothing needs quoting.
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" and not _QUOTED_CELL.search(text) else csv.QUOTE_MINIMAL
+    bare = delimiter == "\t" and not _QUOTED_CELL.search(text)
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
     try:
         header = [column.strip() for column in next(reader, [])]
