@@ -49,3 +49,9 @@ def test_student_agrees_with_scipy(freedom):
     for t in (0.0, 0.5, 2.0, 6.0):
         assert t_tail(t, freedom) == pytest.approx(stats.t.sf(t, freedom), rel=1e-9, abs=1e-15)
     assert t_point(0.99, freedom) == pytest.approx(stats.t.ppf(0.995, freedom), rel=1e-9)
+
+
+def test_the_p_value_is_two_sided_whichever_is_larger():
+    more = Lic(np.array([44.0, 45.0, 43.0]), np.array([[40.0], [41.5], [40.0]]), ratio=1 / 9)
+    less = Lic(np.array([40.0, 41.5, 40.0]), np.array([[44.0], [45.0], [43.0]]), ratio=1 / 9)
+    assert 0 < less.p_value == pytest.approx(more.p_value) < 1

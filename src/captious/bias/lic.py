@@ -111,7 +111,7 @@ class Lic:
         if not self.error > 0:
             return math.nan if math.isnan(self.error) else float(self.lic == 0)
         ratio = self.lic / self.error
-        return 2 * t_tail(ratio, len(self.model) - 1) if len(self.model) > 1 else 2 * NormalDist().cdf(-abs(ratio))
+        return 2 * t_tail(abs(ratio), len(self.model) - 1) if len(self.model) > 1 else 2 * NormalDist().cdf(-abs(ratio))
 
     @property
     def differs(self) -> bool:
