@@ -30,9 +30,9 @@ def test_round_trip(model: StyleModel, model_file: str) -> None:
         (lambda data: data[:-5] + bytes([data[-5] ^ 1]) + data[-4:], "checksum differs"),
         (lambda data: data.replace(b'"happy"', b'"hoppy"', 1), "checksum differs"),
         (lambda data: data.replace(b'"captious-style": 1', b'"captious-style": 2', 1), "format 2, expected 1"),
-        (lambda data: b"hello\n", "is not a style model"),
-        (lambda data: b'{"captious-idf": 1}\n', "is not a style model"),
-        (lambda data: b"", "is not a style model"),
+        (lambda data: b"hello\n", "is no style model"),
+        (lambda data: b'{"captious-idf": 1}\n', "is no style model"),
+        (lambda data: b"", "is no style model"),
     ],
 )
 def test_damaged_foreign_and_other_versions_are_refused(model_file: str, change, message: str) -> None:

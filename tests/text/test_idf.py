@@ -82,10 +82,14 @@ def test_named_corpora_are_found_by_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda content: content[:-10], "damaged idf corpus"),
+        (lambda content: content[:-10], "idf corpus cut short"),
         (lambda content: content[:-1] + bytes([content[-1] ^ 1]), "damaged idf corpus"),
-        (lambda content: content.replace(b'"captious-idf": 1', b'"captious-idf": 9'), "idf format 9, expected 1"),
-        (lambda content: b"hello", "is not an idf corpus"),
+        (
+            lambda content: content.replace(b'"captious-idf": 1', b'"captious-idf": 9'),
+            "idf corpus of format 9, expected 1",
+        ),
+        (lambda content: content.replace(b'"items": 3', b'"items": 4'), "damaged idf corpus"),
+        (lambda content: b"hello", "is no idf corpus"),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused(tmp_path, damage, message):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from captious.errors import InputError
-from captious.files import digest, whole_file
+from captious.sealed import Kind
 from captious.style.cng import ORDERS, Order, Small, StyleModel, Whole
 
-FORMAT = 1
+KIND = Kind("captious-style", 1, "style model", "captious style fit")
 CODEC = "zstd"
-AGAIN = "make it again with: captious style fit"
 
 
 def save(model: StyleModel, path: str | Path) -> None:
@@ -27,7 +24,6 @@ def save(model: StyleModel, path: str | Path) -> None:
         blocks.append(pa.compress(raw, codec=CODEC, asbytes=True))
         sizes.append([len(raw), len(blocks[-1])])
     header = {
-        "captious-style": FORMAT,
         "name": model.name,
         "styles": model.styles,
         "captions": model.captions.tolist(),
@@ -35,31 +31,12 @@ def save(model: StyleModel, path: str | Path) -> None:
         "fingerprint": model.fingerprint,
         "sizes": sizes,
     }
-    head, payload = json.dumps(header).encode(), b"".join(blocks)
-    sealed = json.dumps({**header, "digest": digest(head, payload)}).encode()
-    with whole_file(path) as draft:
-        draft.write_bytes(sealed + b"\n" + payload)
+    KIND.write(path, header, b"".join(blocks))
 
 
 def load(path: str | Path) -> StyleModel:
     """Read a file that `save` wrote; a damaged, foreign or differently versioned one is refused."""
-    try:
-        head, _, payload = Path(path).read_bytes().partition(b"\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); make it with: captious style fit") from None
-    try:
-        header = json.loads(head)
-        version = header["captious-style"]
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path}: is not a style model; make one with: captious style fit") from None
-    if version != FORMAT:
-        raise InputError(f"{path}: style model of format {version}, expected {FORMAT}; {AGAIN}")
-    expected = header.pop("digest", None)
-    stored = sum(size for _, size in header.get("sizes", ()))
-    if len(payload) != stored:
-        raise InputError(f"{path}: style model cut short ({len(payload)} bytes, expected {stored}); {AGAIN}")
-    if digest(json.dumps(header).encode(), payload) != expected:
-        raise InputError(f"{path}: damaged style model (checksum differs); {AGAIN}")
+    header, payload = KIND.read(path)
     parts, position = [], 0
     for raw, size in header["sizes"]:
         block = payload[position : position + size]

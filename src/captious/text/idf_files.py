@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import pickle
 from collections import defaultdict
 from collections.abc import Mapping
@@ -16,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from captious.errors import InputError, nearest
-from captious.files import data_folder, digest, whole_file
+from captious.files import data_folder
+from captious.sealed import Kind
 from captious.text.idf import ORDERS, DocumentFrequency
 
-FORMAT = 1
+KIND = Kind("captious-idf", 1, "idf corpus", "captious idf build")
 SUFFIX = ".idf"
 
 
@@ -31,32 +31,17 @@ def save(corpus: DocumentFrequency, path: str | Path) -> None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, words=np.array("\n".join(corpus.vocabulary)), **arrays)  # type: ignore[arg-type]
     header = {
-        "captious-idf": FORMAT,
         "items": corpus.items,
         "tokeniser": corpus.tokeniser,
         "fingerprint": corpus.fingerprint,
         "name": corpus.name,
-        "digest": digest(buffer.getvalue()),
     }
-    with whole_file(path) as draft:
-        draft.write_bytes(json.dumps(header).encode() + b"\n" + buffer.getvalue())
+    KIND.write(path, header, buffer.getvalue())
 
 
 def load(path: str | Path) -> DocumentFrequency:
     """Read a file that `save` wrote; a damaged or foreign one is refused."""
-    try:
-        head, _, payload = Path(path).read_bytes().partition(b"\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    try:
-        header = json.loads(head)
-        version = header["captious-idf"]
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path}: is not an idf corpus; make one with: captious idf build") from None
-    if version != FORMAT:
-        raise InputError(f"{path}: idf format {version}, expected {FORMAT}; make it again with: captious idf build")
-    if digest(payload) != header["digest"]:
-        raise InputError(f"{path}: damaged idf corpus (checksum differs); make it again with: captious idf build")
+    header, payload = KIND.read(path)
     with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
         return DocumentFrequency(
             items=header["items"],
