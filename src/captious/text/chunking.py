@@ -1,0 +1,132 @@
+"""Chunks of a tagged sentence by a staged grammar, as NLTK's ``RegexpParser`` makes them in one pass.
+
+A tag is written as one letter, and a chunk as its own letter followed by ``_`` for each further token. So the stages
+are plain substitutions that keep the length: many sentences go through them as one string, a sentence a line, and
+where a chunk starts and stops can be read off at the end.
+
+====  ============  ====  =====================
+``D`` DT            ``n`` NP
+``J`` JJ            ``v`` VP
+``j`` JJR, JJS      ``p`` PP
+``N`` nouns         ``c`` CLAUSE
+``V`` verbs         ``k`` CONJ
+``I`` IN            ``o`` a token of another tag
+``C`` CC
+====  ============  ====  =====================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from captious.errors import InputError, nearest
+
+LABELS = {"n": "NP", "v": "VP", "p": "PP", "c": "CLAUSE", "k": "CONJ"}
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """Stages in their order: the letter of the chunk that a stage makes, and what it is made of."""
+
+    name: str
+    stages: tuple[tuple[str, re.Pattern[str]], ...]
+
+
+def _grammar(name: str, noun: str, verb: str, joined: str) -> Grammar:
+    stages = (("n", noun), ("v", verb), ("p", "In_*"), ("c", "n_*v_*"), ("k", joined))
+    return Grammar(name, tuple((letter, re.compile(pattern, re.MULTILINE)) for letter, pattern in stages))
+
+
+GRAMMARS = {
+    grammar.name: grammar
+    for grammar in (
+        # VP comes before PP and CLAUSE, so a verb can only take noun phrases; written as in the original all the same.
+        _grammar("code", "D?J*N+", "V(?:[npc]_*)*", "C(?:[nvpc]_*)+"),
+        _grammar("paper", "D?[Jj]*N+", "V(?:[npc]_*)+$", "C[nvpc]_*"),
+    )
+}
+"""The grammar of SPECS's repository, and the one that the paper's Appendix A prints."""
+
+
+class _Letters(dict[str, str]):
+    def __missing__(self, tag: str) -> str:
+        self[tag] = letter = "V" if tag.startswith("VB") else "o"
+        return letter
+
+
+_LETTERS = _Letters(
+    {"DT": "D", "JJ": "J", "JJR": "j", "JJS": "j", "NN": "N", "NNS": "N", "NNP": "N", "NNPS": "N", "IN": "I", "CC": "C"}
+)
+
+
+def grammar_named(name: str) -> Grammar:
+    """Look a grammar up, or say which there are."""
+    try:
+        return GRAMMARS[name]
+    except KeyError:
+        known = " or ".join(GRAMMARS)
+        raise InputError(f"unknown grammar {name!r}, expected {known}{nearest(name, GRAMMARS)}") from None
+
+
+def outline(tagged: Sequence[Sequence[str]], grammar: str = "code") -> list[str]:
+    """The topmost chunks of every sentence, a letter or ``_`` for each of its tokens.
+
+    >>> outline([["DT", "NN", "VBZ", "IN", "DT", "JJ", "NN", "."]])
+    ['c__p___o']
+    """
+    if not tagged:
+        return []
+    return _stages(tagged, grammar)[-1].split("\n")
+
+
+def _stages(tagged: Sequence[Sequence[str]], grammar: str) -> list[str]:
+    """All sentences as one text, before the first stage and after each."""
+    texts = ["\n".join("".join(map(_LETTERS.__getitem__, tags)) for tags in tagged)]
+    for letter, pattern in grammar_named(grammar).stages:
+
+        def chunk(found: re.Match[str], letter: str = letter) -> str:
+            return letter + "_" * (found.end() - found.start() - 1)
+
+        texts.append(pattern.sub(chunk, texts[-1]))
+    return texts
+
+
+Node = tuple[str, tuple["Node | int", ...]]
+"""A chunk: its label, and the chunks and token numbers in it."""
+
+
+def tree(tags: Sequence[str], grammar: str = "code") -> tuple[Node | int, ...]:
+    """The chunks of one sentence with all that is in them.
+
+    >>> tree(["DT", "NN", "VBZ", "."])
+    (('CLAUSE', (('NP', (0, 1)), ('VP', (2,)))), 3)
+    """
+    nodes: list[Node | int] = list(range(len(tags)))
+    starts = list(range(len(tags)))
+    before, *after = _stages([tags], grammar)
+    for text in after:
+        grouped: list[Node | int] = []
+        first = [at for at, letter in enumerate(text) if letter != "_"]
+        for start, stop in zip(first, [*first[1:], len(text)], strict=True):
+            inside = [node for node, at in zip(nodes, starts, strict=True) if start <= at < stop]
+            made = text[start] != before[start] and text[start] in LABELS
+            grouped.append((LABELS[text[start]], tuple(inside)) if made else inside[0])
+        nodes, starts, before = grouped, first, text
+    return tuple(nodes)
+
+
+def bracketed(words: Sequence[str], tags: Sequence[str], grammar: str = "code") -> str:
+    """A sentence with its chunks in brackets, to look at.
+
+    >>> bracketed(["A", "dog", "runs", "."], ["DT", "NN", "VBZ", "."])
+    '[CLAUSE [NP A dog] [VP runs]] .'
+    """
+
+    def written(node: Node | int) -> str:
+        if isinstance(node, int):
+            return words[node]
+        return f"[{node[0]} {' '.join(map(written, node[1]))}]"
+
+    return " ".join(map(written, tree(tags, grammar)))
