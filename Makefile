@@ -36,6 +36,8 @@ $(VENV)/.base: $(VENV)/.made pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	# A second implementation of CLIP to prove parity against; alone, for it would bring a torchvision that needs CUDA.
+	$(BIN)/python -m pip install --quiet --no-deps 'open_clip_torch==3.3.0'
 	touch $@ $(VENV)/.base
 
 clean:
