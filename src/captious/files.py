@@ -88,9 +88,11 @@ def digest(*parts: bytes) -> str:
 
 def data_folder() -> Path:
     """Where this user's named corpora and resources are kept; the variable CAPTIOUS_HOME moves it."""
+    if chosen := os.environ.get("CAPTIOUS_HOME"):
+        return Path(chosen)
     import platformdirs
 
-    return Path(os.environ.get("CAPTIOUS_HOME") or platformdirs.user_data_dir("captious", appauthor=False))
+    return Path(platformdirs.user_data_dir("captious", appauthor=False))
 
 
 def _umask() -> int:

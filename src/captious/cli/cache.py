@@ -1,0 +1,104 @@
+"""``captious cache``: what the feature cache holds, and making room."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from captious.cli import options as o
+
+if TYPE_CHECKING:
+    from captious.encoders.pruning import Holding
+
+app = typer.Typer(help="The feature cache: what it holds, and making room.", invoke_without_command=True)
+
+Check = Annotated[bool, typer.Option("--check", help="Read every row, to find damage that shows only on use.")]
+
+
+@app.callback()
+def list_(context: typer.Context, check: Check = False, as_json: o.AsJson = False) -> None:
+    """Vectors of images and texts by encoder, with the room they take and when they were last used."""
+    if context.invoked_subcommand is not None:
+        return
+    from captious.encoders import pruning
+
+    found = pruning.holdings(pruning.root(), check)
+    if as_json:
+        facts = {"folder": str(pruning.root()), "limit": pruning.limit(), "holdings": [_facts(it) for it in found]}
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    _print(found)
+
+
+@app.command()
+def prune(
+    keep: Annotated[str | None, typer.Option("--keep", help="Size to shrink to, such as 2GB: least used go.")] = None,
+    encoder: Annotated[str | None, typer.Option("--encoder", help="Name or fingerprint of one encoder.")] = None,
+    damaged: Annotated[bool, typer.Option("--damaged", help="Files that are skipped.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Remove features; runs that are at work keep what they read, and anything removed is encoded again when needed."""
+    from captious.encoders import pruning
+    from captious.errors import InputError, nearest
+
+    if (keep is not None) + (encoder is not None) + damaged + everything != 1:
+        raise InputError("expected one of --keep SIZE, --encoder NAME, --damaged, --all")
+    root = pruning.root()
+    before = pruning.holdings(root)
+    if keep is not None:
+        pruning.shrink(root, pruning.parse_size(keep))
+    elif damaged:
+        pruning.remove_damaged(root)
+    elif encoder is not None:
+        names = {name for it in before for name in (it.encoder, it.fingerprint) if name}
+        if encoder not in names:
+            known = ", ".join(sorted({it.encoder for it in before if it.encoder})) or "none"
+            raise InputError(f"the cache holds nothing of {encoder!r}, known: {known}{nearest(encoder, names)}")
+        pruning.remove(root, lambda it: encoder in (it.encoder, it.fingerprint))
+    else:
+        pruning.remove(root, lambda it: True)
+    after = pruning.holdings(root)
+    sizes = {name: sum(it.bytes for it in held) for name, held in (("before", before), ("after", after))}
+    if as_json:
+        typer.echo(json.dumps({"folder": str(root), **sizes}, indent=2))
+    else:
+        typer.echo(f"{root}: {pruning.show_size(sizes['before'])} before, {pruning.show_size(sizes['after'])} now")
+
+
+def _facts(holding: Holding) -> dict[str, Any]:
+    return {
+        "encoder": holding.encoder,
+        "fingerprint": holding.fingerprint,
+        "kind": holding.kind,
+        "rows": holding.rows,
+        "segments": holding.segments,
+        "bytes": holding.bytes,
+        "used": datetime.fromtimestamp(holding.used).isoformat(timespec="seconds"),
+        "damaged": holding.damaged,
+    }
+
+
+def _print(found: list[Holding]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from captious.encoders import pruning
+    from captious.report.terminal import output, warn
+
+    total = sum(holding.bytes for holding in found)
+    title = f"{pruning.root()}: {pruning.show_size(total)} of {pruning.show_size(pruning.limit())}"
+    table = Table(title=Text(title), title_justify="left")
+    for column in ("encoder", "fingerprint", "of", "rows", "files", "size", "last used"):
+        table.add_column(column, justify="right" if column in ("rows", "files", "size") else "left")
+    for holding in found:
+        used = datetime.fromtimestamp(holding.used).strftime("%Y-%m-%d %H:%M")
+        counts = (f"{holding.rows:,}", str(holding.segments), pruning.show_size(holding.bytes))
+        table.add_row(
+            Text(holding.encoder or "any: files seen"), holding.fingerprint, Text(holding.kind), *counts, used
+        )
+    output().print(table)
+    warn([f"{holding.folder.name}/{name} {why}" for holding in found for name, why in holding.damaged.items()])
