@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,15 +77,15 @@ def _image_features(encoder: Encoder, names: list[str]) -> Encoded:
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
     distinct = list(places)
     seen = open_store(memo.SPACE)
-    store = open_store(_space(encoder, "images-upright" if runtime.upright else "images"))
+    store = open_store(vector_space(encoder, "images-upright" if runtime.upright else "images"))
     marks = [memo.mark(name) for name in distinct]
     contents = memo.recall(seen, marks)
-    rows, lengths, index = _gathered(store, contents)
+    rows, lengths, index = gathered(store, contents)
     todo = np.flatnonzero(index < 0).tolist()
     faults: dict[int, str] = {}
     if todo:
-        faults = _encode_images(encoder, distinct, marks, todo, contents, store, seen)
-        rows, lengths, index = _gathered(store, contents)
+        faults = encode_missing(encoder, distinct, marks, todo, contents, store, seen)
+        rows, lengths, index = gathered(store, contents)
     store.settle()
     seen.settle()
     faults.update((place, f"{distinct[place]}: {NOT_FINITE}") for place in _unexplained(index, faults))
@@ -96,23 +96,23 @@ def _text_features(encoder: Encoder, texts: Sequence[str]) -> Encoded:
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     distinct = list(places)
     contents: list[bytes | None] = [key_of(text.encode("utf-8", "surrogatepass")) for text in distinct]
-    store = open_store(_space(encoder, "texts"))
-    rows, lengths, index = _gathered(store, contents)
+    store = open_store(vector_space(encoder, "texts"))
+    rows, lengths, index = gathered(store, contents)
     todo = np.flatnonzero(index < 0).tolist()
     if todo:
         try:
             for batch in text_batches(encoder, [distinct[place] for place in todo]):
                 keys = as_keys(contents[todo[place]] or b"" for place in batch.places)
-                _keep(store, keys, batch.features, batch.lengths)
+                keep_vectors(store, keys, batch.features, batch.lengths)
         finally:
             store.flush()
-        rows, lengths, index = _gathered(store, contents)
+        rows, lengths, index = gathered(store, contents)
     store.settle()
     faults = dict.fromkeys(_unexplained(index, {}), NOT_FINITE)
     return _spread(rows, lengths, index, faults, np.fromiter(map(places.__getitem__, texts), np.int64, len(texts)))
 
 
-def _encode_images(
+def encode_missing(
     encoder: Encoder,
     paths: Sequence[str],
     marks: Sequence[bytes | None],
@@ -120,8 +120,13 @@ def _encode_images(
     contents: list[bytes | None],
     store: Store,
     seen: Store,
+    keep: Callable[[Store, Keys, Features], None] | None = None,
 ) -> dict[int, str]:
-    """Encode the files at some places, fill in the keys of their contents, and say which could not be used."""
+    """Encode the files at some places, fill in the keys of their contents, and say which could not be used.
+
+    ``keep`` stores what the encoder gave; by default vectors of unit length.
+    """
+    keep = keep or keep_vectors
     claimed: set[bytes] = set()
     lock = threading.Lock()
     faults: dict[int, str] = {}
@@ -144,7 +149,7 @@ def _encode_images(
                     if one.key is not None:
                         broken[one.key] = one.fault.removeprefix(f"{paths[place]}: ")
             keys = as_keys(one.key for one in batch.picked if one.pixels is not None and one.key is not None)
-            _keep(store, keys, batch.features)
+            keep(store, keys, batch.features)
             known = [(marks[todo[one.place]], one.key) for one in batch.picked if one.key is not None]
             memo.remember(seen, [mark for mark, _ in known], [key for _, key in known])
     finally:
@@ -157,7 +162,8 @@ def _encode_images(
     return faults
 
 
-def _keep(store: Store, keys: Keys, features: Features, lengths: npt.NDArray[np.int64] | None = None) -> None:
+def keep_vectors(store: Store, keys: Keys, features: Features, lengths: npt.NDArray[np.int64] | None = None) -> None:
+    """Store vectors at unit length; those that are not finite are left out."""
     rows = np.asarray(features, np.float32)
     finite = np.isfinite(rows).all(axis=1)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -165,11 +171,12 @@ def _keep(store: Store, keys: Keys, features: Features, lengths: npt.NDArray[np.
     store.put(keys[finite], unit[finite], None if lengths is None else lengths[finite].astype(np.int32))
 
 
-def _space(encoder: Encoder, kind: str) -> Space:
+def vector_space(encoder: Encoder, kind: str) -> Space:
+    """Where an encoder's vectors are kept: of ``images``, ``images-upright`` or ``texts``."""
     return Space(encoder.name, encoder.fingerprint, kind, (encoder.dimension,))
 
 
-def _gathered(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, npt.NDArray[np.int32], Places]:
+def gathered(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, npt.NDArray[np.int32], Places]:
     """Rows and lengths of distinct contents, and the row of each content: −1 where there is none."""
     keys, _, inverse = unique_keys(as_keys(filter(None, contents)))
     rows, lengths, found = store.gather(keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from captious.samples import creatures, objects
@@ -44,10 +45,9 @@ def draw(scene: Scene, size: int = 160) -> Image:
     from PIL import Image, ImageDraw
 
     pixels = size * _OVERSAMPLING
-    picture = Image.new("RGB", (pixels, pixels))
+    picture = _empty(scene.setting, pixels).copy()
     canvas = ImageDraw.Draw(picture)
     whole = Brush(canvas, Box(0.0, 0.0, 1.0, 1.0), pixels)
-    _background(whole, scene.setting)
     standing_first = sorted(places(scene), key=lambda placed: -placed.thing.row)
     for thing, boxes in standing_first:
         if thing.row == GROUND:
@@ -56,6 +56,16 @@ def draw(scene: Scene, size: int = 160) -> Image:
         for box in sorted(boxes, key=lambda box: box.bottom):
             _shape(thing)(Brush(canvas, box, pixels), PALETTE[thing.colour])
     return picture.resize((size, size), Image.Resampling.LANCZOS)
+
+
+@lru_cache(maxsize=16)
+def _empty(setting: str, pixels: int) -> Image:
+    """The setting without things, the same for every scene: drawing it is most of the work."""
+    from PIL import Image, ImageDraw
+
+    picture = Image.new("RGB", (pixels, pixels))
+    _background(Brush(ImageDraw.Draw(picture), Box(0.0, 0.0, 1.0, 1.0), pixels), setting)
+    return picture
 
 
 def _shape(thing: Thing) -> Shape:

@@ -1,0 +1,1 @@
+"""What trains an encoder: contrast, the LongCLIP stage, and specificity (SPECS)."""

@@ -1,0 +1,224 @@
+"""From prepared images and tokens to features with gradients, in the way that costs least.
+
+An image is encoded once however many texts it is compared with. Texts with a common beginning share it
+(:mod:`captious.training.branches`) where the text tower is a causal CLIP. Of a locked tower every image and text is
+encoded once in the whole training; what is trained is the head on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from captious.errors import InputError
+from captious.extras import require
+from captious.training import branches
+from captious.training.album import Album
+from captious.training.schedule import Rows
+from captious.training.texts import Frame, Ints
+from captious.training.views import drawn, seen
+
+torch = require("torch", "clip")
+
+Tensor = Any
+SIDES = ("image", "text")
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Images of a batch on their way to the device; ``pixels`` is None where none is needed any more."""
+
+    rows: Rows
+    pixels: Any
+    views: Any = None
+    """How each image is looked at in this epoch, where that changes."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """Texts of a batch on their way to the device: packed trees, or padded rows with a key for each."""
+
+    packed: branches.Packed | None
+    ids: Tensor
+    keys: Sequence[bytes]
+
+
+class Towers:
+    """The two towers of an encoder, with what they read from; ``locked`` names sides that do not learn."""
+
+    def __init__(
+        self,
+        encoder: Any,
+        album: Album,
+        locked: Sequence[str] = (),
+        share: bool = True,
+        augment: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.augment, self.seed = augment, seed
+        self.encoder, self.album, self.locked, self.frame = (
+            encoder,
+            album,
+            frozenset(map(side_of, locked)),
+            Frame.of(encoder),
+        )
+        self._room = 0
+        if (
+            share
+            and encoder.causal
+            and "text" not in self.locked
+            and getattr(encoder.module.config, "model_type", "") == "clip"
+        ):
+            self._room = int(encoder.module.config.text_config.hidden_size)
+        self._images, self._texts = Memo(), Memo()
+
+    @property
+    def scale(self) -> Tensor:
+        """What cosines are multiplied by."""
+        return self.encoder.logit_scale.float().exp()
+
+    def pictures(self, rows: Rows, epoch: int | None = None) -> Pictures:
+        """Take images from the album, seen anew in each epoch if one is given; called ahead, in another thread."""
+        wanted = rows
+        if "image" in self.locked:
+            wanted = np.array([row for row in rows.tolist() if row not in self._images], dtype=np.int64)
+        if not len(wanted):
+            return Pictures(rows, None)
+        pixels = torch.from_numpy(self.album.pixels(wanted))
+        views = None
+        if self.augment and epoch is not None and "image" not in self.locked:
+            views = torch.from_numpy(drawn(rows, self.augment, self.seed, epoch))
+        return Pictures(rows, (wanted, self._ready(pixels)), views)
+
+    def written(self, groups: Sequence[Sequence[Ints]]) -> Written:
+        """Lay out the texts of each sample; called ahead, in another thread."""
+        if self._room and len(groups[0]) > 1:
+            packed = branches.pack(groups, self._room, self.frame.pad)
+            return Written(packed.pinned() if self.encoder.device.type == "cuda" else packed, None, ())
+        texts = [text for group in groups for text in group]
+        keys = [text.tobytes() for text in texts] if "text" in self.locked else ()
+        return Written(None, self._ready(torch.from_numpy(self.frame.stacked(texts))), keys)
+
+    def below(self, rows: Rows) -> Tensor:
+        """What the locked image tower makes of images, whether it is known already or not."""
+        frozen, _ = halves(self.encoder, "image")
+        return _still(frozen, self.encoder.pixels_to_tensor(torch.from_numpy(self.album.pixels(rows))))
+
+    def learn_texts(self, texts: Sequence[Ints], features: Tensor) -> None:
+        """Features of the locked text tower that were computed before, of framed texts."""
+        self._texts.learn([text.tobytes() for text in texts], features)
+
+    def learn(self, rows: Sequence[int], features: Tensor) -> None:
+        """Features of the locked image tower that were computed before."""
+        self._images.learn(rows, features.to(self.encoder.device))
+
+    def images(self, pictures: Pictures) -> Tensor:
+        """Features of a batch of images."""
+        wanted, pixels = pictures.pixels if pictures.pixels is not None else (np.zeros(0, np.int64), None)
+        tensor = self.encoder.pixels_to_tensor(pixels) if pixels is not None else None
+        if "image" not in self.locked:
+            return self.encoder.image_tensor(tensor if pictures.views is None else seen(tensor, pictures.views))
+        below, head = halves(self.encoder, "image")
+        if tensor is not None:
+            self._images.learn(wanted.tolist(), _still(below, tensor))
+        return head(self._images.rows(pictures.rows.tolist()))
+
+    def texts(self, written: Written) -> Tensor:
+        """Features of a batch of texts, group by group."""
+        if written.packed is not None:
+            return branches.encode(self.encoder.module, written.packed.to(self.encoder.device))
+        if "text" not in self.locked:
+            return self.encoder.text_tensor(written.ids.to(self.encoder.device, non_blocking=True))
+        below, head = halves(self.encoder, "text")
+        new = [number for number, key in enumerate(written.keys) if key not in self._texts]
+        if new:
+            ids = written.ids[new].to(self.encoder.device)
+            self._texts.learn([written.keys[number] for number in new], _still(below, ids))
+        return head(self._texts.rows(written.keys))
+
+    def _ready(self, tensor: Tensor) -> Tensor:
+        """Pinned memory travels to a GPU while it computes."""
+        return tensor.pin_memory() if self.encoder.device.type == "cuda" else tensor
+
+
+class Memo:
+    """Features of a locked tower by key, kept on the device in blocks."""
+
+    def __init__(self) -> None:
+        self._where: dict[Any, int] = {}
+        self._table: Tensor | None = None
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._where
+
+    def learn(self, keys: Sequence[Any], features: Tensor) -> None:
+        """Add features; the same key has the same features."""
+        places = [self._where.setdefault(key, len(self._where)) for key in keys]
+        size = len(self._where)
+        if self._table is None or len(self._table) < size:
+            grown = features.new_zeros((max(1024, 2 * size), *features.shape[1:]))
+            if self._table is not None:
+                grown[: len(self._table)] = self._table
+            self._table = grown
+        self._table[torch.tensor(places, device=features.device)] = features
+
+    def rows(self, keys: Sequence[Any]) -> Tensor:
+        """Features by key."""
+        assert self._table is not None
+        return self._table[torch.tensor([self._where[key] for key in keys], device=self._table.device)]
+
+
+def _still(below: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
+    """Features of the locked part, in full precision: computed once, they may cost."""
+    with torch.no_grad(), torch.autocast(given.device.type, enabled=False):
+        return below(given).float()
+
+
+def halves(encoder: Any, side: str) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """A tower and the head on it, as two functions.
+
+    An encoder may say so itself (``frozen_images`` and ``image_head``, ``frozen_texts`` and ``text_head``); of a CLIP
+    model the head is the projection.
+    """
+    plural = f"{side}s"
+    if hasattr(encoder, f"frozen_{plural}"):
+        return getattr(encoder, f"frozen_{plural}"), getattr(encoder, f"{side}_head")
+    module = encoder.module
+    if not hasattr(module, "visual_projection"):
+        raise InputError(f"{encoder.name}: its {side} tower has no head to train, so it cannot be locked")
+    if side == "image":
+        return lambda pixels: module.vision_model(pixel_values=pixels).pooler_output, module.visual_projection
+    if encoder.causal:
+        return lambda ids: module.text_model(input_ids=ids).pooler_output, module.text_projection
+    return (
+        lambda ids: module.text_model(input_ids=ids, attention_mask=encoder.seen(ids)).pooler_output,
+        module.text_projection,
+    )
+
+
+def side_of(locked: str) -> str:
+    """The tower that an entry of ``--lock`` names.
+
+    >>> side_of("image:9"), side_of("text")
+    ('image', 'text')
+    """
+    return locked.partition(":")[0]
+
+
+def lock(encoder: Any, sides: Sequence[str]) -> None:
+    """Keep the towers of these sides as they are: no gradients, no dropout."""
+    for entry in sides:
+        side, layers = side_of(entry), entry.partition(":")[2]
+        if side not in SIDES or (layers and not (layers.isdigit() and hasattr(encoder, f"hold_{side}s"))):
+            raise InputError(f"--lock {entry}: expected image, text, or both with a comma")
+        tower = getattr(encoder.module, "vision_model" if side == "image" else "text_model", None)
+        if tower is None:
+            raise InputError(f"{encoder.name}: has no {side} tower that can be locked")
+        halves(encoder, side)
+        tower.requires_grad_(False)
+        tower.eval()
+        if layers:
+            encoder.hold_images(int(layers))
