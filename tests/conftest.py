@@ -1,9 +1,13 @@
 """Fixtures that many tests share."""
 
 import os
+from hashlib import blake2b
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from captious.encoders.encoder import Cost, Tokens
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +24,67 @@ def shared_data():
 def own_home(tmp_path_factory, monkeypatch):
     """No test reads or writes the corpora and resources of the person who runs it."""
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+class ColourEncoder:
+    """An encoder whose vectors a reader can work out: (red, green, blue, everything else).
+
+    An image is its mean colour; a text counts the words red, green, blue, and all others. So a red image and "a red
+    dog" have the cosine 1/√5. A text holds ``limit`` tokens, start and end included.
+    """
+
+    precision = "fp32"
+    dimension = 4
+    words = ("red", "green", "blue")
+
+    def __init__(self, name="colours", limit=77, turn=False):
+        self.name, self.limit, self.turn = name, limit, turn
+        self.fingerprint = blake2b(name.encode(), digest_size=6).hexdigest()
+
+    def prepare(self, picture):
+        return np.asarray(picture.convert("RGB").resize((2, 2)))
+
+    def tokenise(self, texts):
+        numbers = {word: place + 1 for place, word in enumerate(self.words)}
+        rows = [[5, *(numbers.get(word.strip(".,").lower(), 4) for word in text.split()), 6] for text in texts]
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        cut = [row if len(row) <= self.limit else [*row[: self.limit - 1], 6] for row in rows]
+        width = max(map(len, cut), default=0)
+        ids = np.array([[*row, *[0] * (width - len(row))] for row in cut], dtype=np.int64).reshape(len(cut), width)
+        return Tokens(ids, lengths)
+
+    def image_features(self, pixels):
+        colour = np.asarray(pixels, dtype=np.float32).mean(axis=(1, 2)) / 255
+        return np.concatenate([colour, np.zeros((len(colour), 1), np.float32)], axis=1)
+
+    def text_features(self, ids):
+        counts = np.stack([(ids == number).sum(axis=1) for number in (1, 2, 3, 4)], axis=1).astype(np.float32)
+        return -counts if self.turn else counts
+
+    def cost(self):
+        return Cost(parameters=0, image_flops=0.0, text_flops=0.0)
+
+
+@pytest.fixture
+def colours(monkeypatch):
+    """Every encoder is a `ColourEncoder`, named by its weights; ``short`` reads 8 tokens, ``turned`` points away."""
+    from captious.encoders import loading
+
+    def load(weights, **options):
+        return ColourEncoder(weights, limit=8 if weights == "short" else 77, turn=weights == "turned")
+
+    monkeypatch.setattr(loading, "load", load)
+    return ColourEncoder
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder with a red, a green, a blue and a broken image."""
+    from PIL import Image
+
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name, colour in {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}.items():
+        Image.new("RGB", (8, 6), colour).save(folder / f"{name}.png")
+    (folder / "broken.png").write_bytes(b"not an image")
+    return folder

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from captious.captions import CaptionSet
+from captious.encoders.runtime import Runtime
 from captious.errors import InputError
 from captious.evaluation import Report, Specs, evaluate
 from captious.measurement import Measurement, Sums
@@ -85,6 +86,7 @@ def compare(
     convention: Convention = "two-sided",
     missing: Literal["error", "skip"] = "error",
     progress: Callable[[str], None] | None = None,
+    runtime: Runtime | None = None,
 ) -> Comparison:
     """Test every system against the first, or every pair, on every metric, with Holm's correction per metric."""
     if len(systems) < 2:
@@ -98,6 +100,7 @@ def compare(
             seed=seed,
             level=level,
             progress=partial(_prefixed, progress, name) if progress else None,
+            runtime=runtime,
         )
         for name, captions in systems.items()
     }

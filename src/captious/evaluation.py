@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Any
 
 from captious.captions import CaptionSet
+from captious.encoders.runtime import Runtime, current, using
 from captious.errors import InputError, nearest
 from captious.extras import require
 from captious.measurement import Measurement
@@ -87,11 +88,12 @@ def evaluate(
     seed: int = SEED,
     level: float = LEVEL,
     progress: Callable[[str], None] | None = None,
+    runtime: Runtime | None = None,
 ) -> Report:
     """Score a set with every metric asked for.
 
     ``samples`` bootstrap resamples give each corpus value an interval; 0 leaves intervals out. ``progress`` is called
-    with the name of each step as it begins.
+    with the name of each step as it begins. ``runtime`` says where and how encoders run.
 
     >>> captions = CaptionSet.of({"1": "a cat", "2": "a dog runs"}, {"1": ["a cat"], "2": ["the dog runs"]})
     >>> report = evaluate(captions, "bleu,rouge")
@@ -99,15 +101,16 @@ def evaluate(
     0.666667
     """
     measurements: dict[str, Measurement] = {}
-    for metric in parse_all(metrics):
-        if progress:
-            progress(metric.label)
-        measurements[str(metric)] = metric.measure(captions)
-        metric.refuse_empty(measurements[str(metric)], captions.name)
+    with using(runtime or current()):
+        for metric in parse_all(metrics):
+            if progress:
+                progress(metric.label)
+            measurements[str(metric)] = metric.measure(captions)
+            metric.refuse_empty(measurements[str(metric)], captions.name)
+        warnings = misleading(captions, list(measurements.values()))
     if progress and samples:
         progress("intervals")
-    intervals = bootstrap(measurements, samples, seed, level)
-    return Report(captions, measurements, intervals, misleading(captions, list(measurements.values())))
+    return Report(captions, measurements, bootstrap(measurements, samples, seed, level), warnings)
 
 
 def evaluate_shards(
@@ -117,15 +120,18 @@ def evaluate_shards(
     samples: int = SAMPLES,
     seed: int = SEED,
     level: float = LEVEL,
+    runtime: Runtime | None = None,
 ) -> tuple[dict[str, Measurement], dict[str, Interval]]:
     """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements."""
     shards = [shard for shard in shards if len(shard)]
     if not shards:
         raise InputError("no shard holds an item, expected at least one that does")
     measurements: dict[str, Measurement] = {}
-    for metric in parse_all(metrics):
-        states = [metric.prepare(shard) for shard in shards]
-        state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
-        measurements[str(metric)] = reduce(lambda a, b: a.merge(b), (metric.measure(shard, state) for shard in shards))
-        metric.refuse_empty(measurements[str(metric)], "the shards")
+    with using(runtime or current()):
+        for metric in parse_all(metrics):
+            states = [metric.prepare(shard) for shard in shards]
+            state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
+            parts = (metric.measure(shard, state) for shard in shards)
+            measurements[str(metric)] = reduce(lambda a, b: a.merge(b), parts)
+            metric.refuse_empty(measurements[str(metric)], "the shards")
     return measurements, bootstrap(measurements, samples, seed, level)

@@ -87,6 +87,8 @@ class Signature:
     """Of ids and references, in any order: the same items against the same references give the same one."""
     skipped: int = 0
     unscored: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What the metric counted on the way, such as captions cut at an encoder's limit; zeros are not printed."""
 
     def __str__(self) -> str:
         low, high = self.references
@@ -94,6 +96,7 @@ class Signature:
         if high:
             parts.append(f"refs:{low}" if low == high else f"refs:{low}-{high}")
             parts.append(f"data:{self.fingerprint:016x}"[:13])
+        parts += [f"{name}:{number}" for name, number in self.counts.items() if number]
         if self.skipped:
             parts.append(f"skipped:{self.skipped}")
         if self.unscored:
@@ -114,6 +117,9 @@ class Signature:
             fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
             skipped=self.skipped + other.skipped,
             unscored=self.unscored + other.unscored,
+            counts={
+                name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in {**self.counts, **other.counts}
+            },
         )
 
 
@@ -166,15 +172,22 @@ class Measurement:
         return f"<Measurement {self.metric}: {self.corpus:.4f} over {len(self.ids)} items>"
 
 
-def sign(metric: Metric, captions: CaptionSet, settings: Mapping[str, str], unscored: int) -> Signature:
+def sign(
+    metric: Metric,
+    captions: CaptionSet,
+    settings: Mapping[str, str],
+    unscored: int,
+    counts: Mapping[str, int] | None = None,
+) -> Signature:
     """The signature of a metric on a set."""
-    counts = captions.references.counts
+    references = captions.references.counts
     return Signature(
         metric=str(metric),
         settings=dict(settings),
         items=len(captions),
-        references=(int(counts.min()), int(counts.max())) if len(counts) else (0, 0),
+        references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
         fingerprint=captions.fingerprint,
         skipped=captions.skipped,
         unscored=unscored,
+        counts=dict(counts or {}),
     )

@@ -13,8 +13,19 @@ from captious.metrics.base import Metric
 from captious.metrics.registry import METRICS, metric_class, parse
 from captious.samples import make
 
-FILE_BACKED = {"onlystyle", "stylecider", "meteor"}
-"""Metrics that need a file of the user's; their own tests hold them to the same promises."""
+FILE_BACKED = {
+    "onlystyle",
+    "stylecider",
+    "meteor",
+    "clipscore",
+    "refclipscore",
+    "pacscore",
+    "refpacscore",
+    "longclip",
+    "specs",
+    "routed",
+}
+"""Metrics that need a file of the user's or images; their own tests hold them to the same promises."""
 PLAIN = [name for name in METRICS if name not in FILE_BACKED]
 
 

@@ -8,22 +8,7 @@ from typing import Any
 
 from captious.bias.plot import intervals, seeds
 from captious.bias.show import signature
-
-STYLE = """
-:root{color-scheme:light dark;--ink:#1c1917;--soft:#57534e;--paper:#fff;--line:#e7e5e4;--model:#b45309;--human:#0f766e;
---band:#f5f5f4}
-@media(prefers-color-scheme:dark){:root{--ink:#f5f5f4;--soft:#a8a29e;--paper:#1c1917;--line:#44403c;--model:#fb923c;
---human:#2dd4bf;--band:#292524}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:70rem;margin:2rem auto;
-padding:0 1rem}h1{font-size:1.4rem;margin:0 0 .3rem}h2{font-size:1.1rem;margin:2.2rem 0 .4rem}
-h3{font-size:.95rem;margin:1.1rem 0 .3rem}p,figcaption,footer,.s{color:var(--soft)}figure{margin:1rem 0}
-table{border-collapse:collapse;width:100%}th{text-align:left;font-weight:600}
-td,th{padding:.22rem .7rem .22rem 0;border-bottom:1px solid var(--line);vertical-align:top}
-.v{text-align:right;font-variant-numeric:tabular-nums}.grid{display:grid;gap:0 2.5rem;
-grid-template-columns:repeat(auto-fit,minmax(26rem,1fr))}details{margin:.8rem 0;border-top:1px solid var(--line);
-padding-top:.6rem}summary{cursor:pointer;font-weight:600}svg{width:100%;height:auto;font:13px system-ui,sans-serif}
-footer{font-size:.8rem;margin:2.5rem 0;overflow-wrap:anywhere}code{font-size:.9em}
-"""
+from captious.report.frame import frame
 
 
 def page(summary: Mapping[str, Any]) -> str:
@@ -46,13 +31,7 @@ def page(summary: Mapping[str, Any]) -> str:
         _leaks(summary["leaks"]),
         _notes(summary),
     ]
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
-        'content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>LIC: {escape(classes)}</title><style>{STYLE}</style></head><body>{''.join(parts)}"
-        f"<footer>{escape(signature(summary))}</footer></body></html>\n"
-    )
+    return frame(f"LIC: {classes}", "".join(parts), signature(summary))
 
 
 def _results(results: Sequence[Mapping[str, Any]]) -> str:

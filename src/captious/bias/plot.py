@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
-LEFT, RIGHT, WIDTH, STEP = 230, 60, 1000, 34
+from captious.report.plot import STEP, WIDTH, Axis, label, svg
 
 
 def intervals(results: Sequence[Mapping[str, Any]]) -> str:
     """A point and a line per row, and the line of no difference."""
     ends = [row[key] for row in results for key in ("low", "high", "lic") if row[key] is not None]
-    axis = _Axis(min(0.0, *ends), max(0.0, *ends))
+    axis = Axis(min(0.0, *ends), max(0.0, *ends))
     parts = [f'<line x1="{axis.at(0)}" x2="{axis.at(0)}" y1="8" y2="{_bottom(results)}" stroke="var(--ink)"/>']
     for number, row in enumerate(results):
         y = 26 + number * STEP
@@ -29,13 +27,13 @@ def intervals(results: Sequence[Mapping[str, Any]]) -> str:
             f'<circle cx="{axis.at(row["lic"])}" cy="{y}" r="6" fill="{filled}" stroke="{colour}" stroke-width="2"/>'
             f'<text x="{WIDTH}" y="{y + 4}" text-anchor="end" fill="var(--ink)">{row["lic"]:+.1f}</text>'
         )
-    return _svg("LIC and its intervals", [*axis.ticks(_bottom(results)), *parts], _bottom(results) + 26)
+    return svg("LIC and its intervals", [*axis.ticks(_bottom(results)), *parts], _bottom(results) + 26)
 
 
 def seeds(results: Sequence[Mapping[str, Any]], chance: float) -> str:
     """One dot per seed, a bar at the mean; model above, people below."""
     values = [seed[key] for row in results for seed in row["seeds"] for key in ("lic_m", "lic_d")]
-    axis = _Axis(min(chance, *values), max(chance, *values))
+    axis = Axis(min(chance, *values), max(chance, *values))
     bottom, x = _bottom(results), axis.at(chance)
     parts = [
         f'<line x1="{x}" x2="{x}" y1="8" y2="{bottom}" stroke="var(--soft)" stroke-dasharray="4 3"/>'
@@ -56,31 +54,7 @@ def seeds(results: Sequence[Mapping[str, Any]], chance: float) -> str:
                 f'{dots}<line x1="{mean}" x2="{mean}" y1="{y + shift - 6}" y2="{y + shift + 6}" stroke="{colour}" '
                 'stroke-width="3"/>'
             )
-    return _svg("LIC_M and LIC_D of every seed", [*axis.ticks(bottom), *parts], bottom + 26)
-
-
-class _Axis:
-    """Points to pixels, with round ticks."""
-
-    def __init__(self, low: float, high: float) -> None:
-        rough = max(high - low, 1e-9) / 6
-        power = 10.0 ** math.floor(math.log10(rough))
-        self.step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough)
-        self.low = math.floor(low / self.step) * self.step
-        self.high = math.ceil(high / self.step) * self.step
-
-    def at(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low or 1.0)
-        return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
-
-    def ticks(self, bottom: int) -> list[str]:
-        number = round((self.high - self.low) / self.step)
-        places = [self.low + step * self.step for step in range(number + 1)]
-        return [
-            f'<line x1="{self.at(value)}" x2="{self.at(value)}" y1="8" y2="{bottom}" stroke="var(--line)"/>'
-            f'<text x="{self.at(value)}" y="{bottom + 18}" text-anchor="middle" fill="var(--soft)">{value:g}</text>'
-            for value in places
-        ]
+    return svg("LIC_M and LIC_D of every seed", [*axis.ticks(bottom), *parts], bottom + 26)
 
 
 def _bottom(results: Sequence[Any]) -> int:
@@ -88,10 +62,4 @@ def _bottom(results: Sequence[Any]) -> int:
 
 
 def _label(row: Mapping[str, Any], y: int) -> str:
-    name = f"{row['model']} · {row['classifier']}"
-    shown = name if len(name) <= 32 else name[:31] + "…"
-    return f'<text x="0" y="{y + 4}" fill="var(--ink)">{escape(shown)}</text>'
-
-
-def _svg(title: str, parts: Sequence[str], height: int) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{title}">{"".join(parts)}</svg>'
+    return label(f"{row['model']} · {row['classifier']}", y)

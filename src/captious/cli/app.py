@@ -9,7 +9,26 @@ import sys
 import typer
 
 from captious._version import __version__
-from captious.cli import bias, compare, demo, doctor, idf, metrics, resources, samples, score, study, style
+from captious.cli import (
+    analyse,
+    bias,
+    cache,
+    compare,
+    demo,
+    doctor,
+    features,
+    idf,
+    metrics,
+    negatives,
+    resources,
+    samples,
+    score,
+    segment,
+    specificity,
+    study,
+    style,
+    train,
+)
 from captious.errors import InputError
 
 app = typer.Typer(
@@ -23,11 +42,18 @@ app.command("score")(score.score)
 app.command("compare")(compare.compare)
 app.command("doctor")(doctor.doctor)
 app.command("metrics")(metrics.metrics)
-app.add_typer(bias.app, name="bias")
-app.add_typer(idf.app, name="idf")
-app.add_typer(resources.app, name="resources")
 app.add_typer(study.app, name="study")
 app.add_typer(style.app, name="style")
+app.add_typer(bias.app, name="bias")
+app.command("segment")(segment.segment)
+app.command("specificity")(specificity.specificity)
+app.add_typer(analyse.app, name="analyse")
+app.command("negatives")(negatives.negatives)
+app.add_typer(train.app, name="train")
+app.add_typer(features.app, name="features")
+app.add_typer(cache.app, name="cache")
+app.add_typer(idf.app, name="idf")
+app.add_typer(resources.app, name="resources")
 app.add_typer(samples.app, name="samples")
 app.command("demo")(demo.demo)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from captious.cli import options as o
 from captious.cli.score import LEVEL, SAMPLES, SEED
+
+if TYPE_CHECKING:
+    from captious.comparison import Comparison
 
 
 class Test(str, Enum):
@@ -42,6 +45,11 @@ def compare(
     id_column: o.IdColumn = None,
     candidate_column: o.CandidateColumn = None,
     references_column: o.ReferencesColumn = None,
+    device: o.Device = "auto",
+    batch: o.Batch = o.BATCH,
+    precision: o.Precision = o.AUTO,
+    no_cache: o.NoCache = False,
+    upright: o.Upright = False,
 ) -> None:
     """Compare systems on the same items with paired tests, Holm-adjusted over the systems.
 
@@ -51,17 +59,14 @@ def compare(
     from captious.errors import InputError
     from captious.files import refuse_occupied
     from captious.metrics.registry import parse_all
-    from captious.report import latex as tex
-    from captious.report import terminal
-    from captious.report.run import dumped, save_comparison
-    from captious.report.summary import summarise_comparison
+    from captious.report.run import save_comparison
 
     wanted = parse_all(metrics)
     if samples < 1:
         raise InputError("--samples 0: comparing needs resamples for its intervals, expected at least 1")
     if out is not None:
         refuse_occupied(out, overwrite)
-    with terminal.steps() as step:
+    with o.encoding(device, batch, precision, no_cache, upright) as step:
         columns = (id_column, candidate_column, references_column)
         sets = {
             name: o.load(path, references, missing, several, images, columns)
@@ -82,6 +87,18 @@ def compare(
         if out is not None:
             step("writing")
             save_comparison(result, out, overwrite)
+    _show(result, as_json, latex)
+    if out is not None:
+        typer.echo(f"written: {out / 'report.html'}", err=True)
+
+
+def _show(result: Comparison, as_json: bool, latex: bool) -> None:
+    """Warnings on standard error, then the comparison in the form asked for."""
+    from captious.report import latex as tex
+    from captious.report import terminal
+    from captious.report.run import dumped
+    from captious.report.summary import summarise_comparison
+
     remarks = [text for report in result.reports.values() for text in report.warnings]
     terminal.warn(list(dict.fromkeys([*result.warnings, *remarks])))
     if as_json:
@@ -90,8 +107,6 @@ def compare(
         typer.echo(tex.comparison_table(result), nl=False)
     else:
         terminal.print_comparison(result)
-    if out is not None:
-        typer.echo(f"written: {out / 'report.html'}", err=True)
 
 
 def _stem(path: str) -> str:

@@ -16,9 +16,16 @@ def demo(
     items: Annotated[int, typer.Option("--items", min=2, help="How many scenes.")] = 60,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the sample.")] = 0,
 ) -> None:
-    """Draw the sample, score its four captioners, test their differences, and write the HTML report."""
+    """Draw the sample, score its four captioners, test their differences, and write the HTML report.
+
+    CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
+    """
     from captious import comparison, read, samples
+    from captious.encoders.runtime import Runtime
     from captious.files import whole_folder
+    from captious.metrics.clipscore import ClipScore
+    from captious.metrics.registry import DEFAULT, parse_all
+    from captious.metrics.specs import Specs
     from captious.readers.images import with_images
     from captious.report import terminal
     from captious.report.run import write_comparison
@@ -32,12 +39,16 @@ def demo(
             )
             for name in ("parrot", "sloppy", "solid", "expert")
         }
-        result = comparison.compare(systems, progress=step)
+        pictured = ClipScore(weights="captious-mini"), Specs(weights="captious-mini-specs")
+        # The pictures are drawn anew by every demo: nothing of them is worth keeping.
+        plain = Runtime(device="cpu", cache=False)
+        result = comparison.compare(systems, [*parse_all(DEFAULT), *pictured], progress=step, runtime=plain)
         step("writing")
         write_comparison(result, draft)
     terminal.print_comparison(result)
     typer.echo(
         "\nBy construction parrot < sloppy < solid < expert: see which metrics put them in that order.\n"
         f"Look at the captions, worst first:  {out / 'report.html'}\n"
-        f"Score your own:                     captious score preds.json --references refs.json"
+        f"Score your own:                     captious score preds.json --references refs.json\n"
+        "With your photographs:              captious score preds.json --images photos/ --metrics clipscore,specs"
     )

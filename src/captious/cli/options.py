@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +12,15 @@ import typer
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
+
+
+class Precisions(str, Enum):
+    """Of an encoder's arithmetic."""
+
+    auto = "auto"
+    fp32 = "fp32"
+    bf16 = "bf16"
+    fp16 = "fp16"
 
 
 class Missing(str, Enum):
@@ -40,6 +51,29 @@ ReferencesColumn = Annotated[str | None, typer.Option("--references-column", hel
 Format = Annotated[
     str | None, typer.Option("--format", help="json, jsonl, csv, tsv or parquet, where the name does not say it.")
 ]
+
+Device = Annotated[str, typer.Option("--device", help="Where encoders run: auto, cpu, cuda, cuda:1.")]
+Batch = Annotated[int, typer.Option("--batch", min=1, help="Images or texts encoded at a time.")]
+Precision = Annotated[Precisions, typer.Option("--precision", help="auto: fp32 on a CPU, fp16 on a GPU.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Encode anew, and keep nothing.")]
+Upright = Annotated[bool, typer.Option("--upright", help="Turn images as their EXIF tag says.")]
+BATCH, AUTO = 256, Precisions.auto
+
+
+@contextmanager
+def encoding(
+    device: str, batch: int, precision: Precisions, no_cache: bool, upright: bool
+) -> Iterator[Callable[[str], None]]:
+    """Encode the way the options say, with progress on standard error; gives what to call with each step."""
+    from captious.encoders.runtime import Runtime, using
+    from captious.report.progress import display
+
+    with display() as shown:
+        runtime = Runtime(
+            device, batch, precision.value, not no_cache, upright=upright, progress=shown.encoded, log=shown.log
+        )
+        with using(runtime):
+            yield shown.step
 
 
 def load(

@@ -35,6 +35,25 @@ def make(
     typer.echo(f"written: {folder}")
 
 
+@app.command()
+def training(
+    items: Annotated[int, typer.Option("--items", help="How many scenes.")] = 40_000,
+    seed: Annotated[int, typer.Option("--seed", help="Another one than that of the scenes to be tested on.")] = 1000,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("captious-drawn"),
+    size: Annotated[int, typer.Option("--size", min=32, help="Side of the pictures in pixels.")] = 96,
+    workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")] = 0,
+    overwrite: o.Overwrite = False,
+) -> None:
+    """Scenes for captious train: pictures, short captions, and long ones with right and wrong detail units."""
+    from captious.report.terminal import steps
+    from captious.samples.training import write_training
+
+    with steps() as step:
+        step(f"drawing {items} scenes")
+        folder = write_training(out, items, seed, size, workers, overwrite)
+    typer.echo(f"written: {folder}")
+
+
 @app.callback()
 def options() -> None:
     """Drawn scenes with captions, captioners of known quality, styles, ratings and planted bias."""

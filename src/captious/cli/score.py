@@ -30,10 +30,16 @@ def score(
     candidate_column: o.CandidateColumn = None,
     references_column: o.ReferencesColumn = None,
     format: o.Format = None,
+    device: o.Device = "auto",
+    batch: o.Batch = o.BATCH,
+    precision: o.Precision = o.AUTO,
+    no_cache: o.NoCache = False,
+    upright: o.Upright = False,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
     Example: captious score preds.json --references refs.json
+    Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
     """
     from captious.evaluation import evaluate
     from captious.files import refuse_occupied
@@ -46,7 +52,7 @@ def score(
     wanted = parse_all(metrics)
     if out is not None:
         refuse_occupied(out, overwrite)
-    with terminal.steps() as step:
+    with o.encoding(device, batch, precision, no_cache, upright) as step:
         columns = (id_column, candidate_column, references_column)
         captions = o.load(predictions, references, missing, several, images, columns, format)
         report = evaluate(captions, wanted, samples=samples, seed=seed, level=level, progress=step)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious.captions import CaptionSet
+from captious.encoders.encoder import Cost
 from captious.errors import InputError, nearest
 from captious.measurement import Floats, Measurement, Statistics, Sums, sign
 from captious.text.tokenisers import tokeniser_named
@@ -37,6 +38,8 @@ class Metric(ABC):
     """Parameters that are printed even at their default."""
     undefined: ClassVar[str] = "the value is undefined"
     """Why an item may have no value that `unscorable` does not foresee."""
+    cost: ClassVar[Cost | None] = None
+    """Of a metric with a model: parameters and arithmetic of one caption with the default weights."""
 
     @abstractmethod
     def statistics(self, captions: CaptionSet, state: Any) -> Statistics:
@@ -57,6 +60,14 @@ class Metric(ABC):
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """What enters the signature beyond the parameters."""
+        return {}
+
+    def counts(self, captions: CaptionSet, state: Any) -> Mapping[str, int]:
+        """What enters the signature and adds up over shards, such as captions cut at a limit; the same names always."""
+        return {}
+
+    def faults(self, captions: CaptionSet, state: Any) -> Mapping[int, str]:
+        """Reasons that come out only in scoring, such as an image that does not open, by the item's position."""
         return {}
 
     def _settings(self, state: Any) -> dict[str, str]:
@@ -90,11 +101,11 @@ class Metric(ABC):
         statistics = self.statistics(captions, state)
         if unscored.any() and isinstance(statistics, Sums):
             statistics = Sums(np.where(unscored[:, None], np.nan, statistics.rows))
+        faults = self.faults(captions, state)
         for index in np.flatnonzero(np.isnan(statistics.rows).any(axis=1) & ~unscored).tolist():
-            reasons[captions.ids[index]] = self.undefined
-        return Measurement(
-            self, captions.ids, statistics, sign(self, captions, self._settings(state), len(reasons)), reasons
-        )
+            reasons[captions.ids[index]] = faults.get(index, self.undefined)
+        signature = sign(self, captions, self._settings(state), len(reasons), self.counts(captions, state))
+        return Measurement(self, captions.ids, statistics, signature, reasons)
 
     def __str__(self) -> str:
         parameters = [

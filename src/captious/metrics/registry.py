@@ -26,6 +26,13 @@ METRICS = {
     "novelty": "captious.metrics.novelty:Novelty",
     "onlystyle": "captious.metrics.onlystyle:OnlyStyle",
     "stylecider": "captious.metrics.stylecider:StyleCider",
+    "clipscore": "captious.metrics.clipscore:ClipScore",
+    "refclipscore": "captious.metrics.refclipscore:RefClipScore",
+    "pacscore": "captious.metrics.pacscore:PacScore",
+    "refpacscore": "captious.metrics.refpacscore:RefPacScore",
+    "longclip": "captious.metrics.longclip:LongClip",
+    "specs": "captious.metrics.specs:Specs",
+    "routed": "captious.metrics.routed:Routed",
 }
 """Where each metric lives; imported when first used. Packages add theirs under the entry point ``captious.metrics``."""
 

@@ -25,13 +25,16 @@ def card(metric: type[Metric]) -> str:
 
 
 def facts(metric: type[Metric]) -> list[tuple[str, str]]:
-    """Needs, range, direction, family, citation."""
+    """Needs, range, direction, cost, family, citation."""
     low, high = metric.range
     rows = [
         ("needs", ", ".join(metric.needs) or "candidates only"),
         ("range", f"{low:g} to {'no limit' if math.isinf(high) else f'{high:g}'}"),
         ("better", "higher" if metric.higher_is_better else "lower"),
     ]
+    if metric.cost is not None:
+        size, arithmetic = metric.cost.parameters, metric.cost.flops / 1e12
+        rows.append(("cost with the default weights", f"{size / 1e9:.2f} billion parameters, {arithmetic:.2e} TFLOPs"))
     if metric.name in FAMILIES:
         rows.append(("the bare name stands for", ", ".join(f"`{member}`" for member in FAMILIES[metric.name])))
     if metric.citation:
@@ -46,7 +49,9 @@ def parameter_rows(metric: type[Metric]) -> list[tuple[str, str, str]]:
 
 
 def _shown(default: Any) -> str:
-    return {True: "yes", False: "no"}[default] if isinstance(default, bool) else str(default)
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    return f'"{default}"' if default == "" or str(default) != str(default).strip() else str(default)
 
 
 def _values(hint: Any) -> str:

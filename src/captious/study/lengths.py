@@ -9,6 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from captious.encoders.encoder import Encoder
+from captious.encoders.similarity import tokens_of
 from captious.errors import InputError
 from captious.study.bits import Ints
 from captious.study.problem import Rows
@@ -20,7 +22,7 @@ BUCKETS = 4
 
 @dataclass(frozen=True)
 class Bucket:
-    """Captions of low ≤ words < high, and how each metric does on them."""
+    """Captions of low ≤ words (or tokens) < high, and how each metric does on them."""
 
     low: int
     high: int
@@ -28,6 +30,7 @@ class Bucket:
     rows: int
     estimates: Mapping[str, Estimate]
     """By metric; NaN where ratings or metric are constant in the bucket."""
+    unit: str = "words"
 
     @property
     def label(self) -> str:
@@ -35,21 +38,26 @@ class Bucket:
         return f"{self.low}–{self.high - 1}" if self.high - 1 > self.low else str(self.low)
 
 
-def lengths(study: Study, edges: Sequence[int] | None = None) -> list[Bucket]:
-    """The study's headline by caption length in words; without edges, four buckets of about equal numbers."""
+def lengths(study: Study, edges: Sequence[int] | None = None, encoder: Encoder | None = None) -> list[Bucket]:
+    """The study's headline by caption length; without edges, four buckets of about equal numbers.
+
+    Lengths are in words, or in the tokens of an encoder, start and end included.
+    """
     if not isinstance(study.problem, Rows) or study.ratings.captions is None:
         raise InputError(f"{study.ratings.name}: length regimes need rated captions")
     captions = study.ratings.captions
-    words = np.array([len(captions[key].candidate.split()) for key in study.ids])
+    texts = [captions[key].candidate for key in study.ids]
+    words = np.array([len(text.split()) for text in texts]) if encoder is None else tokens_of(encoder, texts)
     if edges is None:
         cuts = np.quantile(words, np.arange(1, BUCKETS) / BUCKETS, method="inverted_cdf") + 1
         edges = [int(cut) for cut in np.unique(cuts)]
     edges = [cut for cut in sorted(set(edges)) if words.min() < cut <= words.max()]
     limits = [int(words.min()), *edges, int(words.max()) + 1]
-    return [_bucket(study, words, low, high) for low, high in pairwise(limits)]
+    unit = "words" if encoder is None else "tokens"
+    return [_bucket(study, words, low, high, unit) for low, high in pairwise(limits)]
 
 
-def _bucket(study: Study, words: Ints, low: int, high: int) -> Bucket:
+def _bucket(study: Study, words: Ints, low: int, high: int, unit: str) -> Bucket:
     problem, o = study.problem, study.options
     assert isinstance(problem, Rows)
     kept = np.flatnonzero((words >= low) & (words < high))
@@ -80,7 +88,7 @@ def _bucket(study: Study, words: Ints, low: int, high: int) -> Bucket:
                 value, bootstrap([statistic], part.clusters, o.samples, o.seed)[0][o.statistic], o.level
             )
         estimates[score.key] = estimate
-    return Bucket(low, high, len(kept), len(rows), estimates)
+    return Bucket(low, high, len(kept), len(rows), estimates, unit)
 
 
 COLOURS = ("#2f6fb2", "#d9730d", "#168a64", "#b04a91", "#7a6a00", "#3aa0c9", "#c2403a", "#6b7280")
@@ -113,8 +121,8 @@ def chart(buckets: Sequence[Bucket], labels: Mapping[str, str], title: str) -> s
     for place, bucket in enumerate(buckets):
         parts.append(
             f'<text x="{x(place):.1f}" y="{height - bottom + 20}" text-anchor="middle" fill="currentColor">'
-            f'{bucket.label} words</text><text x="{x(place):.1f}" y="{height - bottom + 36}" text-anchor="middle" '
-            f'fill="#888">{bucket.items:,} captions</text>'
+            f'{bucket.label} {bucket.unit}</text><text x="{x(place):.1f}" y="{height - bottom + 36}" '
+            f'text-anchor="middle" fill="#888">{bucket.items:,} captions</text>'
         )
     for number, (key, label) in enumerate(labels.items()):
         colour, shift = COLOURS[number % len(COLOURS)], (number - (len(labels) - 1) / 2) * 0.06

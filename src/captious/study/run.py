@@ -92,7 +92,11 @@ def measure(
         if progress:
             progress(metric.label)
         found.append(metric.measure(ratings.captions))
-    return scores_of(found, ratings.ids, ratings.name)
+    scores = scores_of(found, ratings.ids, ratings.name)
+    return [
+        replace(score, remarks=tuple(measured.metric.remarks(ratings.captions)))
+        for score, measured in zip(scores, found, strict=True)
+    ]
 
 
 def recipe_named(name: str) -> Recipe | None:
@@ -145,6 +149,7 @@ def _assemble(
         warnings.append(f"{number} permutations cannot reach {1 - level:.2g} after Holm's correction of {pairs} tests")
     if isinstance(problem, Rows) and recipe.expected and len(problem.human) != recipe.expected:
         warnings.append(f"{len(problem.human):,} rows, the full {recipe.name} has {recipe.expected:,}")
+    warnings += dict.fromkeys(line for score in kept for line in score.remarks)
     if isinstance(problem, Rows):
         warnings += [
             f"{score.label}: lower is better, its sign is turned" for score in kept if not score.higher_is_better

@@ -27,6 +27,8 @@ class Scores:
     values: Floats
     higher_is_better: bool = True
     signature: str = ""
+    remarks: tuple[str, ...] = ()
+    """What a person should know of these values, such as captions that were cut."""
 
     @property
     def oriented(self) -> Floats:

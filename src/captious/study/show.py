@@ -121,7 +121,7 @@ def lengths_table(buckets: Sequence[Bucket], labels: Mapping[str, str], statisti
         for bucket in buckets
         for key, label in labels.items()
     ]
-    head = ("words", "metric", "captions", "rows", NAMES.get(statistic, statistic), f"{level:.0%} interval")
+    head = (buckets[0].unit, "metric", "captions", "rows", NAMES.get(statistic, statistic), f"{level:.0%} interval")
     return Table(head, tuple(lines))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from captious._version import __version__
+from captious.report.frame import frame
 from captious.style.explain import Why
 from captious.style.words import StyleWord
 
@@ -124,10 +125,4 @@ def _half(share: float) -> str:
 
 
 def _page(title: str, body: str, signature: str) -> str:
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
-        'content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{escape(title)}</title><style>{STYLE}</style>"
-        f"</head><body>{body}<footer>{escape(signature)} · captious {__version__}</footer></body></html>\n"
-    )
+    return frame(title, body, f"{signature} · captious {__version__}", STYLE)

@@ -1,0 +1,117 @@
+"""Images and their captions as vectors of one encoder, and products of many with many, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.analyses.resampling import Ints
+from captious.captions import CaptionSet
+from captious.encoders.encoder import Encoder, Features
+from captious.encoders.similarity import image_paths
+from captious.errors import InputError
+from captious.metrics.encoded import mark
+from captious.readers.images import with_images
+from captious.readers.read import read
+
+QUERIES, GALLERY = 1024, 8192
+"""Rows and columns of a block: 32 MB in single precision, however many there are in all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Unit vectors that may share rows: vector i is ``rows[index[i]]``."""
+
+    rows: Features
+    index: Ints
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def block(self, first: int, size: int) -> Features:
+        """Some of them in a row."""
+        return self.rows[self.index[first : first + size]]
+
+    def take(self, places: Ints) -> Vectors:
+        """Those at these places."""
+        return Vectors(self.rows, self.index[places])
+
+
+@dataclass(frozen=True, eq=False)
+class Pictured:
+    """Images with their captions in the space of an encoder."""
+
+    encoder: str
+    images: Vectors
+    texts: Vectors
+    owner: Ints
+    """The image of each text, in ascending order."""
+    ids: tuple[str, ...]
+    captions: tuple[str, ...]
+    cut: int
+    """Captions longer than the encoder reads."""
+    dropped: dict[str, int]
+
+
+def read_pictured(source: Any, images: str | Path | None) -> CaptionSet:
+    """Captions by image: any file that ``captious.read`` takes, several rows or a list per image."""
+    captions = read(source, several=True)
+    if images is not None:
+        captions = with_images(captions, images)
+    if not any(image_paths(captions)):
+        raise InputError(f"{captions.name}: no image; give their folder with --images, or a column 'image'")
+    return captions
+
+
+def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Pictured:
+    """All images and candidates; images that cannot be used go with their captions, empty captions alone."""
+    from captious.encoders.features import image_features, text_features
+
+    paths = image_paths(captions)
+    named = [place for place, path in enumerate(paths) if path is not None]
+    seen = image_features(encoder, [str(paths[place]) for place in named])
+    usable = np.array(named, dtype=np.int64)[seen.index >= 0]
+    if not len(usable):
+        raise InputError(f"{captions.name}: no image can be used: {next(iter(seen.faults.values()), 'none is named')}")
+    number = np.full(len(captions), -1, dtype=np.int64)
+    number[usable] = np.arange(len(usable))
+    owner = np.repeat(number, captions.candidates.counts)
+    said = np.array([bool(text.strip()) for text in captions.candidates.values], dtype=np.bool_)
+    kept = np.flatnonzero((owner >= 0) & said)
+    texts = [captions.candidates.values[place] for place in kept.tolist()]
+    found = text_features(encoder, [prefix + text for text in texts])
+    good = found.index >= 0
+    dropped = {"image cannot be used": len(captions) - len(usable), "empty caption": int((~said).sum())}
+    return Pictured(
+        mark(encoder),
+        Vectors(seen.rows, seen.index[seen.index >= 0]),
+        Vectors(found.rows, found.index[good]),
+        owner[kept][good],
+        tuple(captions.ids[place] for place in usable.tolist()),
+        tuple(text for text, fine in zip(texts, good.tolist(), strict=True) if fine),
+        int((found.lengths > encoder.limit).sum()),
+        {reason: lost for reason, lost in dropped.items() if lost},
+    )
+
+
+def products(queries: Vectors, gallery: Vectors) -> Iterator[tuple[int, int, npt.NDArray[np.float32]]]:
+    """First query, first of the gallery, and the cosines between, block by block; all of a query's come in a row."""
+    for start in range(0, len(queries), QUERIES):
+        block = queries.block(start, QUERIES)
+        for first in range(0, len(gallery), GALLERY):
+            yield start, first, block @ gallery.block(first, GALLERY).T
+
+
+def own_cosines(space: Pictured) -> npt.NDArray[np.float32]:
+    """Of each text with its own image."""
+    found = np.empty(len(space.texts), dtype=np.float32)
+    for first in range(0, len(space.texts), QUERIES):
+        here = slice(first, first + QUERIES)
+        images = space.images.rows[space.images.index[space.owner[here]]]
+        found[here] = np.einsum("ij,ij->i", space.texts.block(first, QUERIES), images)
+    return found

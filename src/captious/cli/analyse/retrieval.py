@@ -1,0 +1,47 @@
+"""``captious analyse retrieval``: recall of images by captions and of captions by images."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from captious.cli import options as o
+from captious.cli.analyse import shared as s
+
+
+def retrieval(
+    captions: Annotated[str, typer.Argument(help="Captions by image: COCO annotations, JSON, JSONL, CSV, Parquet.")],
+    images: o.Images = None,
+    encoder: s.Encoders = s.DEFAULT,
+    prefix: s.Prefix = "",
+    samples: o.Samples = 1000,
+    seed: o.Seed = 12345,
+    level: o.Level = 0.95,
+    out: o.Out = None,
+    overwrite: o.Overwrite = False,
+    as_json: o.AsJson = False,
+    device: o.Device = "auto",
+    batch: o.Batch = o.BATCH,
+    precision: o.Precision = o.AUTO,
+    no_cache: o.NoCache = False,
+    upright: o.Upright = False,
+) -> None:
+    """Recall at 1, 5 and 10 both ways, several captions per image, intervals over images.
+
+    Example: captious analyse retrieval captions.jsonl --images photos/ --encoder captious-mini,captious-mini-specs
+    """
+    from captious.analyses.resampling import Resampling
+    from captious.analyses.retrieval import retrieval as recalls
+    from captious.analyses.retrieval import retrieval_finding
+    from captious.analyses.vectors import read_pictured
+    from captious.files import refuse_occupied
+
+    how = Resampling(samples, seed, level)
+    if out is not None:
+        refuse_occupied(out, overwrite)
+    with o.encoding(device, batch, precision, no_cache, upright) as step:
+        given = read_pictured(captions, images)
+        spaces, notes = s.spaces(given, encoder, prefix, step)
+        found = [one for space in spaces for one in recalls(space, how)]
+    s.deliver(retrieval_finding(given.name, found, notes, how), out, overwrite, as_json)

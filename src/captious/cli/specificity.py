@@ -1,0 +1,76 @@
+"""``captious specificity``: does a score rise with a right detail and fall with a wrong one?"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from captious.cli import options as o
+from captious.cli.analyse.shared import deliver
+
+
+class Counting(str, Enum):
+    """How steps become a rate."""
+
+    pooled = "pooled"
+    macro = "macro"
+    legacy = "legacy"
+
+
+class Grammar(str, Enum):
+    """Which printing of the grammar cuts captions into units."""
+
+    code = "code"
+    paper = "paper"
+
+
+def specificity(
+    pairs: Annotated[
+        str, typer.Argument(help="Rows of units and wrong_units, or of captions to be cut; see the docs.")
+    ],
+    images: o.Images = None,
+    references: o.References = None,
+    metrics: o.Metrics = "clipscore,specs",
+    counting: Annotated[Counting, typer.Option("--counting", help="pooled, macro, or the authors' code.")] = (
+        Counting.pooled
+    ),
+    fitting: Annotated[
+        bool, typer.Option("--fitting", help="Only as far as all texts fit every metric's encoder.")
+    ] = False,
+    grammar: Annotated[Grammar, typer.Option("--grammar", help="Of cutting captions into units.")] = Grammar.code,
+    samples: o.Samples = 1000,
+    seed: o.Seed = 12345,
+    level: o.Level = 0.95,
+    out: o.Out = None,
+    overwrite: o.Overwrite = False,
+    as_json: o.AsJson = False,
+    device: o.Device = "auto",
+    batch: o.Batch = o.BATCH,
+    precision: o.Precision = o.AUTO,
+    no_cache: o.NoCache = False,
+    upright: o.Upright = False,
+) -> None:
+    """Specificity Rates SR_pos and SR_neg of metrics, with intervals over images.
+
+    Example: captious specificity pairs.jsonl --images photos/ --metrics clipscore,specs
+    """
+    from captious.analyses.details import read_details
+    from captious.analyses.resampling import Resampling
+    from captious.analyses.specificity import specificity as rates
+    from captious.analyses.specificity_finding import specificity_finding
+    from captious.files import refuse_occupied
+    from captious.metrics.encoded import EncodedMetric
+    from captious.metrics.registry import parse_all
+
+    wanted, how = parse_all(metrics), Resampling(samples, seed, level)
+    if out is not None:
+        refuse_occupied(out, overwrite)
+    with o.encoding(device, batch, precision, no_cache, upright) as step:
+        details = read_details(pairs, images, references, seed=seed, grammar=grammar.value)
+        for metric in wanted if fitting else ():
+            if isinstance(metric, EncodedMetric):
+                details = details.within(metric.encoder(), metric.opening)
+        found = rates(details, wanted, counting=counting.value, how=how, progress=step)
+    deliver(specificity_finding(details, found, counting.value, how), out, overwrite, as_json)

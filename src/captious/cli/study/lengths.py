@@ -1,0 +1,72 @@
+"""``captious study lengths``: the correlation by length of the caption."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from captious.cli import options as o
+from captious.cli.study import shared as s
+
+
+def lengths(
+    source: s.Source,
+    data: s.Data = None,
+    metrics: s.MetricsOption = None,
+    scores: s.ScoresFile = None,
+    references: s.References = None,
+    rating: s.Rating = None,
+    group: s.Group = None,
+    system: s.System = None,
+    candidate_column: s.CaptionColumn = None,
+    edges: Annotated[str | None, typer.Option("--edges", help="First lengths of new buckets, such as 10,20.")] = None,
+    tokens: Annotated[
+        str | None, typer.Option("--tokens", help="Count tokens of this encoder instead of words.")
+    ] = None,
+    statistic: s.Statistic = None,
+    samples: o.Samples = 1000,
+    seed: o.Seed = 12345,
+    level: o.Level = 0.95,
+    missing: o.OnMissing = o.Missing.error,
+    images: o.Images = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="SVG file to write.")] = None,
+    as_json: o.AsJson = False,
+    device: o.Device = "auto",
+    batch: o.Batch = o.BATCH,
+    precision: o.Precision = o.AUTO,
+    no_cache: o.NoCache = False,
+    upright: o.Upright = False,
+) -> None:
+    """The correlation by length of the caption, in words or in an encoder's tokens, with intervals and a plot."""
+    from captious.encoders import loading
+    from captious.files import whole_file
+    from captious.study.lengths import chart
+    from captious.study.lengths import lengths as regimes
+    from captious.study.opening import numbers, open_source, scores_for
+    from captious.study.printed import NAMES
+    from captious.study.run import study
+    from captious.study.show import lengths_table
+
+    cuts = [int(cut) for cut in numbers(edges, "--edges", "10,20,40")] if edges else None
+    columns = s.columns(rating, group, system, candidate_column)
+    with o.encoding(device, batch, precision, no_cache, upright) as step:
+        ratings, recipe = open_source(source, data, references, images, columns)
+        found = scores_for(ratings, metrics, scores, missing.value, step)
+        made = study(ratings, found, recipe=recipe, statistic=statistic, samples=samples, seed=seed, level=level)
+        step("buckets")
+        buckets = regimes(made, cuts, loading.load(tokens) if tokens else None)
+    labels = {score.key: score.label for score in made.scores}
+    headline = made.options.statistic
+    if plot is not None:
+        title = f"{NAMES.get(headline, headline)} × 100 by caption length, {ratings.name}"
+        with whole_file(plot) as draft:
+            draft.write_text(chart(buckets, labels, title), encoding="utf-8")
+    if as_json:
+        s.echo({"buckets": [asdict(bucket) for bucket in buckets], "signature": made.signature})
+    else:
+        typer.echo(f"{lengths_table(buckets, labels, headline, level)}\n{made.signature}")
+    if plot is not None:
+        typer.echo(f"written: {plot}", err=True)

@@ -1,0 +1,189 @@
+"""The content words of a corpus by Penn tag, and the drawing of one in place of another.
+
+A token is a word with the punctuation that sticks to it; only the word is tagged, counted and replaced. Words count in
+small letters, and a drawn word is written as it most often is; one that opens a caption keeps the capital of the
+word it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.text.tables import Ints
+from captious.umic.corpus import Corpus, runs
+from captious.umic.draws import Floats
+
+Tagging = Callable[[Sequence[Sequence[str]]], list[list[str]]]
+Bools = npt.NDArray[np.bool_]
+
+CONTENT = ("N", "V", "J")
+"""Tags that begin so are those of content words."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """The tags of all tokens, and how often each word stands with each content tag."""
+
+    corpus: Corpus
+    tags: tuple[str, ...]
+    tag: npt.NDArray[np.int16]
+    """Of each token of the corpus; -1 where it holds no word."""
+    content: Bools
+    """Whether each token holds a noun, a verb or an adjective."""
+    entry: Ints
+    """Of each token the (tag, word) it is, -1 for others than content words."""
+    entry_tag: Ints
+    entry_key: Ints
+    count: Ints
+    surface: list[str]
+    """Entries, sorted by tag, then word: how often each occurs, and how it is written mostly."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, tagger: Tagging | None = None) -> Lexicon:
+        """Tag a corpus and count its content words; without a tagger, by captious's own."""
+        if tagger is None:
+            from captious.text.tagging import tag as shipped
+
+            tagger = shipped
+        tags, tag = _tags(corpus, tagger)
+        marked = np.array([name.startswith(CONTENT) for name in tags] + [False])
+        content: Bools = marked[tag]
+        entry = np.full(len(tag), -1, dtype=np.int64)
+        where = np.flatnonzero(content)
+        width = int(corpus.keys.max(initial=0)) + 1
+        codes, inverse, count = np.unique(
+            tag[where].astype(np.int64) * width + corpus.keys[corpus.tokens[where]],
+            return_inverse=True,
+            return_counts=True,
+        )
+        entry[where] = inverse
+        surface = _surfaces(corpus, tags, tag[where], where, inverse.astype(np.int64), len(codes))
+        return cls(corpus, tags, tag, content, entry, codes // width, codes % width, count, surface)
+
+    @cached_property
+    def _before(self) -> Ints:
+        """Occurrences of all entries before each."""
+        return np.concatenate(([0], np.cumsum(self.count)))
+
+    @cached_property
+    def _span(self) -> tuple[Ints, Ints]:
+        """Of each entry, the occurrences before those of its tag, and the occurrences of its tag."""
+        first = np.searchsorted(self.entry_tag, self.entry_tag)
+        end = np.searchsorted(self.entry_tag, self.entry_tag, side="right")
+        return self._before[first], self._before[end] - self._before[first]
+
+    @cached_property
+    def replaceable(self) -> Bools:
+        """Content words whose tag has another word."""
+        others = (self._span[1] > self.count)[self.entry] if len(self.count) else np.zeros(len(self.entry), dtype=bool)
+        result: Bools = self.content & others
+        return result
+
+    def draw(self, entries: Ints, draws: Floats, itself: bool = False) -> Ints:
+        """For each entry another of its tag, by how often it occurs; with ``itself``, perhaps the same."""
+        first, total = (part[entries] for part in self._span)
+        own = 0 if itself else self.count[entries]
+        place = first + np.minimum((draws * (total - own)).astype(np.int64), total - own - 1)
+        if not itself:
+            place += np.where(place >= self._before[entries], own, 0)
+        found: Ints = np.searchsorted(self._before, place, side="right") - 1
+        return found
+
+    @cached_property
+    def _affixes(self) -> tuple[Ints, list[tuple[str, str]]]:
+        """Of each chunk the number of its punctuation, and the distinct punctuations."""
+        numbers: dict[tuple[str, str], int] = {}
+        index = [numbers.setdefault((before, after), len(numbers)) for before, _, after in self.corpus.cores]
+        return np.array(index, dtype=np.int64), list(numbers)
+
+    def replaced(self, tokens: Ints, entries: Ints, opening: Bools) -> Ints:
+        """Numbers, beyond those of the chunks, for entries written in the place of tokens (by their chunks)."""
+        affix, affixes = self._affixes
+        capital = opening & self._capital[tokens]
+        return len(self.corpus.chunks) + (entries * len(affixes) + affix[tokens]) * 2 + capital
+
+    @cached_property
+    def _capital(self) -> Bools:
+        return np.array([core[:1].isupper() for _, core, _ in self.corpus.cores], dtype=bool)
+
+    def keys(self, tokens: Ints) -> Ints:
+        """The number of the word in each token, be it a chunk or a replaced one; 0 where there is none."""
+        known = len(self.corpus.chunks)
+        if not (tokens >= known).any():
+            return self.corpus.keys[tokens]
+        entry = np.maximum(tokens - known, 0) // (2 * len(self._affixes[1]))
+        found: Ints = np.where(tokens < known, self.corpus.keys[np.minimum(tokens, known - 1)], self.entry_key[entry])
+        return found
+
+    def written(self, tokens: Ints) -> tuple[list[str], list[str], Ints]:
+        """Token texts, the words in them, and the tokens as numbers into both lists."""
+        known = len(self.corpus.chunks)
+        fresh = np.flatnonzero(tokens >= known)
+        codes, inverse = np.unique(tokens[fresh] - known, return_inverse=True)
+        affixes = self._affixes[1]
+        words, texts = [], []
+        for code in codes.tolist():
+            rest, capital = divmod(code, 2)
+            entry, affix = divmod(rest, len(affixes))
+            word = self.surface[entry]
+            word = word[:1].upper() + word[1:] if capital else word
+            words.append(word)
+            texts.append(affixes[affix][0] + word + affixes[affix][1])
+        numbers = tokens.copy()
+        numbers[fresh] = known + inverse
+        shown = [core or before for before, core, _ in self.corpus.cores]
+        return [*self.corpus.chunks, *texts], [*shown, *words], numbers
+
+
+def _tags(corpus: Corpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray[np.int16]]:
+    """Tag names, and the tag of each token's word: punctuation is shown to the tagger as tokens of their own."""
+    pieces = [[part for part in split if part] for split in corpus.cores]
+    sizes = np.array([len(part) for part in pieces], dtype=np.int64)
+    core = np.array([bool(split[0] and split[1]) for split in corpus.cores], dtype=np.int64)
+    flat = list(chain.from_iterable(pieces))
+    size = sizes[corpus.tokens]
+    order = runs((np.cumsum(sizes) - sizes)[corpus.tokens], size)
+    words = list(map(flat.__getitem__, order.tolist()))
+    before = np.concatenate(([0], np.cumsum(size)))
+    bounds = before[np.concatenate((corpus.starts, [len(corpus.tokens)]))].tolist()
+    found = tagger([words[first:end] for first, end in pairwise(bounds)])
+    numbers: dict[str, int] = {}
+    tags = np.fromiter(
+        (numbers.setdefault(name, len(numbers)) for name in chain.from_iterable(found)), np.int16, len(words)
+    )
+    # Sorted names: the numbers must not depend on which caption comes first.
+    names = sorted(numbers)
+    rank = np.zeros(max(len(names), 1), dtype=np.int16)
+    rank[[numbers[name] for name in names]] = np.arange(len(names))
+    tag = rank[tags[before[:-1] + core[corpus.tokens]]] if len(words) else np.zeros(0, dtype=np.int16)
+    tag[corpus.keys[corpus.tokens] == 0] = -1
+    return tuple(names), tag
+
+
+def _surfaces(
+    corpus: Corpus, tags: tuple[str, ...], tag: npt.NDArray[np.int16], where: Ints, entry: Ints, entries: int
+) -> list[str]:
+    """How each entry is written most often; a capital at the start of a caption counts for proper names only."""
+    spellings: dict[str, int] = {}
+    plain, low = [], []
+    for _, word, _ in corpus.cores:
+        ordinary = word[:1].isupper() and (len(word) == 1 or word[1:].islower())
+        plain.append(spellings.setdefault(word, len(spellings)))
+        low.append(spellings.setdefault(word.lower() if ordinary else word, len(spellings)))
+    proper = np.array([name.startswith("NNP") for name in tags] + [False])[tag]
+    opening = np.zeros(len(corpus.tokens), dtype=bool)
+    opening[corpus.starts[corpus.lengths > 0]] = True
+    chunk = corpus.tokens[where]
+    spelling = np.where(opening[where] & ~proper, np.array(low, dtype=np.int64)[chunk], np.array(plain)[chunk])
+    codes, count = np.unique(entry * (len(spellings) + 1) + spelling, return_counts=True)
+    owner = codes // (len(spellings) + 1)
+    order = np.lexsort((codes, -count, owner))
+    first = order[np.searchsorted(owner[order], np.arange(entries))]
+    names = list(spellings)
+    return [names[code] for code in (codes[first] % (len(spellings) + 1)).tolist()]

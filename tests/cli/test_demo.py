@@ -1,0 +1,43 @@
+"""The demo scores pictures on the base install: without torch, transformers or tokenizers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+for name in ("torch", "transformers", "tokenizers", "safetensors"):
+    sys.modules[name] = None  # importing it fails, as where it is not installed
+sys.argv = ["captious", "demo", "--out", sys.argv[1], "--items", "30"]
+from captious.cli.app import main
+main()
+"""
+
+
+def test_it_looks_at_the_pictures_without_torch(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "demo")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "CLIPScore" in done.stdout and "SPECS" in done.stdout
+    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert "clipscore(weights=captious-mini)" in page and "specs(weights=captious-mini-specs)" in page
+
+
+def test_both_put_the_captioners_in_their_order_and_keep_nothing(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from captious.cli.app import app
+
+    monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "home"))
+    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo"), "--items", "40"])
+    assert done.exit_code == 0, done.output
+    for metric in ("clipscore(weights=captious-mini)", "specs(weights=captious-mini-specs)"):
+        means = []
+        for captioner in ("parrot", "sloppy", "solid", "expert"):
+            lines = (tmp_path / "demo" / captioner / "items.jsonl").read_text(encoding="utf-8").splitlines()
+            means.append(sum(json.loads(line)["scores"][metric] for line in lines) / len(lines))
+        assert means == sorted(means)
+    assert not (tmp_path / "home").exists()
