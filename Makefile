@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types cards bench clean
+.PHONY: demo test lint types cards mini bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/captious demo --out demo-report --overwrite
@@ -21,6 +21,10 @@ types: $(VENV)/.dev
 cards: $(VENV)/.base
 	for name in $$($(BIN)/python -c 'from captious.metrics.registry import METRICS; print(*METRICS)'); do \
 	  $(BIN)/captious metrics $$name --markdown > docs/metrics/$$name.md; done
+
+# Trains captious-mini anew (a GPU takes five minutes); docs/mini.md says how it goes into the package.
+mini: $(VENV)/.dev
+	$(BIN)/python benchmarks/drawn.py train --out drawn
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'

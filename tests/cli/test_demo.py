@@ -40,4 +40,6 @@ def test_both_put_the_captioners_in_their_order_and_keep_nothing(tmp_path, monke
             lines = (tmp_path / "demo" / captioner / "items.jsonl").read_text(encoding="utf-8").splitlines()
             means.append(sum(json.loads(line)["scores"][metric] for line in lines) / len(lines))
         assert means == sorted(means)
+    image = tmp_path / "demo" / "expert" / json.loads(lines[0])["fields"]["image"]
+    assert image.is_file()  # named from the file's own place: the folder was written elsewhere first
     assert not (tmp_path / "home").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +39,7 @@ def write_comparison(comparison: Comparison, draft: Path) -> None:
         folder = draft / _folder_name(name)
         folder = folder if not folder.exists() else draft / f"{folder.name}-{number}"
         folder.mkdir()
-        write_items(report, folder)
+        write_items(report, folder, draft)
     (draft / "report.tex").write_text(comparison_table(comparison), encoding="utf-8")
     (draft / "report.html").write_text(page(comparison.reports, comparison), encoding="utf-8")
     (draft / MARKER).write_text(dumped(summarise_comparison(comparison)), encoding="utf-8")
@@ -49,13 +50,24 @@ def _folder_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "system"
 
 
-def write_items(report: Report, folder: Path) -> None:
-    """Per-item values as ``items.jsonl`` and ``items.parquet``."""
-    records = item_records(report)
+def write_items(report: Report, folder: Path, draft: Path | None = None) -> None:
+    """Per-item values as ``items.jsonl`` and ``items.parquet``.
+
+    Images inside the folder that is being written are named from the file's own place, since the draft will move.
+    """
+    records = [_placed(record, folder, draft or folder) for record in item_records(report)]
     with (folder / "items.jsonl").open("w", encoding="utf-8") as file:
         for record in records:
             file.write(json.dumps(_finite(record), ensure_ascii=False, default=str, allow_nan=False) + "\n")
     _write_parquet(records, list(report.measurements), folder / "items.parquet")
+
+
+def _placed(record: dict[str, Any], folder: Path, draft: Path) -> dict[str, Any]:
+    fields = record.get("fields", {})
+    image = fields.get("image")
+    if not isinstance(image, str) or not Path(image).is_relative_to(draft):
+        return record
+    return {**record, "fields": {**fields, "image": os.path.relpath(image, folder)}}
 
 
 def _write_parquet(records: Sequence[Mapping[str, Any]], metrics: list[str], path: Path) -> None:
