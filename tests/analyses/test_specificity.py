@@ -190,3 +190,19 @@ def test_the_demo_set_works_as_it_is_with_any_metric(tmp_path):
     assert summary["images"] == 6 and summary["metrics"][1]["metric"] == "rouge"
     text = page(finding)
     assert text.count("<svg") == 2 and "ROUGE-L SR_neg" in text and "Content-Security-Policy" in text
+
+
+def test_the_control_shows_every_caption_another_image(two):
+    moved = two.misplaced(seed=3)
+    assert moved.paths == {"a": "b.png", "b": "a.png"}
+    many = Details("many", two.chains, {str(n): f"{n}.png" for n in range(9)}, {}).misplaced()
+    assert sorted(many.paths.values()) == [f"{n}.png" for n in range(9)]
+    assert all(path != f"{key}.png" for key, path in many.paths.items())
+    with pytest.raises(InputError, match="at least 2 images"):
+        Details("one", two.chains[:1], {"a": "a.png"}, {}).misplaced()
+
+
+def test_a_metric_that_never_looks_has_its_rates_against_wrong_images_too(two):
+    seen, blind = specificity(two, [Given(VALUES)], how=ONCE, control=True)
+    assert blind.label == "given, wrong image" and blind.metric == "given, wrong image"
+    assert (blind.positive, blind.negative) == (seen.positive, seen.negative)

@@ -61,6 +61,16 @@ class Details:
             self.name,
         )
 
+    def misplaced(self, seed: int = SEED) -> Details:
+        """The same texts against another image: what a score still tells apart there, it reads off the words."""
+        if len(self.paths) < 2:
+            raise InputError(f"{self.name}: a control against wrong images needs at least 2 images, found 1")
+        order = np.random.default_rng(seed).permutation(len(self.paths))
+        keys, paths = list(self.paths), list(self.paths.values())
+        # One cycle through all images, so that none keeps its own.
+        moved = {keys[one]: paths[other] for one, other in zip(order, np.roll(order, 1), strict=True)}
+        return replace(self, paths=moved)
+
     def within(self, encoder: Encoder, prefix: str = "") -> Details:
         """The chains as far as every text fits the encoder: what stands behind its limit could change no score."""
         kept = []

@@ -14,7 +14,7 @@ less shorten the chain, chains of fewer than two steps are passed over, and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -30,6 +30,9 @@ from captious.study.resampling import Estimate
 Counting = Literal["pooled", "macro", "legacy"]
 TIE = 1e-6
 """Scores that differ by less are equal: a text cut at the limit gives the same tokens, but rounded in another batch."""
+
+CONTROL = ", wrong image"
+"""Behind the name of a metric that was shown other images than the captions'."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +84,14 @@ def specificity(
     *,
     counting: Counting = "pooled",
     how: Resampling | None = None,
+    control: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> list[Specificity]:
-    """The Specificity Rate of any metric that gives a value to a caption of an image."""
+    """The Specificity Rate of any metric that gives a value to a caption of an image.
+
+    With ``control`` every metric is also held against the wrong images. A metric that looks is near 50 there; one that
+    has learnt which words continue a caption is not.
+    """
     captions, how, found = details.captions(), how or Resampling(), []
     for metric in metrics:
         if progress:
@@ -91,6 +99,9 @@ def specificity(
         measured = metric.measure(captions)
         metric.refuse_empty(measured, details.name)
         found.append(rate(details, measured, counting, how))
+    if control:
+        blind = specificity(details.misplaced(how.seed), metrics, counting=counting, how=how, progress=progress)
+        found += [replace(one, metric=one.metric + CONTROL, label=one.label + CONTROL) for one in blind]
     return found
 
 

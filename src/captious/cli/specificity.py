@@ -39,6 +39,9 @@ def specificity(
     fitting: Annotated[
         bool, typer.Option("--fitting", help="Only as far as all texts fit every metric's encoder.")
     ] = False,
+    control: Annotated[
+        bool, typer.Option("--control", help="Also against wrong images: what the words alone give away.")
+    ] = False,
     grammar: Annotated[Grammar, typer.Option("--grammar", help="Of cutting captions into units.")] = Grammar.code,
     samples: o.Samples = 1000,
     seed: o.Seed = 12345,
@@ -72,5 +75,5 @@ def specificity(
         for metric in wanted if fitting else ():
             if isinstance(metric, EncodedMetric):
                 details = details.within(metric.encoder(), metric.opening)
-        found = rates(details, wanted, counting=counting.value, how=how, progress=step)
+        found = rates(details, wanted, counting=counting.value, how=how, control=control, progress=step)
     deliver(specificity_finding(details, found, counting.value, how), out, overwrite, as_json)
