@@ -13,6 +13,7 @@ from captious.errors import InputError, nearest
 from captious.extras import require
 from captious.measurement import Measurement
 from captious.metrics.base import Metric
+from captious.metrics.labels import told_apart
 from captious.metrics.registry import DEFAULT, FAMILIES, parse, parse_all
 from captious.remarks import misleading
 from captious.statistics import LEVEL, SAMPLES, SEED, Interval, bootstrap
@@ -52,9 +53,7 @@ class Report:
 
     def label(self, key: str) -> str:
         """What tables call a metric: its label, or its written form where two metrics share the label."""
-        label = self.measurements[key].metric.label
-        alike = [one for one in self if one.metric.label == label]
-        return label if len(alike) == 1 else key
+        return told_apart({name: one.metric.label for name, one in self.measurements.items()})[key]
 
     def signature(self, key: str) -> str:
         """The signature of a number with that of its interval."""

@@ -113,6 +113,7 @@ def test_one_caption_that_is_near_to_everything_is_the_hub():
 def test_from_files(tmp_path, photos, colours):
     path = tmp_path / "c.json"
     path.write_text('{"red": ["red", "a red car"], "green": ["green", " "], "blue": ["x"], "broken": ["red"]}')
+    assert embed(read_pictured(path, photos), colours(), "A photo of ").encoder.endswith(",prefix='A photo of '")
     found = embed(read_pictured(path, photos), colours())
     assert found.ids == ("red", "green", "blue") and found.captions == ("red", "a red car", "green", "x")
     assert found.dropped == {"image cannot be used": 1, "empty caption": 1}

@@ -206,3 +206,25 @@ def test_a_metric_that_never_looks_has_its_rates_against_wrong_images_too(two):
     seen, blind = specificity(two, [Given(VALUES)], how=ONCE, control=True)
     assert blind.label == "given, wrong image" and blind.metric == "given, wrong image"
     assert (blind.positive, blind.negative) == (seen.positive, seen.negative)
+
+
+def test_two_metrics_with_one_label_are_told_apart(two):
+    """Under one label the second would also take the place of the first in the picture by units."""
+
+    class Other(Given):
+        def __str__(self):
+            return "given(other)"
+
+    found = specificity(two, [Given(VALUES), Other(VALUES[::-1])], how=ONCE)
+    assert [one.label for one in found] == ["given", "given(other)"]
+    picture = specificity_finding(two, found, "pooled", ONCE).figures[1].svg
+    assert picture.count("<polyline") == 4
+
+
+def test_signatures_say_what_moved_the_texts(tmp_path, two):
+    rows = [{"id": name, "caption": f"a {name} dog runs over the grass with a ball."} for name in ("red", "big", "old")]
+    cut = read_details(lines(tmp_path / "rows.jsonl", rows), seed=7, grammar="paper")
+    assert cut.made == ("units:paper", "wrong:drawn(seed=7)")
+    assert two.made == ()
+    found = specificity(two, [Given(VALUES)], how=Resampling(samples=0, seed=5), control=True)
+    assert [one.signature.endswith("|images:wrong(seed=5)") for one in found] == [False, True]

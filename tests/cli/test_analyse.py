@@ -36,7 +36,7 @@ def test_score_with_images(run, sample, tmp_path):
     metrics = ("--metrics", "clipscore,refclipscore,longclip,specs,routed")
     code, out, error = run("score", *given, *metrics, "--images", sample / "images", "--out", tmp_path / "run")
     assert code == 0, error
-    for part in ("CLIPScore", "RefCLIPScore", "LongCLIP", "SPECS", "|encoder:Xiaohud/SPECS#", "|short:12|"):
+    for part in ("CLIPScore", "RefCLIPScore", "LongCLIP", "SPECS", "|encoder:Xiaohud/SPECS#", "|by_short:12|"):
         assert part in out
     summary = json.loads((tmp_path / "run" / MARKER).read_text())
     assert [row["unscored"] for row in summary["metrics"]] == [0] * 5
@@ -147,3 +147,16 @@ def test_length_in_tokens(run, sample, tmp_path):
     words = json.loads(run("analyse", "length", *given, "--json")[1])["buckets"]
     assert [bucket["low"] - 2 for bucket in tokens] == [bucket["low"] for bucket in words]  # start and end
     assert tokens[0]["unit"] == "tokens" and "<svg" in (tmp_path / "l" / "report.html").read_text()
+
+
+def test_fitting_heeds_the_long_encoder_of_the_routed_score(run, sample, tmp_path):
+    row = {"id": 1001, "units": ["a cat", "in a room", "by a red chair", "under a lamp"]}
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text(json.dumps({**row, "wrong_units": row["units"]}) + "\n")
+    given = (pairs, "--images", sample / "images", "--metrics", "routed(long=short)", "--json", "--samples", 0)
+    assert [
+        json.loads(run("specificity", *given, *more)[1])["metrics"][0]["pairs"] for more in ((), ("--fitting",))
+    ] == [
+        3,
+        1,  # "a cat in a room" has 7 tokens with its ends, of 8 that fit; the next unit has four more
+    ]

@@ -133,3 +133,15 @@ def test_features_build_refuses_a_folder_without_images(photos, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no images"):
         run(features.app, "build", tmp_path / "empty", "--encoder", "tiny")
+
+
+def test_features_build_says_that_there_is_no_cache_to_fill(photos, tmp_path, monkeypatch):
+    """Scoring goes on without a cache; a command that only fills it must not look like success."""
+    monkeypatch.setenv("CAPTIOUS_CACHE_LIMIT", "0")
+    with pytest.raises(InputError, match="the cache is switched off"):
+        run(features.app, "build", photos, "--encoder", "tiny")
+    monkeypatch.delenv("CAPTIOUS_CACHE_LIMIT")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "file"))
+    with pytest.raises(InputError, match="cannot be made"):
+        run(features.app, "build", photos, "--encoder", "tiny")

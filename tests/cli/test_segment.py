@@ -113,3 +113,9 @@ def test_an_output_is_not_replaced_unasked(run, file, tmp_path):
     assert "--overwrite" in err
     assert run("--file", file, "--out", out, "--overwrite")[0] == 0
     assert len(out.read_text().splitlines()) == 2
+
+
+def test_a_file_given_as_a_caption_is_not_cut_into_words(run, file):
+    code, out, err = run(file)
+    assert (code, out) == (2, "") and f"is a file, not a caption; give it as --file {file}" in err
+    assert run("a very long caption " * 500)[0] == 0

@@ -63,9 +63,18 @@ def test_pickled_objects_are_not_opened(tmp_path, capsys):
 @pytest.mark.parametrize("name", ["a.pt", "a.safetensors"])
 def test_not_a_checkpoint(tmp_path, name):
     (tmp_path / name).write_bytes(b"<html>404 not found</html>" * 10)
-    with pytest.raises(InputError, match=name) as error:
+    with pytest.raises(InputError, match=f"{name}: is not a checkpoint") as error:
         read_checkpoint(tmp_path / name)
     assert "\n" not in str(error.value)
+    assert not str(error.value).endswith("()")
+
+
+@pytest.mark.parametrize("content", [b"", b"a plain text", b"junk" * 100])
+def test_what_torch_would_take_for_a_pickle(tmp_path, content):
+    """Its own complaint would be about Python objects, a number, or nothing at all."""
+    (tmp_path / "a.pt").write_bytes(content)
+    with pytest.raises(InputError, match=r"is not a checkpoint of torch or safetensors, or is damaged$"):
+        read_checkpoint(tmp_path / "a.pt")
 
 
 def test_truncated(tmp_path):

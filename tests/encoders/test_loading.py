@@ -103,3 +103,23 @@ def test_mini_loads_without_torch():
         "assert load('captious-mini').text_features(load('captious-mini').tokenise(['a ball']).ids).shape[0] == 1"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_absent_gpu_is_refused_before_anything_is_looked_for():
+    """Not after a download: the weights named here are nowhere, and the device is what the error is about."""
+    if pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("there is a GPU here")
+    with using(Runtime(device="cuda")), pytest.raises(InputError, match="torch finds no GPU here"):
+        load("nobody/nothing")
+
+
+@pytest.mark.parametrize(
+    ("weights", "activation", "said"),
+    [
+        ("captious-mini", "gelu", "captious-mini: activation=gelu is for checkpoint files"),
+        ("nowhere.pt", "relu", "activation 'relu': expected one of gelu, quick_gelu"),
+    ],
+)
+def test_an_activation_is_never_ignored_nor_left_to_fail_later(weights, activation, said):
+    with pytest.raises(InputError, match=said):
+        load(weights, activation=activation)

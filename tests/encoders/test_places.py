@@ -12,6 +12,8 @@ from captious.encoders.places import find, weights_folder
 from captious.errors import InputError
 
 hub = pytest.importorskip("huggingface_hub")
+pytest.importorskip("huggingface_hub.constants")  # the package gives its modules as attributes only once imported
+pytest.importorskip("huggingface_hub.errors")
 
 
 @pytest.fixture
@@ -99,6 +101,20 @@ def test_no_network_in_a_fresh_process(tmp_path):
     assert done.stdout.count("\n") == 1
 
 
+def test_a_hub_that_does_not_answer_is_asked_once(tmp_path):
+    """Without its variable the hub's library retries five times over half a minute, each time with two lines."""
+    code = (
+        "from captious.encoders.places import find\n"
+        "from captious.errors import InputError\n"
+        "try:\n    find('some/clip')\n"
+        "except InputError as error:\n    print(error)"
+    )
+    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert "the hub cannot be reached" in done.stdout
+    assert "retry" not in done.stderr.lower()
+
+
 @pytest.mark.parametrize("weights", ["nowhere.pt", "models/nowhere.pth", "just-a-name", "a/b/c/d"])
 def test_no_such_file(offline, weights):
     message = refused(weights)
@@ -130,7 +146,7 @@ def test_a_repository_the_hub_does_not_have(monkeypatch, offline):
     def absent(*args, **kwargs):
         raise hub.errors.RepositoryNotFoundError("404", response=SimpleNamespace(headers={}, request=None))
 
-    monkeypatch.setattr(hub, "hf_hub_download", absent)
+    monkeypatch.setattr(hub, "get_hf_file_metadata", absent)
     assert "the hub shows no repository some/clip" in refused("some/clip")
 
 
@@ -150,7 +166,9 @@ def test_sharded_weights_and_optional_files(monkeypatch, offline):
             return str(offline / file)
         raise hub.errors.EntryNotFoundError("404")
 
+    monkeypatch.setattr(hub, "get_hf_file_metadata", lambda *args, **kwargs: None)
     monkeypatch.setattr(hub, "hf_hub_download", download)
+    monkeypatch.setattr(places, "_REACHED", set())
     find("some/clip")
     assert {"1.safetensors", "2.safetensors", "tokenizer.json"} <= set(asked)
     assert "pytorch_model.bin" not in asked

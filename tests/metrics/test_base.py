@@ -24,6 +24,8 @@ FILE_BACKED = {
     "longclip",
     "specs",
     "routed",
+    "umic",
+    "imagine",
 }
 """Metrics that need a file of the user's or images; their own tests hold them to the same promises."""
 PLAIN = [name for name in METRICS if name not in FILE_BACKED]

@@ -7,6 +7,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.encoders.encoder import Cost
+from captious.encoders.runtime import Runtime, using
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.registry import metric_class, parse
@@ -185,3 +186,18 @@ def test_the_cost_on_the_card_is_that_of_the_architecture(name, patch, positions
     assert stated.text_flops == pytest.approx(counted.text_flops, rel=2e-4)
     if printed:
         assert stated.flops / 1e12 == pytest.approx(printed, rel=5e-3)
+
+
+@pytest.mark.usefixtures("colours")
+def test_images_that_were_turned_stand_in_the_signature(photos):
+    """The same file gives another number then, and the cache keeps the two apart."""
+    captions = CaptionSet.of({"1": "red"}, columns={"image": [str(photos / "red.png")]})
+    plain = str(parse("clipscore").measure(captions).signature)
+    with using(Runtime(upright=True)):
+        turned = str(parse("clipscore").measure(captions).signature)
+    assert ",upright|" in turned and "upright" not in plain
+
+
+def test_an_unknown_activation_is_refused_by_name():
+    with pytest.raises(InputError, match=r"clipscore\(activation=foo\): expected one of gelu, quick_gelu"):
+        parse("clipscore(weights=a.pt,activation=foo)")

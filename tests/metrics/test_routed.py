@@ -26,7 +26,7 @@ def test_short_captions_go_to_clip_and_long_ones_to_specs(captions):
     measured = parse("routed(under=4)").measure(captions)
     for key, cosine in COSINES.items():
         assert measured.items[key] == pytest.approx((cosine + 1) / 2, abs=1e-6)
-    assert "|short:1|long:2|" in str(measured.signature)
+    assert "|by_short:1|by_long:2|" in str(measured.signature)
 
 
 def test_each_side_on_its_own_scale(captions):

@@ -57,3 +57,25 @@ def test_bad_options_are_one_line_and_leave_nothing(train, base, tmp_path, argum
     assert isinstance(done.exception, InputError)
     assert said in str(done.exception) and "\n" not in str(done.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_to_resume_leaves_nothing(train, tmp_path):
+    """Otherwise the folder would count as a training from then on, and a plain start would be refused."""
+    done = train("clip", "--new", "mini", "--resume")
+    assert "no checkpoint to resume from; leave --resume out to start" in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_training_that_died_before_its_first_checkpoint(train, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "captious-training.json").write_text("{}")
+    assert "--overwrite starts again" in str(train("clip", "--new", "mini").exception)
+    assert "give --overwrite in place of --resume" in str(train("clip", "--new", "mini", "--resume").exception)
+
+
+def test_a_refused_resume_leaves_the_record_as_it_was(train, tmp_path):
+    assert train("clip", "--new", "mini").exit_code == 0
+    record = (tmp_path / "out" / "captious-training.json").read_text()
+    done = train("clip", "--new", "mini", "--resume", "--lr", 0.5)
+    assert isinstance(done.exception, InputError) and "lr" in str(done.exception)
+    assert (tmp_path / "out" / "captious-training.json").read_text() == record

@@ -162,10 +162,10 @@ def classification_finding(
     wrong = Grid("Most frequent mistakes", ("encoder", "is", "taken for", "images"), mistakes, 3)
     chance = 100 / len(data.classes)
     lost = [f"{one.encoder}: {one.faults:,} images cannot be used" for one in found if one.faults]
+    ways = "1 template" if len(templates) == 1 else f"{len(templates)} templates"
     return Finding(
         f"Zero-shot classification: {plain_name(data.name)}",
-        f"The nearest of {len(data.classes):,} class names in {len(templates)} templates, in per cent; chance is "
-        f"{chance:.1f}.",
+        f"The nearest of {len(data.classes):,} class names in {ways}, in per cent; chance is {chance:.1f}.",
         (Grid("Accuracy", tuple(columns), rows), *([wrong] if mistakes else [])),
         (Figure(intervals({"all": points}, "Accuracy at 1", chance), "Accuracy at 1 with its interval over images."),),
         tuple(lost),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from captious.errors import InputError
 from captious.measurement import Floats, Measurement
 from captious.metrics.base import Metric
 from captious.metrics.encoded import EncodedMetric
+from captious.metrics.labels import told_apart
 from captious.readers.rows import Row, name_of, rows_of
 from captious.statistics import SEED
 from captious.study.resampling import Estimate
@@ -45,6 +46,8 @@ class Contests:
     contests: tuple[Contest, ...]
     paths: dict[str, str]
     dropped: dict[str, int]
+    made: str = "minimal pairs"
+    """What the wrong texts are, for signatures."""
 
     @property
     def kinds(self) -> list[str]:
@@ -93,12 +96,14 @@ def read_contests(
     if found and plain:
         raise InputError(f"{name}: some rows have a negative and some have none, expected one kind of rows")
     dropped: dict[str, int] = {}
+    made = "minimal pairs"
     if plain:
+        made = f"word order,seed={seed}"
         found, lost = _orders(plain, kinds, seed)
         dropped = {"no other order of its words": lost} if lost else {}
     if not found:
         raise InputError(f"{name}: holds no caption that can be compared")
-    return Contests(name, tuple(found), paths_of([one.image for one in found], images, name), dropped)
+    return Contests(name, tuple(found), paths_of([one.image for one in found], images, name), dropped, made)
 
 
 def judge(
@@ -112,7 +117,8 @@ def judge(
         measured = metric.measure(captions)
         metric.refuse_empty(measured, contests.name)
         found.append(_verdict(contests, measured, how))
-    return found
+    labels = told_apart({one.metric: one.label for one in found})
+    return [replace(one, label=labels[one.metric]) for one in found]
 
 
 def _verdict(contests: Contests, measured: Measurement, how: Resampling) -> Verdict:

@@ -36,7 +36,7 @@ def contests_finding(contests: Contests, found: Sequence[Verdict], how: Resampli
         (grid,),
         (Figure(intervals(groups, "Accuracy", chance), "Accuracy with its interval over images."),),
         tuple(notes),
-        (f"compositionality({what})|ci:{how}|captious:{__version__}", *(one.signature for one in found)),
+        (f"compositionality({contests.made})|ci:{how}|captious:{__version__}", *(one.signature for one in found)),
         {
             "captious": __version__,
             "name": contests.name,

@@ -50,6 +50,8 @@ class Details:
     dropped: dict[str, int]
     drawn: int = 0
     """Wrong units that come from other images."""
+    made: tuple[str, ...] = ()
+    """What moved the texts, for signatures: the grammar that cut them, the seed that drew, the limits they fit."""
 
     def captions(self) -> CaptionSet:
         """Every text of every chain as an item of its own: the growing captions of a chain, then its negatives."""
@@ -85,7 +87,9 @@ class Details:
         reason = f"nothing fits the {encoder.limit} tokens of {encoder.name}"
         if not kept:
             raise InputError(f"{self.name}: {reason}")
-        return replace(self, chains=tuple(kept), dropped={**self.dropped, **({reason: lost} if lost else {})})
+        dropped = {**self.dropped, **({reason: lost} if lost else {})}
+        made = (*self.made, f"fitting:{encoder.name}({encoder.limit})")
+        return replace(self, chains=tuple(kept), dropped=dropped, made=made)
 
 
 @dataclass
@@ -120,6 +124,7 @@ def read_details(
     name = name_of(source)
     if not drafts:
         raise InputError(f"{name}: holds no captions")
+    made: tuple[str, ...] = (f"units:{grammar}{',legacy' * legacy}",) if any(draft.whole for draft in drafts) else ()
     _cut(drafts, grammar, legacy)
     dropped: Counter[str] = Counter()
     drawn = _draw(drafts, seed, dropped)
@@ -132,7 +137,9 @@ def read_details(
         chains.append(Chain(draft.image, captions, negatives, draft.references))
     if not chains:
         raise InputError(f"{name}: no caption has two detail units to compare")
-    return Details(name, tuple(chains), paths_of([chain.image for chain in chains], images, name), dict(dropped), drawn)
+    paths = paths_of([chain.image for chain in chains], images, name)
+    made += (f"wrong:drawn(seed={seed})",) if drawn else ()
+    return Details(name, tuple(chains), paths, dict(dropped), drawn, made)
 
 
 def _drafts(row: Row) -> list[_Draft]:

@@ -25,6 +25,7 @@ from captious.analyses.resampling import Ints, Resampling, clusters_of, shares
 from captious.errors import InputError
 from captious.measurement import Floats, Measurement
 from captious.metrics.base import Metric
+from captious.metrics.labels import told_apart
 from captious.study.resampling import Estimate
 
 Counting = Literal["pooled", "macro", "legacy"]
@@ -50,12 +51,12 @@ class Steps:
     @property
     def rises(self) -> npt.NDArray[np.float64]:
         """1 where the right detail raised the score, 0 where not, NaN where a score is missing."""
-        return _told(self.right, self.base)
+        return told(self.right, self.base)
 
     @property
     def falls(self) -> npt.NDArray[np.float64]:
         """1 where the wrong detail lowered it."""
-        return _told(self.base, self.wrong)
+        return told(self.base, self.wrong)
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,15 @@ def specificity(
         measured = metric.measure(captions)
         metric.refuse_empty(measured, details.name)
         found.append(rate(details, measured, counting, how))
+    labels = told_apart({one.metric: one.label for one in found})
+    found = [replace(one, label=labels[one.metric]) for one in found]
     if control:
         blind = specificity(details.misplaced(how.seed), metrics, counting=counting, how=how, progress=progress)
-        found += [replace(one, metric=one.metric + CONTROL, label=one.label + CONTROL) for one in blind]
+        shown = f"|images:wrong(seed={how.seed})"
+        found += [
+            replace(one, metric=one.metric + CONTROL, label=one.label + CONTROL, signature=one.signature + shown)
+            for one in blind
+        ]
     return found
 
 
@@ -148,7 +155,8 @@ def rate(details: Details, measured: Measurement, counting: Counting, how: Resam
     )
 
 
-def _told(higher: Floats, lower: Floats) -> Floats:
+def told(higher: Floats, lower: Floats) -> Floats:
+    """1 where one score is above the other by more than rounding, 0 where not, NaN where one is missing."""
     missing = np.isnan(higher) | np.isnan(lower)
     return np.where(missing, np.nan, (higher > lower + TIE).astype(np.float64))
 

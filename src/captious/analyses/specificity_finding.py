@@ -26,7 +26,7 @@ def specificity_finding(details: Details, found: Sequence[Specificity], counting
     columns = ("metric", "SR_pos", level, "SR_neg", level, "average", level, "steps", "ties", "cut")
     rows = tuple(
         (
-            one.label if sum(other.label == one.label for other in found) == 1 else one.metric,
+            one.label,
             per_cent(one.positive.value),
             between(one.positive),
             per_cent(one.negative.value),
@@ -65,14 +65,14 @@ def specificity_finding(details: Details, found: Sequence[Specificity], counting
         "metrics": [asdict(one) for one in found],
         "ci": str(how),
     }
-    signatures = (f"specificity({counting})|ci:{how}|captious:{__version__}", *(one.signature for one in found))
+    settings = "|".join((f"specificity({counting})", *details.made, f"ci:{how}", f"captious:{__version__}"))
     return Finding(
         f"Specificity Rate: {plain_name(details.name)}",
         ABOUT,
         (Grid(f"Specificity Rate in per cent, {counting}", columns, rows),),
         _figures(found),
         tuple(notes),
-        signatures,
+        (settings, *(one.signature for one in found)),
         data,
     )
 

@@ -88,7 +88,7 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Pictured:
     good = found.index >= 0
     dropped = {"image cannot be used": len(captions) - len(usable), "empty caption": int((~said).sum())}
     return Pictured(
-        mark(encoder),
+        mark(encoder) + (f",prefix={prefix!r}" if prefix else ""),
         Vectors(seen.rows, seen.index[seen.index >= 0]),
         Vectors(found.rows, found.index[good]),
         owner[kept][good],

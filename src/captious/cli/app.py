@@ -18,6 +18,7 @@ from captious.cli import (
     doctor,
     features,
     idf,
+    imagine,
     metrics,
     negatives,
     resources,
@@ -50,6 +51,7 @@ app.command("specificity")(specificity.specificity)
 app.add_typer(analyse.app, name="analyse")
 app.command("negatives")(negatives.negatives)
 app.add_typer(train.app, name="train")
+app.add_typer(imagine.app, name="imagine")
 app.add_typer(features.app, name="features")
 app.add_typer(cache.app, name="cache")
 app.add_typer(idf.app, name="idf")

@@ -39,6 +39,7 @@ def build(
     from captious.encoders.features import image_features, text_features
     from captious.encoders.loading import load
 
+    _check_cache()
     paths = image_files(images)
     texts = [prefix + text for text in _texts(captions)] if captions is not None else []
     with o.encoding(device, batch, precision, no_cache=False, upright=upright) as step:
@@ -47,6 +48,20 @@ def build(
         seen = image_features(model, paths)
         read = text_features(model, texts)
     _report(model, seen, read, as_json)
+
+
+def _check_cache() -> None:
+    """Filling a cache that keeps nothing would look like success."""
+    from captious.encoders import pruning
+    from captious.errors import InputError
+
+    root = pruning.root()
+    if not pruning.limit():
+        raise InputError("the cache is switched off (CAPTIOUS_CACHE_LIMIT is 0): there is nothing to fill")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{root}: cannot be made ({error.strerror}); set CAPTIOUS_HOME to a folder of yours") from None
 
 
 def image_files(folder: Path) -> list[str]:
@@ -97,4 +112,3 @@ def _report(encoder: Encoder, seen: Encoded, read: Encoded, as_json: bool) -> No
     typer.echo(f"{encoder.name}#{encoder.fingerprint} ({encoder.precision}): {images}; {captions}")
     lines = list(seen.faults.values())
     warn([*lines[:SHOWN], *([f"and {len(lines) - SHOWN} more images without vectors"] if len(lines) > SHOWN else [])])
-

@@ -23,6 +23,13 @@ class Precisions(str, Enum):
     fp16 = "fp16"
 
 
+class Grammars(str, Enum):
+    """Which printing of the grammar cuts captions into detail units."""
+
+    code = "code"
+    paper = "paper"
+
+
 class Missing(str, Enum):
     """What to do with ids that one side lacks."""
 
@@ -52,6 +59,7 @@ Format = Annotated[
     str | None, typer.Option("--format", help="json, jsonl, csv, tsv or parquet, where the name does not say it.")
 ]
 
+Grammar = Annotated[Grammars, typer.Option("--grammar", help="Of detail units: SPECS's code, or its paper's appendix.")]
 Device = Annotated[str, typer.Option("--device", help="Where encoders run: auto, cpu, cuda, cuda:1.")]
 Batch = Annotated[int, typer.Option("--batch", min=1, help="Images or texts encoded at a time.")]
 Precision = Annotated[Precisions, typer.Option("--precision", help="auto: fp32 on a CPU, fp16 on a GPU.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -14,13 +15,6 @@ from captious.cli import options as o
 
 if TYPE_CHECKING:
     from captious.readers.rows import Row
-
-
-class GrammarName(str, Enum):
-    """Which grammar finds the phrases."""
-
-    code = "code"
-    paper = "paper"
 
 
 class TaggerName(str, Enum):
@@ -36,9 +30,7 @@ def segment(
         str | None, typer.Option("--file", "-f", help="Captions: JSONL, CSV, TSV, Parquet, …; - for standard input.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="With --file: JSONL to write; else printed.")] = None,
-    grammar: Annotated[GrammarName, typer.Option("--grammar", help="SPECS's code, or its paper's appendix.")] = (
-        GrammarName.code
-    ),
+    grammar: o.Grammar = o.Grammars.code,
     legacy: Annotated[bool, typer.Option("--legacy", help="Cut one string, as the original does, quirks too.")] = False,
     auxiliaries: Annotated[
         bool, typer.Option("--auxiliaries", help="No cut behind is, are, has, …: not the original's, fewer bad cuts.")
@@ -57,6 +49,8 @@ def segment(
 
     if (caption is None) == (file is None):
         raise InputError("expected either a caption or --file with captions")
+    if caption is not None and os.path.isfile(caption):  # noqa: PTH113 - it bears names as long as captions
+        raise InputError(f"{caption}: is a file, not a caption; give it as --file {caption}")
     options: dict[str, Any] = {"grammar": grammar.value, "legacy": legacy, "tagger": tagger.value}
     options["text"] = "surface" if surface else "tokens"
     if file is not None:

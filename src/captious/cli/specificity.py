@@ -19,13 +19,6 @@ class Counting(str, Enum):
     legacy = "legacy"
 
 
-class Grammar(str, Enum):
-    """Which printing of the grammar cuts captions into units."""
-
-    code = "code"
-    paper = "paper"
-
-
 def specificity(
     pairs: Annotated[
         str, typer.Argument(help="Rows of units and wrong_units, or of captions to be cut; see the docs.")
@@ -42,7 +35,7 @@ def specificity(
     control: Annotated[
         bool, typer.Option("--control", help="Also against wrong images: what the words alone give away.")
     ] = False,
-    grammar: Annotated[Grammar, typer.Option("--grammar", help="Of cutting captions into units.")] = Grammar.code,
+    grammar: o.Grammar = o.Grammars.code,
     samples: o.Samples = 1000,
     seed: o.Seed = 12345,
     level: o.Level = 0.95,
@@ -66,6 +59,8 @@ def specificity(
     from captious.files import refuse_occupied
     from captious.metrics.encoded import EncodedMetric
     from captious.metrics.registry import parse_all
+    from captious.metrics.routed import Routed
+    from captious.metrics.specs import Specs
 
     wanted, how = parse_all(metrics), Resampling(samples, seed, level)
     if out is not None:
@@ -75,5 +70,7 @@ def specificity(
         for metric in wanted if fitting else ():
             if isinstance(metric, EncodedMetric):
                 details = details.within(metric.encoder(), metric.opening)
+            elif isinstance(metric, Routed):  # its short encoder reads short captions only
+                details = details.within(Specs(metric.long).encoder())
         found = rates(details, wanted, counting=counting.value, how=how, control=control, progress=step)
     deliver(specificity_finding(details, found, counting.value, how), out, overwrite, as_json)

@@ -149,11 +149,13 @@ class Store:
             return None
 
     def _written(self, segment: Segment) -> Segment:
-        assert self.folder is not None
+        assert self.folder is not None and self.root is not None
         try:
             return read(write(self.folder, self.space, segment), self.space)
-        except FileNotFoundError:  # pruned by another process at once: the rows are still here
-            return segment
+        except FileNotFoundError as error:
+            if not self.root.is_dir():  # it cannot even be made
+                self._without(error)
+            return segment  # else pruned by another process at once: the rows are still here
         except (OSError, Damaged) as error:
             self._without(error)
             return segment

@@ -35,6 +35,8 @@ def _read(path: Path) -> Any:
     try:
         if path.suffix == ".safetensors":
             return require("safetensors.torch", "clip").load_file(str(path))
+        if not _starts_right(path):
+            raise ValueError
         if _is_script(path):
             with warnings.catch_warnings():
                 warnings.simplefilter(
@@ -51,9 +53,14 @@ def _read(path: Path) -> Any:
                 f"{path}: holds Python objects besides tensors, which are not opened because they could run code; "
                 "save its state_dict alone"
             ) from None
-        raise InputError(
-            f"{path}: is not a checkpoint of torch or safetensors, or is damaged ({reason[:120]})"
-        ) from None
+        detail = f" ({reason[:120]})" if reason else ""
+        raise InputError(f"{path}: is not a checkpoint of torch or safetensors, or is damaged{detail}") from None
+
+
+def _starts_right(path: Path) -> bool:
+    """A zip archive or a pickle: torch would take any other file for a pickle and complain of what it finds there."""
+    with path.open("rb") as file:
+        return file.read(2)[:1] == b"\x80" or zipfile.is_zipfile(path)
 
 
 def _is_script(path: Path) -> bool:

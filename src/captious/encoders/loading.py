@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MINI = ("captious-mini", "captious-mini-specs")
 DUAL = "captious-encoder.json"
+ACTIVATIONS = ("gelu", "quick_gelu")
 KEPT = 4
 """Encoders that stay loaded."""
 
@@ -73,12 +74,17 @@ def load_trainable(weights: str, device: str = "auto", activation: str | None = 
 
 
 def _load(weights: str, runtime: Runtime, activation: str | None, order: str | None) -> Encoder:
+    if activation not in (None, *ACTIVATIONS):
+        raise InputError(f"activation {activation!r}: expected one of {', '.join(ACTIVATIONS)}")
     if weights in MINI:
+        _refuse(activation, weights)
         from captious.encoders.mini import load_mini
 
         return load_mini(weights, runtime)
+    from captious.encoders.devices import device_called
     from captious.encoders.places import find
 
+    device_called(runtime.device)  # before a download of many minutes, not after
     place = find(weights)
     name = weights if not Path(weights).expanduser().exists() else place.resolve().name
     if place.is_dir():
@@ -87,17 +93,19 @@ def _load(weights: str, runtime: Runtime, activation: str | None, order: str | N
 
 
 def _of_folder(folder: Path, name: str, runtime: Runtime, activation: str | None, order: str | None) -> Encoder:
+    _refuse(activation, str(folder))
     if (folder / DUAL).is_file():
         from captious.encoders.dual import load_dual
 
         return load_dual(folder, name, runtime)
     from captious.encoders.folders import load_folder
 
-    if activation is not None:
-        raise InputError(
-            f"{folder}: activation={activation} is for checkpoint files; a folder's config.json says its own"
-        )
     return load_folder(folder, name, runtime, order)
+
+
+def _refuse(activation: str | None, where: str) -> None:
+    if activation is not None:
+        raise InputError(f"{where}: activation={activation} is for checkpoint files; a model folder says its own")
 
 
 def _of_file(path: Path, name: str, runtime: Runtime, activation: str | None, order: str | None) -> TorchEncoder:

@@ -7,6 +7,8 @@ to RGB. Only what Pillow would turn white, more than eight bits in a channel, is
 from __future__ import annotations
 
 import io
+import warnings
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,9 @@ MOST_PIXELS = 100_000_000
 """An image must have fewer; one that claims more is refused from its header, before a pixel is decoded."""
 MOST_RATIO = 1000
 """Of the longer side to the shorter: bringing the shorter side to a model's size makes a narrow strip enormous."""
+
+
+NO_SUCH = "no such image"
 
 
 class Unreadable(InputError):
@@ -40,7 +45,7 @@ def read_picture(path: str | Path) -> bytes:
             raise Unreadable(f"{path}: is a {'folder' if place.is_dir() else 'device or pipe'}, expected an image")
         return place.read_bytes()
     except FileNotFoundError:
-        raise Unreadable(f"{path}: no such image") from None
+        raise Unreadable(f"{path}: {NO_SUCH}") from None
     except OSError as error:
         raise Unreadable(f"{path}: cannot be read ({error.strerror or error})") from None
 
@@ -51,6 +56,7 @@ def decode_picture(content: bytes, name: str | Path, upright: bool = False) -> I
 
     if not content:
         raise Unreadable(f"{name}: is empty, expected an image")
+    _refuse_ourselves()
     try:
         picture = Image.open(io.BytesIO(content))
     except UnidentifiedImageError:
@@ -71,6 +77,17 @@ def decode_picture(content: bytes, name: str | Path, upright: bool = False) -> I
         return _eight_bits(ImageOps.exif_transpose(picture) if upright else picture)
     except Exception as error:  # as above, for the pixels
         raise Unreadable(f"{name}: is truncated or damaged ({_one_line(error)})") from None
+
+
+@cache
+def _refuse_ourselves() -> None:
+    """No line of Pillow's for each image that it calls a possible bomb: the limit here says which are refused.
+
+    Once and for the process, because setting warnings aside for a moment is not safe between threads.
+    """
+    from PIL import Image
+
+    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 def _eight_bits(picture: Image) -> Image:
@@ -94,4 +111,4 @@ def _one_line(error: Exception) -> str:
 
 
 def _millions(count: int) -> str:
-    return f"{count / 1e6:.0f} million"
+    return f"{count / 1e6:.6g} million"

@@ -13,6 +13,9 @@ from captious.files import data_folder
 
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+PATIENCE = 10.0
+"""Seconds that the hub has to answer a first question."""
+_REACHED: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,7 @@ def _one(repository: str, file: str, weights: str) -> str:
             return cached
         if cached is not None:  # the hub said earlier that there is none
             raise _NoSuchFile(f"weights {weights!r}: the hub repository {repository} has no {file}")
+        _reach(repository, file)
         return hf_hub_download(repository, file)
     except (errors.RepositoryNotFoundError, errors.HFValidationError):
         raise InputError(
@@ -131,8 +135,29 @@ def _one(repository: str, file: str, weights: str) -> str:
         raise InputError(_unreachable(weights, repository, file)) from None
     except errors.EntryNotFoundError:
         raise _NoSuchFile(f"weights {weights!r}: the hub repository {repository} has no {file}") from None
-    except (errors.OfflineModeIsEnabled, OSError):
+    except (errors.OfflineModeIsEnabled, _Unreached, OSError):
         raise InputError(_unreachable(weights, repository, file)) from None
+
+
+class _Unreached(Exception):
+    """The hub did not answer."""
+
+
+def _reach(repository: str, file: str) -> None:
+    """Ask the hub once, briefly: its own download would try five times over half a minute, and say so each time."""
+    from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url
+
+    if repository in _REACHED:
+        return
+    try:
+        get_hf_file_metadata(hf_hub_url(repository, file), timeout=PATIENCE)
+    except errors.RepositoryNotFoundError:
+        raise
+    except (errors.HfHubHTTPError, errors.EntryNotFoundError):
+        pass  # it answered; what it says of the file is for the download to report
+    except Exception as error:  # of whichever HTTP library the hub's package uses
+        raise _Unreached from error
+    _REACHED.add(repository)
 
 
 def _unreachable(weights: str, repository: str, file: str) -> str:
@@ -144,9 +169,10 @@ def _unreachable(weights: str, repository: str, file: str) -> str:
     )
     return (
         f"weights {weights!r}: not on this machine, and the hub cannot be reached; download {what} from "
-        f"huggingface.co/{repository}, {_put(file if alone else repository + '/')}"
+        f"huggingface.co/{repository}, {_put(file if alone else repository, alone)}"
     )
 
 
-def _put(name: str) -> str:
-    return f"put it at {weights_folder() / name}{'/' * name.endswith('/')}, or anywhere and give its path as weights"
+def _put(name: str, alone: bool = True) -> str:
+    put, whose = ("put it at", "its path") if alone else ("put them into", "their folder")
+    return f"{put} {weights_folder() / name}{'' if alone else '/'}, or anywhere and give {whose} as weights"

@@ -54,6 +54,10 @@ class Metric(ABC):
         """What tables call the metric."""
         return str(self)
 
+    def members(self) -> tuple[Metric, ...]:
+        """The metrics that this one stands for: itself, or several where a name without a parameter means them all."""
+        return (self,)
+
     def prepare(self, captions: CaptionSet) -> Any:
         """What the metric must know of the whole corpus first, such as document frequencies; it merges over shards."""
         return None

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from captious.captions import CaptionSet
 from captious.encoders import loading
 from captious.encoders.encoder import Encoder
+from captious.encoders.pictures import NO_SUCH
+from captious.encoders.runtime import current
 from captious.encoders.similarity import Similarity, image_paths, similarity
 from captious.errors import InputError
 from captious.measurement import Floats, Sums
@@ -41,12 +43,13 @@ class EncodedMetric(MeanMetric):
     """A metric that looks at the image: values from the cosine of caption and image under an encoder.
 
     ``weights`` is a hub id, a folder, a checkpoint file, or ``captious-mini``. ``order`` says when an image becomes
-    RGB: the originals crop first. ``activation`` replaces that of a checkpoint (``gelu`` for those of OpenCLIP).
+    RGB; without it the weights say, and CLIP's crop first as the originals do. ``activation`` replaces that of a
+    checkpoint (``gelu`` for those of OpenCLIP).
     """
 
     weights: str = ""
-    order: Literal["crop-first", "rgb-first"] = "crop-first"
-    activation: str | None = None
+    order: Literal["crop-first", "rgb-first"] | None = None
+    activation: Literal["gelu", "quick_gelu"] | None = None
 
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
     wanted: ClassVar[str] = ""
@@ -116,6 +119,8 @@ class EncodedMetric(MeanMetric):
         """Where images come from."""
         if reason == "no image":
             return "; give their folder with --images, or a column 'image' with their paths"
+        if reason == f"image: {NO_SUCH}":
+            return "; what the column 'image' names is not there: give the folder of the images with --images"
         return super().remedy(reason)
 
     def _similarity(self, captions: CaptionSet, state: Loaded) -> Similarity:
@@ -138,8 +143,8 @@ def too_long(label: str, captions: CaptionSet, cut: Sequence[int], limit: int) -
 
 
 def mark(encoder: Encoder) -> str:
-    """An encoder in a signature: its name and its content."""
-    return f"{encoder.name}#{encoder.fingerprint}"
+    """An encoder in a signature: its name, its content, and whether images were turned as their EXIF tags say."""
+    return f"{encoder.name}#{encoder.fingerprint}{',upright' * current().upright}"
 
 
 def with_images_or_refuse(metric: MeanMetric, captions: CaptionSet, load: Callable[[], T]) -> T:

@@ -33,6 +33,8 @@ METRICS = {
     "longclip": "captious.metrics.longclip:LongClip",
     "specs": "captious.metrics.specs:Specs",
     "routed": "captious.metrics.routed:Routed",
+    "umic": "captious.metrics.umic:Umic",
+    "imagine": "captious.metrics.imagine:Imagine",
 }
 """Where each metric lives; imported when first used. Packages add theirs under the entry point ``captious.metrics``."""
 
@@ -73,6 +75,8 @@ def parse(text: str) -> Metric:
     if not match:
         raise InputError(f"cannot read the metric {text!r}, expected a name such as bleu or cider(idf=refs)")
     name, inside = match[1].lower(), match[2]
+    if name.startswith("umic-"):  # the name a UMIC of another backbone prints under
+        name = "umic"
     return metric_class(name).from_text(_parameters(inside, text) if inside else {})
 
 
@@ -87,11 +91,11 @@ def parse_all(specs: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     metrics: dict[Metric, None] = {}
     for spec in specs:
         if isinstance(spec, Metric):
-            metrics[spec] = None
+            metrics.update(dict.fromkeys(spec.members()))
             continue
         for part in _split(spec):
             for member in FAMILIES.get(part.lower(), (part,)):
-                metrics[parse(member)] = None
+                metrics.update(dict.fromkeys(parse(member).members()))
     if not metrics:
         raise InputError("no metric named, expected a list such as bleu,rouge,cider")
     return list(metrics)

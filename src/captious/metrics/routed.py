@@ -80,6 +80,11 @@ class Routed(MeanMetric):
     def __post_init__(self) -> None:
         object.__setattr__(self, "range", (0.0, 1.0) if self.scale == "unit" else (0.0, 2.5))
 
+    @property
+    def label(self) -> str:
+        """Routed, whichever encoders."""
+        return "routed"
+
     def scaled(self, cosines: Floats, long: npt.NDArray[np.bool_], state: Moments | None) -> Floats:
         """Values from the cosines of short and long captions."""
         if self.scale == "own":
@@ -127,8 +132,8 @@ class Routed(MeanMetric):
         scored = [~np.isnan(part.cosine) for part in self._parts(captions, state)]
         long = self._is_long(captions, state)
         return {
-            "short": int((scored[0] & ~long).sum()),
-            "long": int((scored[1] & long).sum()),
+            "by_short": int((scored[0] & ~long).sum()),
+            "by_long": int((scored[1] & long).sum()),
             "truncated": len(self._cut(captions, state)),
         }
 
@@ -137,9 +142,9 @@ class Routed(MeanMetric):
         state = self.prepare(captions)
         counts = self.counts(captions, state)
         found = too_long("routed", captions, self._cut(captions, state), state.long.limit)
-        if counts["short"] and counts["long"] and self.scale != "matched":
+        if counts["by_short"] and counts["by_long"] and self.scale != "matched":
             found.append(
-                f"routed: {counts['short']:,} captions are scored by CLIP and {counts['long']:,} by SPECS, whose "
+                f"routed: {counts['by_short']:,} captions are scored by CLIP and {counts['by_long']:,} by SPECS, whose "
                 "cosines lie apart; compare within a side, or use routed(scale=matched)"
             )
         return found

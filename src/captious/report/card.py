@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import types
 from dataclasses import fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from captious.metrics.base import Metric
 from captious.metrics.registry import FAMILIES
@@ -55,6 +56,8 @@ def _shown(default: Any) -> str:
 
 
 def _values(hint: Any) -> str:
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(option for option in get_args(hint) if option is not type(None))
     if get_origin(hint) is Literal:
         return ", ".join(f"`{choice}`" for choice in get_args(hint))
     return {int: "a whole number", float: "a number", bool: "`yes`, `no`"}.get(hint, "a name or a path")

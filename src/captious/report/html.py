@@ -24,6 +24,7 @@ from captious.comparison import Comparison
 from captious.errors import InputError
 from captious.evaluation import Report
 from captious.measurement import Floats, Measurement
+from captious.metrics.labels import told_apart
 from captious.report.page.pictures import thumbnails
 from captious.report.page.selection import select
 from captious.report.summary import number, summarise, summarise_comparison
@@ -150,8 +151,7 @@ def _system(name: str, report: Report) -> dict[str, Any]:
 
 def _metric(key: str, measurement: Measurement, others: Mapping[str, Measurement]) -> dict[str, Any]:
     metric = measurement.metric
-    alike = sum(other.metric.label == metric.label for other in others.values())
-    label = metric.label if alike == 1 else key
+    label = told_apart({name: other.metric.label for name, other in others.items()})[key]
     limits = [limit if np.isfinite(limit) else None for limit in metric.range]
     shared = {"label": label, "higher": metric.higher_is_better, "citation": metric.citation}
     return {"key": key, "range": limits, **shared}

@@ -8,6 +8,8 @@ from html import escape
 from typing import NamedTuple
 
 LEFT, RIGHT, WIDTH, STEP = 230, 60, 1000, 34
+LEGEND = 38
+"""Letters that fit beside a picture of lines."""
 COLOURS = ("#2f6fb2", "#d9730d", "#168a64", "#b04a91", "#7a6a00", "#3aa0c9", "#c2403a", "#6b7280")
 
 
@@ -43,8 +45,19 @@ def svg(title: str, parts: Sequence[str], height: int) -> str:
 
 def label(name: str, y: float) -> str:
     """The name of a row, shortened where it is long."""
-    shown = name if len(name) <= 32 else name[:31] + "…"
-    return f'<text x="0" y="{y + 4}" fill="var(--ink)">{escape(shown)}</text>'
+    return f'<text x="0" y="{y + 4}" fill="var(--ink)">{escape(shortened(name, 32))}</text>'
+
+
+def shortened(name: str, most: int) -> str:
+    """A long name without its middle: what tells rows apart often stands at the end.
+
+    >>> shortened("captious-mini-specs, image → caption", 24)
+    'captious-mi…ge → caption'
+    """
+    if len(name) <= most:
+        return name
+    head = (most - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
 
 
 class Mark(NamedTuple):
@@ -98,7 +111,7 @@ def lines(
     known = [value for values in series.values() for value in values if not math.isnan(value)]
     known += [] if reference is None else [reference]
     axis, top, bottom = Axis(min(known, default=0.0), max(known, default=1.0)), 16, 260
-    left, right = 60, 750
+    left, right = 60, 690
 
     def x(place: int) -> float:
         return round(left + (place + 0.5) * (right - left) / max(len(places), 1), 1)
@@ -129,6 +142,6 @@ def lines(
         parts += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="3.5" fill="{colour}"/>' for p in points]
         parts.append(
             f'<rect x="{right + 20}" y="{16 + 20 * number}" width="10" height="10" rx="2" fill="{colour}"/>'
-            f'<text x="{right + 36}" y="{25 + 20 * number}" fill="var(--ink)">{escape(name[:32])}</text>'
+            f'<text x="{right + 36}" y="{25 + 20 * number}" fill="var(--ink)">{escape(shortened(name, LEGEND))}</text>'
         )
     return svg(title, parts, max(bottom + 34, 24 + 20 * len(series)))

@@ -13,6 +13,7 @@ from captious.statistics import LEVEL, SAMPLES, SEED
 from captious.study.problem import Problem
 from captious.study.resampling import Estimate, bootstrap, observed
 from captious.study.scores import Scores
+from captious.study.significance import bootstrap_p
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Combination:
     seeds: int
     gain: Estimate
     """After − before, the mean over seeds, with an interval over images."""
+    p: float = float("nan")
+    """Of the gain: two-sided, paired bootstrap over images; NaN without resamples."""
 
 
 def combine(
@@ -68,15 +71,16 @@ def combine(
             for weight in weights:
                 added = [problem.family(family, metric.oriented + weight * values) for values in seeds]
                 after = np.array([observed(one, problem.clusters)[statistic] for one in added])
-                gain = Estimate(float(after.mean() - before))
+                gain, p = Estimate(float(after.mean() - before)), float("nan")
                 if samples:
                     drawn = bootstrap([base, *added], problem.clusters, samples, seed)
                     mean = np.mean([part[statistic] for part in drawn[1:]], axis=0)
                     gain = Estimate.of(gain.value, mean - drawn[0][statistic], level)
+                    p = bootstrap_p(gain.value, mean - drawn[0][statistic])
                 spread = float(after.std(ddof=1)) if len(after) > 1 else float("nan")
                 found.append(
                     Combination(
-                        metric.key, other, weight, statistic, before, float(after.mean()), spread, len(after), gain
+                        metric.key, other, weight, statistic, before, float(after.mean()), spread, len(after), gain, p
                     )
                 )
     return found

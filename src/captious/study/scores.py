@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import numpy as np
 from captious.errors import InputError
 from captious.evaluation import Report
 from captious.measurement import Floats, Measurement
+from captious.metrics.labels import told_apart
 from captious.readers.rows import name_of, rows_of
 from captious.study.layouts import ID_COLUMNS, IMAGE_COLUMNS, SYSTEM_COLUMNS, number
 
@@ -45,7 +46,9 @@ def scores_of(given: Any, ids: Sequence[str], name: str = "ratings", missing: Mi
     named = given if isinstance(given, Mapping) else {str(one.metric): one for one in given}
     if not named:
         raise InputError("no metric to study")
-    return [_scores(str(key), one, ids, name, missing) for key, one in named.items()]
+    found = [_scores(str(key), one, ids, name, missing) for key, one in named.items()]
+    labels = told_apart({score.key: score.label for score in found})
+    return [replace(score, label=labels[score.key]) for score in found]
 
 
 def read_scores(path: str | Path, ids: Sequence[str], name: str, missing: Missing = "error") -> list[Scores]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from captious.report.terminal import p_value
 from captious.study.agreement import Alpha
 from captious.study.combination import Combination
+from captious.study.crossvalidation import Chosen
 from captious.study.lengths import Bucket
 from captious.study.power import Power
 from captious.study.printed import NAMES, interval, value
@@ -98,12 +100,31 @@ def combination_table(rows: Sequence[Combination], level: float) -> Table:
             value(row.after, row.statistic) + (f" ± {value(row.spread, row.statistic)}" if row.seeds > 1 else ""),
             value(row.gain.value, row.statistic),
             interval(row.gain, row.statistic),
+            p_value(row.p) if row.p == row.p else "—",
             str(row.seeds),
         )
         for row in rows
     ]
     name = NAMES.get(rows[0].statistic, rows[0].statistic)
-    head = ("λ", "metrics", f"{name} before", "after", "gain", f"{level:.0%} interval", "seeds")
+    head = ("λ", "metrics", f"{name} before", "after", "gain", f"{level:.0%} interval", "p", "seeds")
+    return Table(head, tuple(lines))
+
+
+def chosen_table(rows: Sequence[Chosen]) -> Table:
+    """The λ that cross-validation chooses, and what it gives on images that had no part in the choice."""
+    lines = [
+        (
+            f"{row.weight:g}",
+            f"{row.metric} + {row.other}",
+            value(row.before, row.statistic),
+            value(row.after, row.statistic) + (f" ± {value(row.spread, row.statistic)}" if row.seeds > 1 else ""),
+            value(row.after - row.before, row.statistic),
+            ", ".join(f"{weight:g}" for weight in row.weights),
+        )
+        for row in rows
+    ]
+    name = NAMES.get(rows[0].statistic, rows[0].statistic)
+    head = ("best λ", "metrics", f"held-out {name} before", "after", "gain", "λ of each fold")
     return Table(head, tuple(lines))
 
 

@@ -16,7 +16,7 @@ from captious.training import processes
 
 torch = require("torch", "clip")
 
-FILE = "last.pt"
+FOLDER, FILE = "checkpoints", "last.pt"
 FORMAT = 1
 
 
@@ -35,9 +35,8 @@ def save(folder: Path, contents: dict[str, Any]) -> None:
 
 def load(folder: Path) -> dict[str, Any]:
     """Read the checkpoint of a training, with this process's own part of it in place."""
+    refuse_absent(folder)
     path = folder / FILE
-    if not path.is_file():
-        raise InputError(f"{path}: no checkpoint to resume from; leave --resume out to start")
     try:
         found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         everyone = found.pop("processes")
@@ -50,6 +49,13 @@ def load(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path}: was made by {len(everyone)} processes, not {processes.world()}; start as many again")
     own = everyone[processes.rank()]
     return {**found, **own}
+
+
+def refuse_absent(folder: Path) -> None:
+    """Say that there is nothing to resume from, and how to start."""
+    if not (folder / FILE).is_file():
+        start = "leave --resume out" if not folder.parent.exists() else "give --overwrite in place of --resume"
+        raise InputError(f"{folder / FILE}: no checkpoint to resume from; {start} to start")
 
 
 def restore_generators(generators: dict[str, Any]) -> None:

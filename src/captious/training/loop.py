@@ -186,10 +186,10 @@ class Trainer:
             "optimiser": self.optimiser.state_dict(),
             "scaler": self.scaler.state_dict(),
         }
-        checkpoints.save(self.folder / "checkpoints", contents)
+        checkpoints.save(self.folder / checkpoints.FOLDER, contents)
 
     def _restore(self) -> None:
-        found = checkpoints.load(self.folder / "checkpoints")
+        found = checkpoints.load(self.folder / checkpoints.FOLDER)
         for key, value in self.identity.items():
             was = found["identity"].get(key)
             if was != value:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,18 +11,17 @@ from typing import Any
 from captious._version import __version__
 from captious.encoders.devices import device_called
 from captious.errors import InputError
-from captious.files import digest, refuse_occupied, whole_file
+from captious.files import digest, whole_file
 from captious.training import curves, log, processes
 from captious.training.assembly import Choices, Name, objective, validation
 from captious.training.data import Example, read_examples
 from captious.training.loop import Report, Trainer
 from captious.training.models import starting_model, stretched
+from captious.training.outputs import MARKER, prepare, put_model
 from captious.training.schedule import Plan
 from captious.training.settings import FREE, Settings, as_record
 from captious.training.stopping import Stop
 from captious.training.towers import lock
-
-MARKER = "captious-training.json"
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def train(
     """Train, write the folder, and say what came of it."""
     where = processes.device(job.settings.device)
     with processes.together(str(device_called(where))):
-        _prepare(job)
+        prepare(job.out, job.resume, job.overwrite)
         processes.wait()
         first = processes.rank() == 0
         return _train(job, where, report if first else _nothing, say if first else _nothing, stop or Stop())
@@ -100,19 +97,19 @@ def _train(job: Job, where: str, report: Report, say: Callable[[str], None], sto
         report,
         validate=judge,
         goal=judge.goal if judge is not None else "",
-        keep_best=lambda: _put_model(encoder, job.out / "best"),
+        keep_best=lambda: put_model(encoder, job.out / "best"),
         after=lambda: _draw(job),
         identity=_identity(job, examples, plan),
         stop=stop,
         say=say,
     )
-    if processes.rank() == 0:
+    if processes.rank() == 0 and not job.resume:  # a resumed one is marked already, and may yet be refused
         job.out.mkdir(parents=True, exist_ok=True)
         _mark(job, plan, 0, False)
     processes.wait()
     finished = trainer.run(job.resume)
     if processes.rank() == 0:
-        _put_model(encoder, job.out)
+        put_model(encoder, job.out)
         _draw(job)
         _mark(job, plan, trainer.done, finished)
     processes.wait()
@@ -127,18 +124,6 @@ def _train(job: Job, where: str, report: Report, say: Callable[[str], None], sto
         job.out,
         job.out / "best" if trainer.best is not None else None,
     )
-
-
-def _prepare(job: Job) -> None:
-    """Refuse at once what cannot be: an occupied folder, nothing to resume."""
-    there = job.out.exists() and (not job.out.is_dir() or any(job.out.iterdir()))
-    if there and not job.resume and not job.overwrite and (job.out / MARKER).exists():
-        raise InputError(f"{job.out}: holds a training already; --resume goes on with it, --overwrite starts again")
-    refuse_occupied(job.out, job.overwrite or job.resume, MARKER)
-    if job.overwrite and not job.resume and processes.rank() == 0:
-        for name in ("checkpoints", "best"):
-            shutil.rmtree(job.out / name, ignore_errors=True)
-        (job.out / log.FILE).unlink(missing_ok=True)
 
 
 def _plan(examples: int, settings: Settings) -> tuple[Plan, list[str]]:
@@ -198,19 +183,6 @@ def _mark(job: Job, plan: Plan, done: int, finished: bool) -> None:
 def _draw(job: Job) -> None:
     shown = {key: value for key, value in as_record(replace(job.settings)).items() if value not in (0, [], "auto")}
     curves.write(job.out, f"captious train {job.objective}: {job.out.name}", shown)
-
-
-def _put_model(encoder: Any, folder: Path) -> None:
-    """Save the model into a folder that holds other things: each file whole, the one that says what it is last."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".model.", suffix=".part", dir=folder) as draft:
-        encoder.save(Path(draft))
-        files = sorted(Path(draft).iterdir(), key=lambda path: path.name in ("config.json", "captious-encoder.json"))
-        for path in files:
-            target = folder / path.name
-            if path.is_dir():
-                shutil.rmtree(target, ignore_errors=True)
-            path.replace(target)
 
 
 def _nothing(*told: Any) -> None:

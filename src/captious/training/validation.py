@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from captious.analyses.specificity import told
 from captious.extras import require
 from captious.training import losses
 from captious.training.schedule import Rows
@@ -49,7 +50,7 @@ class Recall:
 
 @dataclass(frozen=True)
 class Rates:
-    """The Specificity Rate over all pairs, in percent: strict inequality, every k, one pool."""
+    """The Specificity Rate over all pairs, in percent: as ``captious specificity`` counts it, pooled."""
 
     towers: Towers
     chains: Chains
@@ -57,8 +58,9 @@ class Rates:
 
     def __call__(self) -> dict[str, float]:
         """``sr`` is the mean of ``sr_pos`` and ``sr_neg``."""
-        up: list[Tensor] = []
-        down: list[Tensor] = []
+        base: list[Tensor] = []
+        right: list[Tensor] = []
+        wrong: list[Tensor] = []
         with torch.no_grad():
             for first in range(0, len(self.chains), CHUNK):
                 rows = np.arange(first, min(first + CHUNK, len(self.chains)))
@@ -73,9 +75,12 @@ class Rates:
                 )
                 for values, count in zip(similar, counts.tolist(), strict=True):
                     grown = values[: count + 1].flip(0)  # the longest caption comes first: it is the trunk
-                    up.append(grown[1:] > grown[:-1])
-                    down.append(grown[:-1] > values[count + 1 :])
-        positive, negative = _share(torch.cat(up)), _share(torch.cat(down))
+                    base.append(grown[:-1])
+                    right.append(grown[1:])
+                    wrong.append(values[count + 1 :])
+        bases, rights, wrongs = (torch.cat(part).double().cpu().numpy() for part in (base, right, wrong))
+        rates = (told(rights, bases).mean(), told(bases, wrongs).mean())
+        positive, negative = (round(100 * float(rate), 4) for rate in rates)
         return {"sr": (positive + negative) / 2, "sr_pos": positive, "sr_neg": negative}
 
     def _chain(self, row: int, count: int) -> list[Ints]:

@@ -10,12 +10,20 @@ import typer
 from captious.cli import options as o
 from captious.cli.study import shared as s
 
+GRID = "0,0.1,0.2,0.5,1,2,5,10"
+
 
 def combine(
     source: s.Source,
-    added: Annotated[str, typer.Option("--with", help="File of what is added; name@1, name@2, … are seeds.")],
     data: s.Data = None,
-    metrics: s.MetricsOption = None,
+    metrics: Annotated[
+        str | None, typer.Option("--base", "--metrics", "-m", help='To what is added: "bleu(n=4),rouge,cider".')
+    ] = None,
+    add: Annotated[str | None, typer.Option("--add", help='Metrics to add, such as "imagine(painter=drawn)".')] = None,
+    added: Annotated[
+        str | None, typer.Option("--with", help="File of what is added; name@1, name@2, … are seeds.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds of the metrics to add.")] = None,
     scores: s.ScoresFile = None,
     references: s.References = None,
     rating: s.Rating = None,
@@ -26,6 +34,8 @@ def combine(
         s.RowsOf, typer.Option("--rows", help="Mean of a caption's ratings, or every one.")
     ] = s.RowsOf.mean,
     weights: Annotated[str, typer.Option("--weights", help="Factors of what is added, such as 0.5,1,2.")] = "1",
+    grid: Annotated[str, typer.Option("--grid", help="Factors that cross-validation tries.")] = GRID,
+    folds: Annotated[int, typer.Option("--folds", min=0, help="Of the cross-validation; 0 for none.")] = 5,
     statistic: Annotated[str, typer.Option("--statistic", help="Correlation before and after.")] = "pearson",
     samples: o.Samples = 1000,
     seed: o.Seed = 12345,
@@ -39,33 +49,54 @@ def combine(
     no_cache: o.NoCache = False,
     upright: o.Upright = False,
 ) -> None:
-    """Metric + λ · another: the correlation with people before and after, mean ± sd over seeds."""
+    """Metric + λ · another: the correlation with people before and after, mean ± sd over seeds, and the best λ.
+
+    Example: captious study combine ratings.jsonl --references refs.json --base "rouge,cider" --add imagine --seeds 5
+    """
+    from captious.errors import InputError
+    from captious.report.terminal import warn
     from captious.study.combination import by_seed
     from captious.study.combination import combine as combined
+    from captious.study.crossvalidation import cross_validate
     from captious.study.opening import numbers, open_source, scores_for
     from captious.study.run import study
     from captious.study.scores import read_scores
-    from captious.study.show import combination_table
+    from captious.study.seeded import seeded
+    from captious.study.show import chosen_table, combination_table
 
-    factors = numbers(weights, "--weights", "0.5,1,2")
+    if (add is None) == (added is None):
+        raise InputError("what is added: expected --add METRICS, or --with FILE of values computed elsewhere")
+    if seeds is not None and add is None:
+        raise InputError("--seeds is for --add; a file of --with has columns name@1, name@2, …")
+    factors, tried = numbers(weights, "--weights", "0.5,1,2"), numbers(grid, "--grid", "0,0.5,1,2")
     columns = s.columns(rating, group, system, candidate_column)
     with o.encoding(device, batch, precision, no_cache, upright) as step:
         ratings, recipe = open_source(source, data, references, images, columns, rows=rows.value)
         base = scores_for(ratings, metrics, scores, missing.value, step)
-        others = read_scores(added, ratings.ids, ratings.name, missing.value)
+        others = (
+            seeded(ratings, add, seeds, step)
+            if add is not None
+            else read_scores(str(added), ratings.ids, ratings.name, missing.value)
+        )
         made = study(ratings, [*base, *others], recipe=recipe, samples=0)
         step("combining")
+        problem, kept = made.problem, made.scores[: len(base)]
+        gathered = by_seed(made.scores[len(base) :])
         found = combined(
-            made.problem,
-            made.scores[: len(base)],
-            by_seed(made.scores[len(base) :]),
-            weights=factors,
-            statistic=statistic,
-            samples=samples,
-            seed=seed,
-            level=level,
+            problem, kept, gathered, weights=factors, statistic=statistic, samples=samples, seed=seed, level=level
         )
+        chosen = (
+            cross_validate(problem, kept, gathered, grid=tried, folds=folds, statistic=statistic, seed=seed)
+            if folds
+            else []
+        )
+    warn(made.warnings)
     if as_json:
-        s.echo({"rows": [asdict(row) for row in found], "ci": f"bootstrap({samples},images,seed={seed},{level:.0%})"})
-    else:
-        typer.echo(str(combination_table(found, level)))
+        rows_, choices = ([asdict(row) for row in part] for part in (found, chosen))
+        ci = f"bootstrap({samples},images,seed={seed},{level:.0%})"
+        signatures = [score.signature for score in made.scores]
+        s.echo({"rows": rows_, "chosen": choices, "ci": ci, "signatures": list(dict.fromkeys(signatures))})
+        return
+    typer.echo(str(combination_table(found, level)))
+    if chosen:
+        typer.echo(f"\n{folds}-fold cross-validation over images\n{chosen_table(chosen)}")

@@ -1,0 +1,35 @@
+"""A painter whose pictures a reader can work out."""
+
+import numpy as np
+
+from captious.imagine.painters import BLACK, NOT_FINITE, NOTHING, Painted
+
+COLOURS = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1)}
+
+
+class Mixer:
+    """Paints the mean of the colours that a text names: under seed 0 plain, under other seeds half green.
+
+    ``black`` and ``broken`` in a text give what is no picture; a text without a colour says nothing.
+    """
+
+    name, settings, shape, kept = "mixer", "size=4", (4, 4, 3), True
+
+    def __init__(self, fingerprint="0123456789ab", limit=6):
+        self.fingerprint, self.limit, self.painted = fingerprint, limit, []
+
+    def cut(self, texts):
+        return np.array([len(text.split()) > self.limit for text in texts], bool)
+
+    def paint(self, wishes):
+        for place, wish in enumerate(wishes):
+            self.painted.append(wish)
+            words = wish.text.lower().split()
+            code = next((code for word, code in (("black", BLACK), ("broken", NOT_FINITE)) if word in words), 0)
+            named = [COLOURS[word] for word in words if word in COLOURS]
+            code = code or (0 if named else NOTHING)
+            colour = np.mean(named, axis=0) if named and not code else np.zeros(3)
+            if wish.seed and not code:
+                colour = (colour + np.array(COLOURS["green"])) / 2
+            pixels = np.broadcast_to((255 * colour).round().astype(np.uint8), (1, 4, 4, 3))
+            yield Painted([place], pixels, np.array([code], np.int32))

@@ -1,0 +1,51 @@
+"""The part-of-speech study on drawn scenes and by hand."""
+
+import numpy as np
+import pytest
+
+from captious.analyses.resampling import Resampling
+from captious.encoders.mini import load_mini
+from captious.errors import InputError
+from captious.imagine.drawn import Drawn
+from captious.imagine.masking import _across, influence_finding, influences, masked
+from captious.imagine.pictures import Imagined
+
+TEXTS = ["a red ball in the snow", "a black dog on the beach", "two blue kites in a field", "a green car at night"]
+
+
+def test_every_word_is_taken_out_once():
+    found = [(one.group, one.token, one.rest) for one in masked(["A red ball, a dog."])]
+    assert found == [
+        ("DET", "A", "red ball, a dog."),
+        ("ADJ", "red", "A ball, a dog."),
+        ("NOUN", "ball", "A red, a dog."),
+        ("DET", "a", "A red ball, dog."),
+        ("NOUN", "dog", "A red ball, a."),
+    ]
+
+
+def test_pictures_of_different_seeds_are_compared():
+    rows = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
+    seen = Imagined(rows, np.array([[0, 1], [2, 2], [0, -1]]), np.zeros((3, 2), np.int32))
+    # Text 0 with itself: (1, 0)·(0, 1) both ways. With text 1: (1, 0)·(.6, .8) and (0, 1)·(.6, .8), the mean .7.
+    assert _across(seen, np.array([0, 0]), np.array([0, 1])) == pytest.approx([0.0, 0.7], abs=1e-6)
+    assert np.isnan(_across(seen, np.array([0]), np.array([2]))).all()
+
+
+def test_colours_and_nouns_matter_and_determiners_do_not():
+    how = Resampling(samples=50)
+    found, base, unpainted = influences(TEXTS, Drawn.of(96), load_mini("captious-mini"), 3, how=how)
+    by_tag = {one.group: one.decrease.value for one in found}
+    assert by_tag["NOUN"] > 0.05 and by_tag["ADJ"] > 0.02
+    assert by_tag["DET"] == pytest.approx(0.0, abs=1e-9)
+    assert sum(one.frequency for one in found) == pytest.approx(1.0)
+    assert 0 < base.mean() < 1
+    finding = influence_finding("texts.jsonl", found, base, unpainted, "painter:drawn", how)
+    assert finding.grids[0].rows[0][0] == found[0].group and len(finding.figures) == 2
+
+
+def test_what_it_needs():
+    with pytest.raises(InputError, match="at least 2"):
+        influences(TEXTS, Drawn.of(32), load_mini("captious-mini"), 1)
+    with pytest.raises(InputError, match="no word to take out"):
+        influences(["dog"], Drawn.of(32), load_mini("captious-mini"), 2)

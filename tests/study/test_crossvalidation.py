@@ -1,0 +1,65 @@
+"""The factor of what is added, chosen on some images and judged on others."""
+
+import numpy as np
+import pytest
+
+from captious.errors import InputError
+from captious.study.combination import combine
+from captious.study.crossvalidation import cross_validate
+from captious.study.problem import Rows
+from captious.study.scores import Scores
+
+
+def made(rng, n=200):
+    quality = rng.normal(size=n)
+    human = quality + rng.normal(0, 0.5, n)
+    return Rows(human, np.arange(n), np.repeat(np.arange(n // 4), 4), n // 4, human), quality
+
+
+def test_the_held_out_value_is_that_of_the_images_left_out():
+    rng = np.random.default_rng(0)
+    rows, quality = made(rng)
+    metric, other = Scores("m", "m", quality + rng.normal(size=200)), quality + rng.normal(size=200)
+    (found,) = cross_validate(rows, [metric], {"o": [other]}, grid=(0.0, 0.5, 1.0, 4.0), folds=4, seed=3)
+    fold = (np.random.default_rng(3).permutation(50) % 4)[rows.cluster]
+    before, after, chosen = [], [], []
+    for number in range(4):
+        inside = fold == number
+
+        def r(factor, mask):
+            return np.corrcoef(rows.human[mask], (metric.values + factor * other)[mask])[0, 1]
+
+        best = max((0.0, 0.5, 1.0, 4.0), key=lambda factor: r(factor, ~inside))
+        chosen.append(best)
+        before.append(r(0.0, inside))
+        after.append(r(best, inside))
+    assert found.weights == tuple(chosen)
+    assert found.before == pytest.approx(np.mean(before)) and found.after == pytest.approx(np.mean(after))
+    assert np.isnan(found.spread) and found.seeds == 1 and found.after > found.before
+
+
+def test_noise_is_not_chosen():
+    rng = np.random.default_rng(1)
+    rows, quality = made(rng)
+    metric = Scores("m", "m", quality + 0.1 * rng.normal(size=200))
+    seeds = [10 * rng.normal(size=200) for _ in range(3)]
+    (found,) = cross_validate(rows, [metric], {"noise": seeds})
+    assert found.weight == 0.0 and found.after == pytest.approx(found.before)
+    assert found.spread == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_gain_has_a_p_value():
+    rng = np.random.default_rng(2)
+    rows, quality = made(rng)
+    metric = Scores("m", "m", quality + rng.normal(size=200))
+    useful, noise = quality + rng.normal(size=200), 0.01 * rng.normal(size=200)
+    good, nothing = combine(rows, [metric], {"good": [useful], "noise": [noise]}, samples=300)
+    assert good.p < 0.02 < nothing.p
+    assert np.isnan(combine(rows, [metric], {"good": [useful]}, samples=0)[0].p)
+
+
+@pytest.mark.parametrize(("folds", "statistic"), [(1, "pearson"), (51, "pearson"), (5, "r")])
+def test_what_it_needs(folds, statistic):
+    rows, quality = made(np.random.default_rng(0))
+    with pytest.raises(InputError, match=r"expected 2 to 50|no such statistic"):
+        cross_validate(rows, [Scores("m", "m", quality)], {"o": [quality]}, folds=folds, statistic=statistic)

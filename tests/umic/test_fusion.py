@@ -1,0 +1,183 @@
+"""The fusion: it starts as the encoder's cosine, its states are the encoder's, its files are checked."""
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from captious.encoders.features import cosines, image_features, text_features  # noqa: E402
+from captious.encoders.runtime import Runtime, using  # noqa: E402
+from captious.errors import InputError  # noqa: E402
+from captious.umic.fusion import load_fusion, new_fusion  # noqa: E402
+from captious.umic.fusion_module import FusionModule, Shape  # noqa: E402
+from captious.umic.saving import load_backbone, read_marker  # noqa: E402
+from captious.umic.scoring import judge  # noqa: E402
+from captious.umic.states import Insides, frozen  # noqa: E402
+from captious.umic.stored import image_states, text_states  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("on_cpu")
+MINI = "captious-mini"
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory):
+    """Six drawn scenes: paths and captions."""
+    from captious.samples import make, write
+
+    sample = make(6, seed=9)
+    folder = write(sample, tmp_path_factory.mktemp("scenes") / "sample")
+    made = list(sample.scenes())
+    return [str(folder / "images" / f"{scene.id}.png") for scene in made], [
+        sample.references_of(scene)[0] for scene in made
+    ]
+
+
+def logits(backbone, paths, texts):
+    rows = np.arange(len(paths))
+    with torch.inference_mode():
+        pictures, captions = backbone.pictures(paths), backbone.texts(texts)
+        return backbone.logits(pictures.take(rows), captions.take(rows[:, None]))[:, 0].numpy()
+
+
+def nudged(backbone, seed=1):
+    """As if it had been trained."""
+    torch.manual_seed(seed)
+    torch.nn.init.normal_(backbone.module.head.weight)
+    return backbone
+
+
+def test_before_training_the_logit_is_a_line_through_the_cosine(scenes):
+    paths, texts = scenes
+    backbone = new_fusion(MINI, width=32)
+    backbone.module.calibrate(torch.tensor([0.1, 0.3, 0.5]))
+    expected = cosines(image_features(frozen(MINI), paths), text_features(frozen(MINI), texts))
+    slope, shift = float(backbone.module.slope.detach()), float(backbone.module.shift.detach())
+    assert slope == pytest.approx(1.5 / 0.2)
+    np.testing.assert_allclose(logits(backbone, paths, texts), slope * expected + shift, atol=1e-5)
+
+
+def test_states_are_the_encoders_last_hidden_states(scenes):
+    paths, texts = scenes
+    encoder = frozen(MINI)
+    found = image_states(encoder, [*paths, paths[0], "nowhere.png"])
+    assert "nowhere.png: no such image" in found.faults[7] and found.index[6] == found.index[0]
+    from captious.encoders.pictures import open_picture
+
+    pixels = encoder.pixels_to_tensor(np.stack([encoder.prepare(open_picture(path)) for path in paths]))
+    with torch.inference_mode():
+        expected = encoder.module.vision_model(pixel_values=pixels).last_hidden_state.numpy()
+    np.testing.assert_allclose(found.take(np.arange(6)).astype(np.float32), expected, atol=0.05, rtol=2e-3)
+    for keep in (False, True, True):  # computed, computed and written, read again
+        read = text_states(encoder, [*texts, texts[2]], keep)
+        one = encoder.tokenise(texts[2:3])
+        with torch.inference_mode():
+            hidden = encoder.module.text_model(input_ids=torch.from_numpy(one.ids)).last_hidden_state[0].numpy()
+        start, count = (part[read.index[6]] for part in (read.starts, read.counts))
+        assert count == one.lengths[0] and len(read.vectors) == 6
+        np.testing.assert_allclose(read.flat[start : start + count].astype(np.float32), hidden, atol=0.02, rtol=2e-3)
+        vectors = text_features(encoder, texts)
+        np.testing.assert_allclose(read.vectors, vectors.rows[vectors.index], atol=1e-6)
+
+
+def test_one_pass_gives_the_vector_that_clipscore_uses(scenes):
+    encoder = frozen(MINI)
+    both = Insides(encoder)
+    pixels = np.random.default_rng(0).integers(0, 255, (2, 96, 96, 3), dtype=np.uint8)
+    rows = both.image_features(pixels)
+    np.testing.assert_allclose(rows[:, -encoder.dimension :], encoder.image_features(pixels), atol=1e-6)
+    assert both.image_shape == (65, 160) and rows.shape == (2, both.dimension)
+
+
+def test_states_of_a_dual_encoder(tmp_path, scenes):
+    transformers = pytest.importorskip("transformers")
+    from captious.encoders.dual import new_dual
+    from captious.encoders.dual_module import Shape as Heads
+
+    paths, texts = scenes
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    vision = transformers.Dinov2Model(transformers.Dinov2Config(**size, mlp_ratio=2, image_size=140, patch_size=14))
+    vision.save_pretrained(tmp_path / "vision")
+    from transformers import BertConfig, BertModel
+
+    BertModel(BertConfig(**size, intermediate_size=32, vocab_size=1000, max_position_embeddings=40)).save_pretrained(
+        tmp_path / "text"
+    )
+    from captious.encoders.words import WordTokeniser
+
+    WordTokeniser.built(texts, 40).save(tmp_path / "text")
+    encoder = new_dual(str(tmp_path / "vision"), str(tmp_path / "text"), Heads(dimension=8, hidden=16), device="cpu")
+    found = image_states(encoder, paths)
+    assert found.rows.shape == (6, 1 + 5 * 5, 16)  # a grid of 10 x 10 averaged by 2 x 2, behind the class token
+    with using(Runtime(device="cpu", cache=False)):
+        np.testing.assert_allclose(image_features(encoder, paths).rows, found.vectors.rows, atol=1e-6)
+    read = text_states(encoder, texts)
+    with using(Runtime(device="cpu", batch=4, cache=False)):
+        expected = text_features(encoder, texts)
+    np.testing.assert_allclose(read.vectors, expected.rows[expected.index], atol=1e-6)
+
+
+def test_a_caption_is_judged_alike_alone_and_beside_longer_ones(scenes):
+    paths, texts = scenes
+    backbone = nudged(new_fusion(MINI, width=32))
+    backbone.module.eval()
+    together = logits(backbone, paths, texts)
+    alone = np.concatenate([logits(backbone, [path], [text]) for path, text in zip(paths, texts, strict=True)])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    rows = np.arange(6)
+    with torch.inference_mode():
+        many = backbone.logits(
+            backbone.pictures(paths).take(rows), backbone.texts(texts).take(np.stack([rows, rows[::-1]], axis=1))
+        )
+    np.testing.assert_allclose(many[:, 0].numpy(), alone, atol=1e-5)
+
+
+def test_saved_and_loaded_it_scores_the_same(scenes, tmp_path):
+    paths, texts = scenes
+    backbone = nudged(new_fusion(MINI, width=32, prefix="A photo depicts "))
+    before = judge(backbone, paths, texts)
+    backbone.save(tmp_path)
+    again = load_backbone(tmp_path)
+    assert again.fingerprint == backbone.fingerprint and read_marker(tmp_path)["called"] == "umic-fusion"
+    with using(Runtime(device="cpu", batch=4, cache=False)):
+        np.testing.assert_array_equal(judge(again, paths, texts).logits, before.logits)
+
+
+def test_scores_are_cached_by_weights_and_content(scenes, tmp_path, monkeypatch):
+    paths, texts = scenes
+    backbone = nudged(new_fusion(MINI, width=32))
+    first = judge(backbone, paths, texts)
+    monkeypatch.setattr(type(backbone), "pictures", None)  # whoever calls it now fails
+    np.testing.assert_allclose(judge(backbone, paths[::-1], texts[::-1]).logits, first.logits[::-1], atol=1e-7)
+    monkeypatch.undo()
+    other = judge(nudged(backbone, seed=2), paths, texts)
+    assert np.abs(other.logits - first.logits).min() > 1e-6
+
+
+def test_weights_of_another_shape_or_encoder_are_refused(scenes, tmp_path):
+    backbone = new_fusion(MINI, width=32)
+    backbone.save(tmp_path)
+    record = json.loads((tmp_path / "captious-umic.json").read_text())
+    record["shape"]["width"] = 64
+    with pytest.raises(InputError, match="weights of another model"):
+        load_fusion(tmp_path, record)
+    record["shape"]["width"] = 32
+    record["encoder"]["weights"] = "captious-mini-specs"
+    with pytest.raises(InputError, match=r"was trained on the encoder captious-mini#\w+, but captious-mini-specs is"):
+        load_fusion(tmp_path, record)
+
+
+def test_the_residual_learns_though_its_head_starts_at_zero():
+    torch.manual_seed(0)
+    module = FusionModule(Shape(patches=5, image_width=6, text_width=7, dimension=4, tokens=9, width=8, heads=2))
+    batch = (torch.randn(2, 5, 6), torch.randn(2, 4), torch.randn(2, 3, 4, 7), torch.ones(2, 3, 4, dtype=torch.bool),
+             torch.randn(2, 3, 4))  # fmt: skip
+    module(*batch).sum().backward()
+    assert module.head.weight.grad.abs().max() > 0
+
+
+def test_a_width_that_heads_do_not_divide_is_refused():
+    with pytest.raises(InputError, match="expected a width that the heads divide"):
+        new_fusion(MINI, width=30)
