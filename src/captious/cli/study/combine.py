@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
+
+if TYPE_CHECKING:
+    from captious.study.combination import Combination
+    from captious.study.crossvalidation import Chosen
 
 GRID = "0,0.1,0.2,0.5,1,2,5,10"
 
@@ -53,7 +58,6 @@ def combine(
 
     Example: captious study combine ratings.jsonl --references refs.json --base "rouge,cider" --add imagine --seeds 5
     """
-    from captious.errors import InputError
     from captious.report.terminal import warn
     from captious.study.combination import by_seed
     from captious.study.combination import combine as combined
@@ -62,12 +66,8 @@ def combine(
     from captious.study.run import study
     from captious.study.scores import read_scores
     from captious.study.seeded import seeded
-    from captious.study.show import chosen_table, combination_table
 
-    if (add is None) == (added is None):
-        raise InputError("what is added: expected --add METRICS, or --with FILE of values computed elsewhere")
-    if seeds is not None and add is None:
-        raise InputError("--seeds is for --add; a file of --with has columns name@1, name@2, …")
+    _refuse(add, added, seeds)
     factors, tried = numbers(weights, "--weights", "0.5,1,2"), numbers(grid, "--grid", "0,0.5,1,2")
     columns = s.columns(rating, group, system, candidate_column)
     with o.encoding(device, batch, precision, no_cache, upright) as step:
@@ -92,11 +92,32 @@ def combine(
         )
     warn(made.warnings)
     if as_json:
-        rows_, choices = ([asdict(row) for row in part] for part in (found, chosen))
         ci = f"bootstrap({samples},images,seed={seed},{level:.0%})"
-        signatures = [score.signature for score in made.scores]
-        s.echo({"rows": rows_, "chosen": choices, "ci": ci, "signatures": list(dict.fromkeys(signatures))})
-        return
+        signatures = list(dict.fromkeys(score.signature for score in made.scores))
+        parts: dict[str, Sequence[Any]] = {"rows": found, "chosen": chosen}
+        s.echo(
+            {
+                **{name: [asdict(row) for row in part] for name, part in parts.items()},
+                "ci": ci,
+                "signatures": signatures,
+            }
+        )
+    else:
+        _print(found, chosen, level, folds)
+
+
+def _refuse(add: str | None, added: str | None, seeds: int | None) -> None:
+    from captious.errors import InputError
+
+    if (add is None) == (added is None):
+        raise InputError("what is added: expected --add METRICS, or --with FILE of values computed elsewhere")
+    if seeds is not None and add is None:
+        raise InputError("--seeds is for --add; a file of --with has columns name@1, name@2, …")
+
+
+def _print(found: Sequence[Combination], chosen: Sequence[Chosen], level: float, folds: int) -> None:
+    from captious.study.show import chosen_table, combination_table
+
     typer.echo(str(combination_table(found, level)))
     if chosen:
         typer.echo(f"\n{folds}-fold cross-validation over images\n{chosen_table(chosen)}")
