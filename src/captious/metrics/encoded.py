@@ -93,14 +93,7 @@ class EncodedMetric(MeanMetric):
 
     def unscorable(self, captions: CaptionSet) -> Mapping[str, npt.NDArray[np.bool_]]:
         """An item needs an image, and candidates that say something."""
-        owners = np.repeat(np.arange(len(captions)), captions.candidates.counts)
-        empty = np.zeros(len(captions), dtype=np.bool_)
-        empty[owners[[not text.strip() for text in captions.candidates.values]]] = True
-        return {
-            **super().unscorable(captions),
-            "no image": np.array([path is None for path in image_paths(captions)], dtype=np.bool_),
-            "empty caption": empty,
-        }
+        return {**super().unscorable(captions), **unseen(captions, image_paths(captions))}
 
     def faults(self, captions: CaptionSet, state: Any) -> Mapping[int, str]:
         """Why an image could not be used, by item."""
@@ -130,6 +123,14 @@ class EncodedMetric(MeanMetric):
         found = self._similarity(captions, state)
         cut: list[int] = found.item[found.lengths > state.encoder.limit].tolist()
         return cut
+
+
+def unseen(captions: CaptionSet, paths: Sequence[str | None]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Items without an image, and items with a candidate that says nothing."""
+    owners = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+    empty = np.zeros(len(captions), dtype=np.bool_)
+    empty[owners[[not text.strip() for text in captions.candidates.values]]] = True
+    return {"no image": np.array([path is None for path in paths], dtype=np.bool_), "empty caption": empty}
 
 
 def too_long(label: str, captions: CaptionSet, cut: Sequence[int], limit: int) -> list[str]:

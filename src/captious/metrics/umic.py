@@ -17,7 +17,7 @@ from captious.encoders.similarity import image_paths
 from captious.errors import InputError
 from captious.measurement import Sums
 from captious.metrics.base import MeanMetric, Need
-from captious.metrics.encoded import too_long, with_images_or_refuse
+from captious.metrics.encoded import mark, too_long, unseen, with_images_or_refuse
 from captious.umic.backbone import ORIGINAL, Backbone, called
 from captious.umic.saving import load_backbone, read_marker
 
@@ -104,19 +104,15 @@ class Umic(MeanMetric):
         """The model by content, its encoder, and the precision."""
         backbone = state.backbone
         encoder = getattr(backbone, "encoder", None)
-        told = {"model": f"{called(backbone.name)}#{state.fingerprint}"}
+        told = {"model": f"{called(backbone.name)}#{state.fingerprint}{',upright' * current().upright}"}
         if encoder is not None:
-            told["encoder"] = f"{encoder.name}#{encoder.fingerprint}"
+            told["encoder"] = mark(encoder)
         fine = encoder.precision if encoder is not None else precision_on(backbone.device, current().precision)
         return {**told, "precision": fine}
 
     def unscorable(self, captions: CaptionSet) -> Mapping[str, npt.NDArray[np.bool_]]:
         """An item needs an image (the original: regions), and candidates that say something."""
-        owners = np.repeat(np.arange(len(captions)), captions.candidates.counts)
-        empty = np.zeros(len(captions), dtype=np.bool_)
-        empty[owners[[not text.strip() for text in captions.candidates.values]]] = True
-        lacking = np.array([path is None for path in self._paths(captions)], dtype=np.bool_)
-        return {**super().unscorable(captions), "no image": lacking, "empty caption": empty}
+        return {**super().unscorable(captions), **unseen(captions, self._paths(captions))}
 
     def faults(self, captions: CaptionSet, state: Any) -> Mapping[int, str]:
         """Why an image could not be used, by item."""
