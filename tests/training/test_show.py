@@ -6,14 +6,14 @@ from captious.training import curves, show
 
 
 def test_lines_say_how_far_and_how_long(monkeypatch):
-    clock = iter([0.0, 0.0, 20.0, 60.0, 70.0])
+    clock = iter([0.0, 20.0, 60.0, 70.0, 90.0])
     monkeypatch.setattr(show.time, "monotonic", lambda: next(clock))
     said = []
     report = show.lines(said.append, every=30)
-    for done in (10, 20, 40, 45):
+    for done in (10, 20, 40, 45, 70):
         report("steps", done, 100)
-    # At 60 s, 30 steps took 60 s: 60 steps are left, which is 2 minutes.
-    assert said == ["steps: 40 of 100, 2 min left"]
+    # At 60 s, 30 steps took 60 s: 60 steps are left, which is 2 minutes. Then 30 steps took 30 s: half a minute.
+    assert said == ["steps: 40 of 100, 2 min left", "steps: 70 of 100, 0 min left"]
 
 
 def test_curves_show_every_number_and_escape_names(tmp_path):

@@ -46,17 +46,15 @@ def progress() -> Iterator[tuple[Report, Callable[[str], None]]]:
 
 
 def lines(say: Callable[[str], None], every: float = EVERY) -> Report:
-    """Progress as lines: how far, and how long still."""
-    started: dict[str, tuple[float, int]] = {}
-    told = time.monotonic()
+    """Progress as lines: how far, and how long still at the pace since the last line."""
+    last: dict[str, tuple[float, int]] = {}
 
     def report(what: str, done: int, total: int) -> None:
-        nonlocal told
         now = time.monotonic()
-        begun, before = started.setdefault(what, (now, done))
+        told, before = last.setdefault(what, (now, done))
         if now - told >= every and done > before:
-            told = now
-            left = (now - begun) / (done - before) * (total - done)
+            last[what] = (now, done)
+            left = (now - told) / (done - before) * (total - done)
             say(f"{what}: {done} of {total}, {left / 60:.0f} min left")
 
     return report
