@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from captious.encoders.given import read_given
 from captious.errors import InputError
 from captious.extras import require
 
@@ -18,16 +19,8 @@ NEAR = 0.8
 
 
 def read_features(path: str | Path) -> dict[str, npt.NDArray[np.float32]]:
-    """Vectors by the image's name without its ending: ``ids`` and ``features`` of an ``.npz`` file, times ``scale``."""
-    try:
-        with np.load(path, allow_pickle=False) as found:
-            ids = [str(name) for name in found["ids"]]
-            rows = found["features"].astype(np.float32) * (found["scale"] if "scale" in found else np.float32(1))
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path}: expected an .npz file with ids and features ({error})") from None
-    if rows.ndim != 2 or len(rows) != len(ids):
-        raise InputError(f"{path}: {len(ids)} ids for features of shape {rows.shape}, expected one row for each")
-    return {Path(name).stem: row for name, row in zip(ids, rows.astype(np.float32), strict=True)}
+    """Vectors of a file by the image's name without its ending."""
+    return {Path(name).stem: row for name, row in zip(*read_given(path), strict=True)}
 
 
 def learn_features(towers: Any, path: str | Path) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from captious.encoders.given import read_given
 from captious.errors import InputError
 from captious.umic.corpus import Corpus
 
@@ -15,28 +15,9 @@ Rows = npt.NDArray[np.float32]
 
 
 def read_vectors(corpus: Corpus, path: Path) -> tuple[Rows, dict[str, str]]:
-    """Vectors from an .npz with ``ids``, ``features`` and perhaps ``scale``; NaN and a reason where there is none."""
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            arrays: dict[str, npt.NDArray[Any]] = {name: held[name] for name in held.files}
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, ValueError, EOFError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: not an .npz file of arrays ({str(error)[:80]})") from None
-    if not {"ids", "features"} <= arrays.keys():
-        raise InputError(f"{path}: holds {', '.join(arrays) or 'nothing'}, expected the arrays ids and features")
-    ids, features = arrays["ids"], arrays["features"]
-    if features.ndim != 2 or len(ids) != len(features) or not np.issubdtype(features.dtype, np.number):
-        raise InputError(
-            f"{path}: ids of shape {ids.shape}, features of shape {features.shape} and type {features.dtype}, "
-            "expected one row of numbers for each id"
-        )
-    rows = features.astype(np.float32)
-    if "scale" in arrays:
-        if arrays["scale"].shape not in ((), (rows.shape[1],)):
-            raise InputError(f"{path}: scale of shape {arrays['scale'].shape}, expected one number for each dimension")
-        rows = rows * arrays["scale"].astype(np.float32)
-    place = {str(key): number for number, key in enumerate(ids.tolist())}
+    """Vectors from a file of :mod:`captious.encoders.given`; NaN and a reason where there is none."""
+    ids, rows = read_given(path)
+    place = {key: number for number, key in enumerate(ids)}
     index = np.array([place.get(key, -1) for key in corpus.ids], dtype=np.int64)
     if (index < 0).all():
         raise InputError(f"{path}: holds no vector of any image of {corpus.name}, such as {corpus.ids[0]}")
