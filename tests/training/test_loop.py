@@ -1,6 +1,7 @@
 """Training end to end on the CPU: it learns, stops, resumes to the bit, and holds what must not move."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -103,6 +104,24 @@ def test_the_order_does_not_depend_on_workers(job):
     one = train(job("specs", "one"))
     many = train(job("specs", "many", settings=replace(OBJECTIVES["specs"][1], workers=3)))
     assert same(weights(one.folder), weights(many.folder))
+
+
+def test_dropout_draws_from_the_seed_of_the_training(job, base, tmp_path):
+    dropping = tmp_path / "dropping"
+    shutil.copytree(base, dropping)
+    config = json.loads((dropping / "config.json").read_text())
+    for tower in ("text_config", "vision_config"):
+        config[tower]["attention_dropout"] = 0.3
+    (dropping / "config.json").write_text(json.dumps(config))
+    found = {}
+    for name, before, seed in (("one", 1, 0), ("two", 2, 0), ("other", 1, 5), ("plain", 1, 0)):
+        torch.manual_seed(before)
+        start = str(base if name == "plain" else dropping)
+        train(job("clip", out=name, base=start, settings=replace(QUICK, epochs=1, seed=seed)))
+        found[name] = weights(tmp_path / name)
+    assert same(found["one"], found["two"])
+    assert not same(found["one"], found["other"])
+    assert not same(found["one"], found["plain"])  # dropout did something
 
 
 def test_accumulated_hinges_equal_one_large_batch(job):

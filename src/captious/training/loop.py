@@ -60,6 +60,7 @@ class Trainer:
 
     def run(self, resume: bool = False) -> bool:
         """Train; False where it was stopped before its end. A checkpoint is there in either case."""
+        torch.manual_seed(1000 * self.settings.seed + processes.rank())  # for dropout; a checkpoint has its own state
         if resume:
             self._restore()
         log = Log(self.folder, self.done, writes=processes.rank() == 0)

@@ -44,7 +44,7 @@ def clipped(trained: list[Any], longest: float) -> Any:
     """The length of the gradient of all parameters; brought down to ``longest``, unless that is 0."""
     if longest:
         return torch.nn.utils.clip_grad_norm_(trained, longest)
-    return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one.grad) for one in trained]))
+    return torch.linalg.vector_norm(torch.stack(torch._foreach_norm([one.grad for one in trained])))
 
 
 def train_mode(module: Any) -> None:

@@ -15,7 +15,6 @@ from captious.encoders.devices import device_called
 from captious.encoders.places import local
 from captious.encoders.runtime import Runtime, using
 from captious.errors import InputError
-from captious.extras import require
 from captious.files import digest, whole_file
 from captious.training import curves, log, processes
 from captious.training.data import Example, read_examples
@@ -92,8 +91,6 @@ def _train(job: Job, report: Report, say: Callable[[str], None], stop: Stop) -> 
         if not job.resume:  # a resume that is refused must not touch the record of the first start
             _mark(job, settings, plan, 0, False)
     processes.wait()
-    # Dropout draws from here; a checkpoint brings its own state.
-    require("torch", "clip").manual_seed(1000 * job.settings.seed + processes.rank())
     finished = trainer.run(job.resume)
     early = not finished and bool(patience.most) and patience.since >= patience.most
     if early:
