@@ -74,6 +74,16 @@ def test_tasks_for_raters_and_their_scoring(run, texts, tmp_path):
     answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, printed, _ = run("imagine", "recall", answers, "--json")
     assert code == 0 and json.loads(printed)["recall"]["drawn"]["value"] == 1.0
+    assert json.loads(printed)["agreement"] == {"drawn": None}
+    second = tmp_path / "second.jsonl"
+    second.write_text(
+        "".join(
+            json.dumps({**row, "rater": "you", "seen": dict.fromkeys(row["seen"], False)}) + "\n" for row in rows[1:]
+        )
+    )
+    code, printed, _ = run("imagine", "recall", answers, second, "--out", tmp_path / "recall")
+    assert code == 0 and "alpha" in printed and "not defined" not in printed
+    assert "alpha" in (tmp_path / "recall" / "report.html").read_text()
     code, _, errors = run("imagine", "recall", tasks)
     assert code == 2 and "expected true or false" in errors
     code, _, errors = run("imagine", "entities", tmp_path, "--out", tmp_path / "none.jsonl")
@@ -102,7 +112,7 @@ def test_score_reports_both_kinds_unless_one_is_chosen(run, sample):
         "--json",
     )
     code, printed, errors = run(*given, "--metrics", "imagine(painter=drawn,seeds=2)")
-    assert code == 0 and "IE-image: over 2 seeds" in errors
+    assert code == 0 and "IE-image (drawn#" in errors and "over 2 seeds" in errors
     assert "IE-image" in printed and "IE-text&image" in printed and "painter:drawn#" in printed
     code, printed, _ = run(*given, "--metrics", "imagine(kind=text&image,painter=drawn,seeds=2)")
     assert code == 0 and "IE-image" not in printed

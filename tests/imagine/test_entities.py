@@ -2,11 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from captious.analyses.resampling import Resampling
 from captious.errors import InputError
-from captious.imagine.entities import entities, read_answers, recall, recall_finding, tasks
+from captious.imagine.entities import agreement, entities, read_answers, recall, recall_finding, tasks
 
 ROWS = [
     {"painter": "a", "text": "dog and tree", "rater": "x", "seen": {"dog": True, "tree": False}},
@@ -34,10 +35,50 @@ def test_tasks_from_a_gallery(tmp_path):
 
 def test_recall_is_the_share_of_things_seen():
     found = recall(ROWS, Resampling(samples=20))
-    assert found["a"][0].value == pytest.approx(4 / 5) and found["a"][1:] == (5, 2)
-    assert found["b"][0].value == 0.0
+    assert found["a"].recall.value == pytest.approx(4 / 5) and (found["a"].answers, found["a"].raters) == (5, 2)
+    assert found["b"].recall.value == 0.0
     finding = recall_finding("answers.jsonl", found, Resampling(samples=20))
     assert [row[0] for row in finding.grids[0].rows] == ["a", "b"] and finding.grids[0].rows[0][1] == "80.00"
+
+
+def test_agreement_is_alpha_over_questions_that_raters_share():
+    found = recall(ROWS, Resampling(samples=20))
+    # dog: yes yes; tree: no yes. D_o = 2/4, D_e = 2 · 3 · 1 / (4 · 3): alpha = 1 − 1 = 0.
+    assert found["a"].agreement.estimate.value == pytest.approx(0.0) and found["a"].agreement.units == 2
+    assert found["b"].agreement is None, "one rater"
+    finding = recall_finding("answers.jsonl", found, Resampling(samples=20))
+    assert [row[5] for row in finding.grids[0].rows] == ["0.000", "not defined"]
+    assert finding.data["agreement"]["a"]["ratings"] == 4 and finding.data["agreement"]["b"] is None
+
+
+def test_agreement_against_another_implementation_pictures_of_one_text_apart():
+    krippendorff = pytest.importorskip("krippendorff")
+    draws = np.random.default_rng(0)
+    truth = draws.random((6, 2, 3)) < 0.6
+    table, rows = np.full((4, 36), np.nan), []
+    for rater in range(4):
+        for number in np.ndindex(6, 2):
+            if draws.random() < 0.3:
+                continue
+            seen = np.where(draws.random(3) < 0.2, ~truth[number], truth[number])
+            table[rater, 6 * number[0] + 3 * number[1] : 6 * number[0] + 3 * number[1] + 3] = seen
+            named = dict(zip("abc", seen.tolist(), strict=True))
+            rows.append({"text": f"t{number[0]}", "seed": number[1], "rater": f"r{rater}", "seen": named})
+    found = agreement(rows, Resampling(samples=50))
+    assert found.estimate.value == pytest.approx(krippendorff.alpha(table, level_of_measurement="nominal"))
+    assert found.estimate.low < found.estimate.value < found.estimate.high
+
+
+def test_equal_answers_leave_agreement_undefined():
+    rows = [{"painter": "a", "text": "cat", "rater": rater, "seen": {"cat": True}} for rater in "xy"]
+    assert recall(rows, Resampling(samples=0))["a"].agreement is None
+
+
+def test_a_rater_without_a_name_is_called_as_the_file(tmp_path):
+    for name in ("x.jsonl", "y.jsonl"):
+        (tmp_path / name).write_text(json.dumps({"painter": "a", "rater": None, "seen": {"dog": True}}) + "\n")
+    read = read_answers([str(tmp_path / "x.jsonl"), str(tmp_path / "y.jsonl")])
+    assert [row["rater"].rsplit("/", 1)[-1] for row in read] == ["x.jsonl", "y.jsonl"]
 
 
 @pytest.mark.parametrize(

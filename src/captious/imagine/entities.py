@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from captious.analyses.resampling import Resampling, clusters_of, shares
 from captious.errors import InputError
 from captious.readers.rows import name_of, rows_of
 from captious.report.plot import Mark, intervals
+from captious.study.agreement import Alpha, alpha
+from captious.study.rated import Ratings
 from captious.study.resampling import Estimate
 from captious.text.sentences import sentences
 from captious.text.tagging import tagger_named
@@ -23,7 +25,6 @@ QUESTION = "Which of these can you see in the picture?"
 _NO_THINGS = "photo picture image photograph view front top side left right middle pair couple group"
 NO_THINGS = frozenset(_NO_THINGS.split())
 """Nouns that name no thing in a picture."""
-Answers = Mapping[str, bool]
 
 
 def entities(texts: Sequence[str], tagger: str = "captious") -> list[list[str]]:
@@ -75,7 +76,7 @@ def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:
 
 
 def read_answers(sources: Iterable[str]) -> list[dict[str, Any]]:
-    """Filled-in tasks; every entity of a row answered with true or false."""
+    """Filled-in tasks; every entity of a row answered with true or false. Who is not named is called as the file."""
     found = []
     for source in sources:
         for row in rows_of(source):
@@ -85,45 +86,98 @@ def read_answers(sources: Iterable[str]) -> list[dict[str, Any]]:
             for thing, answer in seen.items():
                 if not isinstance(answer, bool):
                     raise InputError(f"{row.where}: {thing!r} is answered {answer!r}, expected true or false")
-            found.append({**row.fields, "painter": str(row.fields.get("painter") or name_of(source))})
+            name = name_of(source)
+            who = {key: str(row.fields.get(key) or name) for key in ("painter", "rater")}
+            found.append({**row.fields, **who})
     if not found:
         raise InputError("no answers: the files hold no rows")
     return found
 
 
-def recall(answers: Sequence[Mapping[str, Any]], how: Resampling) -> dict[str, tuple[Estimate, int, int]]:
-    """By painter the share of entities seen, with an interval over texts; how many answers, and how many raters."""
+@dataclass(frozen=True)
+class Recalled:
+    """What raters saw in the pictures of one painter."""
+
+    recall: Estimate
+    """The share of entities seen, with an interval over texts."""
+    answers: int
+    raters: int
+    agreement: Alpha | None
+    """Krippendorff's alpha, nominal, over questions that several raters answered; none where it is not defined."""
+
+
+def recall(answers: Sequence[Mapping[str, Any]], how: Resampling) -> dict[str, Recalled]:
+    """By painter the share of entities seen, and how far raters agree about the same entity of the same picture."""
     painters = list(dict.fromkeys(str(row["painter"]) for row in answers))
+    column = np.array([painters.index(str(row["painter"])) for row in answers])
     hits, trials = (np.zeros((len(answers), len(painters))) for _ in range(2))
-    raters: dict[str, set[str]] = {name: set() for name in painters}
-    for place, row in enumerate(answers):
-        seen: Answers = row["seen"]
-        column = painters.index(str(row["painter"]))
-        hits[place, column], trials[place, column] = sum(seen.values()), len(seen)
-        raters[painters[column]].add(str(row.get("rater")))
+    hits[np.arange(len(answers)), column] = [sum(row["seen"].values()) for row in answers]
+    trials[np.arange(len(answers)), column] = [len(row["seen"]) for row in answers]
     cluster = clusters_of([str(row.get("text")) for row in answers])
-    found = shares(hits, trials, cluster, how).estimates()
-    return {
-        name: (estimate, int(trials[:, column].sum()), len(raters[name]))
-        for column, (name, estimate) in enumerate(zip(painters, found, strict=True))
-    }
+    found = {}
+    for place, estimate in enumerate(shares(hits, trials, cluster, how).estimates()):
+        own = [row for row in answers if str(row["painter"]) == painters[place]]
+        raters = {str(row.get("rater")) for row in own}
+        number = int(trials[:, place].sum())
+        found[painters[place]] = Recalled(estimate, number, len(raters), agreement(own, how))
+    return found
 
 
-def recall_finding(name: str, found: Mapping[str, tuple[Estimate, int, int]], how: Resampling) -> Finding:
+def agreement(answers: Sequence[Mapping[str, Any]], how: Resampling) -> Alpha | None:
+    """Krippendorff's alpha (nominal) of yes and no; none where no two raters meet, or all answers are the same.
+
+    >>> def row(rater, *seen): return {"text": "x", "rater": rater, "seen": dict(zip("abc", seen))}
+    >>> found = agreement([row("me", True, True, False), row("you", True, False, False)], Resampling(samples=0))
+    >>> round(found.estimate.value, 6)  # one of three disagrees; 1 − (1/3) / (18/30)
+    0.444444
+    """
+    raters = {name: place for place, name in enumerate(dict.fromkeys(str(row.get("rater")) for row in answers))}
+    questions: dict[str, list[float | None]] = {}
+    texts: dict[str, str] = {}
+    for row in answers:
+        picture = [row.get(key) for key in ("text", "seed", "picture")]
+        for thing, answer in row["seen"].items():
+            key = json.dumps([*picture, thing], default=str)
+            questions.setdefault(key, [None] * len(raters))[raters[str(row.get("rater"))]] = float(answer)
+            texts[key] = str(row.get("text"))
+    ratings = Ratings.of(questions, groups=list(texts.values()))
+    shared = ratings.values[(~np.isnan(ratings.values)).sum(axis=1) > 1]
+    if len(np.unique(shared[~np.isnan(shared)])) < 2:
+        return None
+    return alpha(ratings, "nominal", samples=how.samples, seed=how.seed, confidence=how.level)
+
+
+def recall_finding(name: str, found: Mapping[str, Recalled], how: Resampling) -> Finding:
     """The table of painters, the best first."""
-    order = sorted(found.items(), key=lambda one: -one[1][0].value)
+    order = sorted(found.items(), key=lambda one: -one[1].recall.value)
     rows = tuple(
-        (painter, per_cent(one.value), between(one), f"{number:,}", str(raters))
-        for painter, (one, number, raters) in order
+        (painter, per_cent(one.recall.value), between(one.recall), f"{one.answers:,}", str(one.raters), *_agreed(one))
+        for painter, one in order
     )
-    columns = ("painter", "recall %", f"{how.level:.0%} interval", "answers", "raters")
-    marks = [Mark(painter, 100 * one.value, 100 * one.low, 100 * one.high) for painter, (one, _, _) in order]
+    interval = f"{how.level:.0%} interval"
+    columns = ("painter", "recall %", interval, "answers", "raters", "alpha", f"{interval} of alpha", "shared")
+    marks = [
+        Mark(painter, 100 * one.recall.value, 100 * one.recall.low, 100 * one.recall.high) for painter, one in order
+    ]
     return Finding(
         f"{plain_name(name)}: entity recall",
-        "The share of the things a text names that raters see in its picture; texts are resampled.",
+        "The share of the things a text names that raters see in its picture, and Krippendorff's alpha (nominal) over "
+        "the questions that several raters answered; texts are resampled.",
         (Grid("Entity recall", columns, rows),),
         (Figure(intervals({"recall": marks}, "entity recall"), "Entity recall by painter, per cent."),),
         (),
         (f"ci:{how}",),
-        {"recall": {painter: asdict(one) for painter, (one, _, _) in order}},
+        {
+            "recall": {painter: asdict(one.recall) for painter, one in order},
+            "agreement": {painter: asdict(one.agreement) if one.agreement else None for painter, one in order},
+        },
     )
+
+
+def _agreed(found: Recalled) -> tuple[str, str, str]:
+    """Alpha, its interval, and over how many questions, as they are printed."""
+    if found.agreement is None:
+        return "not defined", "—", "—"
+    one = found.agreement.estimate
+    told = "—" if one.low != one.low else f"{one.low:.3f} – {one.high:.3f}"
+    return f"{one.value:.3f}", told, f"{found.agreement.units:,}"
