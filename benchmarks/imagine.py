@@ -51,7 +51,7 @@ from captious.study.run import study
 from captious.study.scores import Scores, scores_of
 from captious.study.show import chosen_table, combination_table
 from captious.study.significance import bootstrap_p
-from imagine_speed import speed
+from imagine_speed import PICTURES, speed
 from measure import table
 
 SEEDS, BASES = 5, "bleu(n=4),rouge,cider"
@@ -213,11 +213,12 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--texts", type=int, default=64)
     parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--ways", default="", help=f"of speed, such as batch,compiled; there are {', '.join(PICTURES)}")
     options = parser.parse_args()
     if "CAPTIOUS_HOME" not in os.environ:
         os.environ["CAPTIOUS_HOME"] = tempfile.mkdtemp()
     if options.what == "speed":
-        speed(options.device, options.tiny, options.texts, options.steps)
+        speed(options.device, options.tiny, options.texts, options.steps, options.ways)
         return
     with using(Runtime(device="cpu", log=print)):
         drawn(options.items, options.seed) if options.what == "drawn" else warm(options.pairs)

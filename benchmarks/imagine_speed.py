@@ -1,17 +1,20 @@
 """Painting speed with randomly initialised models of Stable Diffusion 1's shapes, everything in one run.
 
 Compared are: the plain pipeline called once per text and seed in fp32; the plain pipeline in fp16, in batches of the
-seeds of a text and as large as ours; and the painter, without and with compilation. Each way is warmed up first, the
-slowest paints fewer pictures, and what is compared is pictures a second.
+seeds of a text and as large as ours; and the painter, without and with compilation. Each way is warmed up with two
+steps of the same shapes, the slower ones paint fewer pictures, and what is compared is pictures a second. Every way is
+printed as it is done.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import string
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,8 @@ from captious.imagine.painters import Options, Wish
 from measure import table
 
 SEEDS = 5
+PICTURES = {"one": 8, "seeds": 40, "batch": 128, "painter": 128, "compiled": 10**6}
+"""Ways of painting, and how many pictures each paints at most."""
 TINY = {"block_out_channels": (32, 32), "norm_num_groups": 8, "layers_per_block": 1}
 
 
@@ -61,38 +66,81 @@ def saved(folder: Path, tiny: bool) -> Path:
         beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", skip_prk_steps=True, steps_offset=1
     )
     place = folder / "pipeline"
-    diffusers.StableDiffusionPipeline(
+    pipeline = diffusers.StableDiffusionPipeline(
         vae=vae, text_encoder=CLIPTextModel(text), tokenizer=words, unet=unet, scheduler=scheduler,
         safety_checker=None, feature_extractor=None, requires_safety_checker=False,
-    ).save_pretrained(place)  # fmt: skip
+    )  # fmt: skip
+    # Half the bytes to write and read; every way loads the same values in its own precision.
+    (pipeline if tiny else pipeline.to(torch.float16)).save_pretrained(place)
     return place
 
 
-def speed(device: str, tiny: bool, texts: int, steps: int) -> None:
-    """Print pictures per second of every way, and the ratios that the issue asks for."""
+def speed(device: str, tiny: bool, texts: int, steps: int, ways: str = "") -> None:
+    """Print pictures per second of every way as it is done, then the ratios that the issue asks for."""
     import torch
 
     wishes = [Wish(f"thing {number}", seed) for number in range(texts) for seed in range(SEEDS)]
     gpu = device.startswith("cuda")
-    precision = ("fp16", torch.float16) if gpu else ("fp32", torch.float32)
+    chosen = [way for way in ways.split(",") if way] or [way for way in PICTURES if gpu or way != "compiled"]
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
         place = saved(Path(folder), tiny)
-        few = wishes[: max(2, len(wishes) // 32)]
-        found["plain, one at a time, fp32"] = _plain(place, torch.float32, device, 1, few, steps)
-        for size in (SEEDS, MOST):
-            name = f"plain, batches of {size}, {precision[0]}"
-            found[name] = _plain(place, precision[1], device, size, wishes, steps)
-        for compiled in (False, True) if gpu else (False,):
-            name = f"captious, {precision[0]}{', compiled' if compiled else ''}"
-            found[name] = _ours(place, device, wishes, Options(steps=steps, compile=compiled))
-    first, best = next(iter(found.values())), max(rate for name, rate in found.items() if "batches" in name)
+        _say(f"models of random weights made and saved in {time.perf_counter() - start:.0f} s")
+        for way in chosen:
+            try:
+                name, rate = _measured(way, place, device, steps, wishes[: PICTURES[way]])
+            except RuntimeError as error:  # such as too little memory: the other ways are worth knowing
+                _say(f"{way} failed: {' '.join(str(error).split())[:200]}")
+            else:
+                found[name] = rate
+    if not found:
+        raise SystemExit("no way could be measured")
+    first = next(iter(found.values()))
+    best = max((rate for name, rate in found.items() if "batches" in name), default=float("nan"))
     rows = [[name, f"{rate:.3f}", f"{rate / first:.2f}", f"{rate / best:.2f}"] for name, rate in found.items()]
-    print(f"{len(wishes)} pictures, {steps} steps, {device}, peak {_peak(gpu)}, torch {torch.__version__}")
-    print(table([["way", "pictures a second", "× one at a time", "× best plain batch"], *rows]))
+    print(f"{steps} steps, {device}, torch {torch.__version__}")
+    print(table([["way", "pictures a second", f"× {next(iter(found))}", "× best plain batch"], *rows]))
 
 
-def _plain(place: Path, dtype: Any, device: str, size: int, wishes: list[Wish], steps: int) -> float:
+def _measured(way: str, place: Path, device: str, steps: int, wishes: list[Wish]) -> tuple[str, float]:
+    """The name and rate of one way, which holds no memory afterwards."""
+    gpu = device.startswith("cuda")
+    _forget(gpu)
+    start = time.perf_counter()
+    name, paint = _way(way, place, device, steps)
+    loading = time.perf_counter() - start
+    rate, warm_up = _rate(paint, way, wishes, steps, gpu)
+    told = "compiling and warm-up" if way == "compiled" else "warm-up"
+    _say(
+        f"{name}: {rate:.3f} pictures a second over {len(wishes)}; loading {loading:.0f} s, {told} {warm_up:.0f} s, "
+        f"peak {_peak(gpu)}"
+    )
+    return name, rate
+
+
+Paint = Callable[[list[Wish], int], Any]
+"""Wishes and steps."""
+
+
+def _way(way: str, place: Path, device: str, steps: int) -> tuple[str, Paint]:
+    """What a way is called, and the way itself, loaded."""
+    import torch
+
+    half = device.startswith("cuda") and way != "one"
+    precision = "fp16" if half else "fp32"
+    if way in ("one", "seeds", "batch"):
+        told = {"one": "one at a time", "seeds": f"batches of {SEEDS}", "batch": f"batches of {MOST}"}[way]
+        dtype = torch.float16 if half else torch.float32
+        return f"plain, {told}, {precision}", _plain(place, dtype, device, SIZES[way])
+    compiled = way == "compiled"
+    return f"captious, {precision}{', compiled' * compiled}", _ours(place, device, steps, compiled)
+
+
+SIZES = {"one": 1, "seeds": SEEDS, "batch": MOST, "painter": MOST, "compiled": MOST}
+
+
+def _plain(place: Path, dtype: Any, device: str, size: int) -> Paint:
     """The pipeline as its own documentation calls it."""
     import torch
     from diffusers import StableDiffusionPipeline
@@ -100,33 +148,58 @@ def _plain(place: Path, dtype: Any, device: str, size: int, wishes: list[Wish], 
     pipeline = StableDiffusionPipeline.from_pretrained(place, torch_dtype=dtype).to(device)
     pipeline.set_progress_bar_config(disable=True)
 
-    def paint(wanted: list[Wish]) -> None:
+    def paint(wanted: list[Wish], steps: int) -> None:
         for start in range(0, len(wanted), size):
             part = wanted[start : start + size]
             generators = [torch.Generator("cpu").manual_seed(wish.seed) for wish in part]
             pipeline([wish.text for wish in part], generator=generators, num_inference_steps=steps)
 
-    return _rate(paint, wishes[:size], wishes, device.startswith("cuda"))
+    return paint
 
 
-def _ours(place: Path, device: str, wishes: list[Wish], options: Options) -> float:
-    with using(Runtime(device=device, batch=MOST, cache=False, log=print)):
-        painter = load_diffusion(str(place), options)
-        return _rate(lambda part: list(painter.paint(part)), wishes[:MOST], wishes, device.startswith("cuda"))
+def _ours(place: Path, device: str, steps: int, compiled: bool) -> Paint:
+    with using(Runtime(device=device)):
+        painter = load_diffusion(str(place), Options(steps=steps, compile=compiled))
+
+    def paint(wanted: list[Wish], steps: int) -> None:
+        with using(Runtime(device=device, batch=MOST, log=_say)):
+            for _ in replace(painter, call={**painter.call, "num_inference_steps": steps}).paint(wanted):
+                pass
+
+    return paint
 
 
-def _rate(paint: Callable[[list[Wish]], Any], first: list[Wish], wishes: list[Wish], gpu: bool) -> float:
-    """Pictures a second after a warm-up."""
+def _rate(paint: Paint, way: str, wishes: list[Wish], steps: int, gpu: bool) -> tuple[float, float]:
+    """Pictures a second, and seconds of a warm-up with every shape that will come: compiling, if there is any."""
+    seconds = []
+    for wanted, number in ((wishes[: SIZES[way]], 2), (wishes, steps)):
+        _wait(gpu)
+        start = time.perf_counter()
+        paint(wanted, number)
+        _wait(gpu)
+        seconds.append(time.perf_counter() - start)
+    return len(wishes) / seconds[1], seconds[0]
+
+
+def _wait(gpu: bool) -> None:
     import torch
 
-    paint(first)
     if gpu:
         torch.cuda.synchronize()
-    start = time.perf_counter()
-    paint(wishes)
+
+
+def _forget(gpu: bool) -> None:
+    """Give back what the way before held, and measure the peak anew."""
+    import torch
+
+    gc.collect()
     if gpu:
-        torch.cuda.synchronize()
-    return len(wishes) / (time.perf_counter() - start)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _peak(gpu: bool) -> str:

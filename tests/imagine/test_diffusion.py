@@ -1,12 +1,17 @@
 """Pipelines of diffusers as painters, with tiny random ones."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from captious.encoders.pace import Pace
 from captious.encoders.runtime import Runtime, using
 from captious.errors import InputError
+from captious.imagine import acceleration
+from captious.imagine.acceleration import in_groups
+from captious.imagine.diffusion import load_diffusion
 from captious.imagine.painters import BLACK, NOT_FINITE, Options, Wish, load_painter
 
 TEXTS = ["a red dog", "two cats on a table", "x"]
@@ -96,6 +101,120 @@ def test_out_of_memory_halves_the_batch_and_says_so(painter, monkeypatch):
     assert np.abs(pixels.astype(int) - whole).max() <= 1
     assert lines and lines[0].startswith("painting: out of memory with a batch of 6")
     painter.pace.most = 10**6
+
+
+def decoder(decoders, kind):
+    import diffusers
+    import torch
+
+    module = getattr(diffusers, {"kl": "AutoencoderKL", "vq": "VQModel"}[kind]).from_pretrained(decoders / kind)
+    latents = torch.randn((5, module.config.latent_channels, 8, 8), generator=torch.Generator().manual_seed(0))
+    return module, latents
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("kl", {}), ("kl", {"generator": [None] * 5}), ("vq", {}), ("vq", {"force_not_quantize": True})],
+)
+def test_decoding_in_groups_is_decoding_one_by_one(decoders, kind, options):
+    import torch
+
+    module, latents = decoder(decoders, kind)
+    sizes = []
+
+    def counting(part, **given):
+        sizes.append((len(part), len(given.get("generator", part))))
+        return module.decode(part, **given)
+
+    with torch.no_grad():
+        single = torch.cat([module.decode(one[None]).sample for one in latents])
+        if kind == "vq" and options:
+            single = torch.cat([module.decode(one[None], **options).sample for one in latents])
+        grouped = in_groups(counting, 2)
+        assert torch.allclose(grouped(latents, **options).sample, single, atol=1e-5)
+        assert torch.allclose(grouped(latents, **options, return_dict=False)[0], single, atol=1e-5)
+    assert sizes == [(2, 2), (2, 2), (1, 1)] * 2
+
+
+def test_an_argument_that_depends_on_the_number_is_not_divided():
+    given = []
+    in_groups(lambda *arguments, **options: given.append((arguments, options)), 2)([1, 2, 3], shape=(3, 8, 8, 4))
+    assert given == [(([1, 2, 3],), {"shape": (3, 8, 8, 4)})]
+
+
+def test_pictures_decoded_in_groups_are_those_decoded_one_by_one(painter, monkeypatch):
+    grouped, _ = painted(painter, WISHES)
+    vae = painter.pipeline.vae
+    monkeypatch.setattr(vae, "decode", in_groups(type(vae).decode.__get__(vae), 1))
+    single, _ = painted(painter, WISHES)
+    assert np.abs(single.astype(int) - grouped).max() <= 1
+
+
+def test_a_pipeline_that_casts_its_decoder_up_decodes_in_groups(pipeline, tmp_path, monkeypatch):
+    """XL computes in halves but decodes in float32."""
+    import diffusers
+    import torch
+    from transformers import CLIPTextModelWithProjection
+
+    plain = diffusers.StableDiffusionPipeline.from_pretrained(pipeline)
+    second = CLIPTextModelWithProjection(plain.text_encoder.config)
+    small = {name: value for name, value in plain.unet.config.items() if not name.startswith("_")}
+    small |= {"addition_embed_type": "text_time", "addition_time_embed_dim": 8, "cross_attention_dim": 64}
+    width = 6 * 8 + second.config.projection_dim
+    large = diffusers.UNet2DConditionModel(**small | {"projection_class_embeddings_input_dim": width})
+    place = tmp_path / "xl"
+    diffusers.StableDiffusionXLPipeline(
+        vae=plain.vae, text_encoder=plain.text_encoder, text_encoder_2=second, tokenizer=plain.tokenizer,
+        tokenizer_2=plain.tokenizer, unet=large, scheduler=diffusers.EulerDiscreteScheduler(),
+    ).save_pretrained(place)  # fmt: skip
+    with using(Runtime(device="cpu", precision="fp16")):
+        painter = load_painter(str(place), Options(steps=2))
+        vae, types = painter.pipeline.vae, []
+        assert vae.dtype == torch.float16 and vae.config.force_upcast
+        whole = type(vae).decode
+
+        def noted(self, latents, **options):
+            types.append((len(latents), latents.dtype))
+            return whole(self, latents, **options)
+
+        monkeypatch.setattr(vae, "decode", in_groups(noted.__get__(vae), 4))
+        pixels, codes = painted(painter, WISHES)
+    assert types == [(4, torch.float32), (2, torch.float32)] and vae.dtype == torch.float16
+    assert pixels.shape == (6, 16, 16, 3) and not codes.any()
+
+
+def test_a_compiled_painter_fills_up_a_smaller_batch(pipeline, painter, monkeypatch):
+    whole, _ = painted(painter, WISHES)
+    other = replace(painter, compiled=True, widest=0, pace=Pace(lambda line: None))
+    sizes, plain = [], painter.pipeline
+
+    def counted(**call):
+        sizes.append(len(call["prompt"]))
+        return plain(**call)
+
+    monkeypatch.setattr(other, "pipeline", counted)
+    with using(Runtime(batch=4)):
+        pixels, codes = painted(other, WISHES)
+    assert sizes == [4, 4] and not codes.any()
+    assert np.abs(pixels.astype(int) - whole).max() <= 1
+
+
+def test_a_compiled_pipeline_is_compiled_for_one_shape(pipeline, painter, monkeypatch):
+    whole, _ = painted(painter, WISHES)
+    graphs = []
+
+    def counting(graph, examples):
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(acceleration, "COMPILE", {"backend": counting})
+    own = load_diffusion(str(pipeline), Options(steps=3))
+    acceleration.compile_heavy(own.pipeline)
+    own.compiled = True
+    with using(Runtime(batch=4)):
+        pixels, _ = painted(own, WISHES)
+    assert len(graphs) == 2, "one denoiser and one decoder"
+    assert np.abs(pixels.astype(int) - whole).max() <= 1
 
 
 def test_long_texts_are_counted_as_cut(painter):

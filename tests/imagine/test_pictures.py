@@ -120,3 +120,13 @@ def test_without_a_cache_nothing_is_written(mixer, encoder):
     with using(Runtime(cache=False)):
         found = imagine(mixer(), encoder, ["red"], [0])
     assert np.isfinite(found.rows).all() and not pruning.holdings(pruning.root())
+
+
+def test_what_is_missing_is_painted_in_one_go_however_the_cache_is_read(mixer, monkeypatch):
+    painter, calls = mixer(), []
+    list(pictures(painter, [Wish("red", 0), Wish("red", 3)]))
+    plain = painter.paint
+    monkeypatch.setattr("captious.imagine.pictures.CHUNK_BYTES", 2 * 4 * 4 * 3)
+    monkeypatch.setattr(painter, "paint", lambda wishes: calls.append([one.seed for one in wishes]) or plain(wishes))
+    found = [place for batch in pictures(painter, [Wish("red", seed) for seed in range(5)]) for place in batch.places]
+    assert calls == [[1, 2, 4]] and sorted(found) == [0, 1, 2, 3, 4]

@@ -107,7 +107,7 @@ def test_the_spread_over_seeds_is_told():
     remarks = metric.remarks(CaptionSet.of(*PAIR))
     low, high = (1 - 1 / 9) / 2, (1 + 4 / 9) / 2
     mean, spread = (low + high) / 2, (high - low) / sqrt(2)
-    assert remarks == [f"IE-image: over 2 seeds {mean:.4f} ± {spread:.4f} (standard deviation)"]
+    assert remarks == [f"IE-image (mixer#0123456789ab): over 2 seeds {mean:.4f} ± {spread:.4f} (standard deviation)"]
 
 
 def test_several_candidates_have_their_mean_and_shards_merge():

@@ -2,7 +2,7 @@
 
 Each picture has a generator of its own on the CPU, so it does not depend on what it is painted with nor on the device's
 own random numbers. All texts of a seed start from the same noise. Batches over texts and seeds are halved where memory
-runs out; the pictures of a batch are decoded one by one, so that the decoder needs no more memory than for one.
+runs out; how they are computed is in :mod:`captious.imagine.acceleration`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,11 +20,13 @@ from captious.encoders.devices import device_called, number_type, precision_on, 
 from captious.encoders.pace import Pace
 from captious.encoders.runtime import current
 from captious.errors import InputError, nearest
+from captious.imagine.acceleration import settle
 from captious.imagine.fingerprints import fingerprint
 from captious.imagine.painters import Options, Painted, Wish, as_pixels
 from captious.imagine.places import diffusers, opened
 
 STEPS, GUIDANCE = 50, 7.5
+TOKENISERS = ("tokenizer", "tokenizer_2", "tokenizer_3")
 MOST = 64
 """Pictures painted at a time; ``--batch`` may ask for fewer, and memory may force fewer."""
 
@@ -41,19 +42,16 @@ class Diffusion:
     pipeline: Any = field(repr=False)
     call: dict[str, Any]
     """What every call of the pipeline is given."""
+    compiled: bool = False
     kept: bool = True
+    widest: int = 0
+    """The largest batch so far: a compiled model would be compiled again for another size, so smaller ones are filled
+    up with the last wish."""
     pace: Pace = field(default_factory=lambda: Pace(lambda line: None))
 
     def cut(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Those beyond the limit of every tokeniser of the pipeline, of which the longest counts."""
-        parts = [getattr(self.pipeline, name, None) for name in ("tokenizer", "tokenizer_2", "tokenizer_3")]
-        known = [part for part in parts if part is not None and part.model_max_length < 10**6]
-        if not known or not texts:
-            return np.zeros(len(texts), np.bool_)
-        reader = max(known, key=lambda part: part.model_max_length)
-        with quiet():
-            ids = reader(list(texts), truncation=False, padding=False)["input_ids"]
-        return np.array([len(row) > reader.model_max_length for row in ids], np.bool_)
+        """Those beyond the limit of every tokeniser of the pipeline."""
+        return beyond([getattr(self.pipeline, name, None) for name in TOKENISERS], texts)
 
     def paint(self, wishes: Sequence[Wish]) -> Iterator[Painted]:
         """Paint in batches."""
@@ -68,17 +66,32 @@ class Diffusion:
     def _begin(self, wishes: Sequence[Wish]) -> Any:
         import torch
 
-        generators = [torch.Generator("cpu").manual_seed(wish.seed) for wish in wishes]
-        texts = [wish.text for wish in wishes]
-        with torch.inference_mode(), quiet():
+        filled = list(wishes)
+        if self.compiled:
+            self.widest = min(max(self.widest, len(wishes)), self.pace.most)
+            filled += filled[-1:] * (self.widest - len(wishes))
+        generators = [torch.Generator("cpu").manual_seed(wish.seed) for wish in filled]
+        texts = [wish.text for wish in filled]
+        with torch.no_grad(), quiet():
             made = self.pipeline(prompt=texts, generator=generators, output_type="np", **self.call)
-        values = np.asarray(made.images, np.float32)
+        values = np.asarray(made.images, np.float32)[: len(wishes)]
         if values.shape[1:] != self.shape:
             raise InputError(f"painter {self.name!r}: gave pictures of shape {values.shape[1:]}, expected {self.shape}")
         flagged = getattr(made, "nsfw_content_detected", None)
-        if flagged:
-            values[np.asarray(flagged, bool)] = 0.0  # as the filter itself does; its code is that of a black picture
+        if flagged:  # as the filter itself does; its code is that of a black picture
+            values[np.asarray(flagged[: len(wishes)], bool)] = 0.0
         return lambda: values
+
+
+def beyond(tokenisers: Sequence[Any], texts: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Texts longer than any of the tokenisers reads."""
+    known = [part for part in tokenisers if part is not None and part.model_max_length < 10**6]
+    if not known or not texts:
+        return np.zeros(len(texts), np.bool_)
+    reader = max(known, key=lambda part: part.model_max_length)
+    with quiet():
+        ids = reader(list(texts), truncation=False, padding=False)["input_ids"]
+    return np.array([len(row) > reader.model_max_length for row in ids], np.bool_)
 
 
 def load_diffusion(name: str, options: Options) -> Diffusion:
@@ -113,28 +126,8 @@ def load_diffusion(name: str, options: Options) -> Diffusion:
         f"precision={precision},safety={'yes' if options.safety else 'no'}"
     )
     mark = fingerprint(pipeline.components, settings)  # before the modules are moved or compiled
-    _settle(pipeline, device, options.compile)
-    return Diffusion(_called(name), mark, settings, (side, side, 3), pipeline, call)
-
-
-def _settle(pipeline: Any, device: Any, compile: bool) -> None:
-    """To the device, and on a GPU as it computes fastest there."""
-    import torch
-
-    pipeline.to(device)
-    for part in ("vae", "movq"):
-        with suppress(AttributeError, NotImplementedError):
-            getattr(pipeline, part).enable_slicing()
-    if device.type != "cuda":
-        if compile:
-            raise InputError("compile is for a GPU; leave it out")
-        return
-    for part in ("unet", "transformer", "vae"):
-        module = getattr(pipeline, part, None)
-        if module is not None:
-            module.to(memory_format=torch.channels_last)
-            if compile and part != "vae":
-                module.forward = torch.compile(module.forward, mode="max-autotune-no-cudagraphs", dynamic=False)
+    settle(pipeline, device, options.compile)
+    return Diffusion(_called(name), mark, settings, (side, side, 3), pipeline, call, options.compile)
 
 
 def _side(pipeline: Any) -> int:

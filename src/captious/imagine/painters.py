@@ -140,9 +140,9 @@ def _load(name: str, options: Options) -> Painter:
         from captious.imagine.guided import load_guided
 
         return load_guided(name.removeprefix(GUIDED), options)
-    from captious.imagine.diffusion import load_diffusion
+    from captious.imagine.remembered import remembered
 
-    return load_diffusion(name, options)
+    return remembered(name, options)
 
 
 def as_pixels(values: npt.NDArray[np.float32]) -> tuple[Pixels, npt.NDArray[np.int32]]:

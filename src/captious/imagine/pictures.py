@@ -74,25 +74,24 @@ def pictures(painter: Painter, wishes: Sequence[Wish]) -> Iterator[Painted]:
     store = open_store(Space(painter.name, painter.fingerprint, "pictures", painter.shape, "uint8"))
     keys = as_keys(wish_key(wish) for wish in wishes)
     step = max(1, CHUNK_BYTES // int(np.prod(painter.shape)))
-    done = 0
+    todo: list[int] = []
     for start in range(0, len(wishes), step):
-        part = keys[start : start + step]
-        pixels, codes, found = store.gather(part)
+        pixels, codes, found = store.gather(keys[start : start + step])
         here = np.flatnonzero(found)
         if len(here):
-            done += len(here)
             yield Painted((start + here).tolist(), pixels[here], codes[here])
-        todo = (start + np.flatnonzero(~found)).tolist()
-        try:
-            for batch in painter.paint([wishes[place] for place in todo]):
-                places = [todo[place] for place in batch.places]
-                if painter.kept:
-                    store.put(keys[places], batch.pixels, batch.codes)
-                done += len(places)
-                runtime.progress("pictures", done, len(wishes))
-                yield Painted(places, batch.pixels, batch.codes)
-        finally:
-            store.flush()
+        todo += (start + np.flatnonzero(~found)).tolist()
+    done = len(wishes) - len(todo)
+    try:  # all at once, so that the painter's batches are full
+        for batch in painter.paint([wishes[place] for place in todo]):
+            places = [todo[place] for place in batch.places]
+            if painter.kept:
+                store.put(keys[places], batch.pixels, batch.codes)
+            done += len(places)
+            runtime.progress("pictures", done, len(wishes))
+            yield Painted(places, batch.pixels, batch.codes)
+    finally:
+        store.flush()
     store.settle()
 
 

@@ -160,19 +160,20 @@ class Imagine(MeanMetric):
 
     def remarks(self, captions: CaptionSet) -> list[str]:
         """Texts that were cut, and how much the value depends on the seed."""
-        found = self._judged(captions, self.prepare(captions))
-        remarks = []
+        state = self.prepare(captions)
+        found, remarks = self._judged(captions, state), []
+        told = f"{self.label} ({self.settings(state)['painter']})"
         if found.cut:
             ids = list(dict.fromkeys(captions.ids[item] for item in found.cut))
             named = ", ".join(ids[:NAMED]) + (", …" if len(ids) > NAMED else "")
             number = f"{len(found.cut):,} text{' is' if len(found.cut) == 1 else 's are'}"
-            remarks.append(f"{self.label}: {number} longer than painter or encoder read (ids {named})")
+            remarks.append(f"{told}: {number} longer than painter or encoder read (ids {named})")
         if found.unpainted:
-            remarks.append(f"{self.label}: {found.unpainted:,} pictures could not be painted")
+            remarks.append(f"{told}: {found.unpainted:,} pictures could not be painted")
         known = found.values[~np.isnan(found.values).any(axis=1)]
         if self.seeds > 1 and len(known):
             mean, spread = float(known.mean()), float(known.mean(axis=0).std(ddof=1))
-            remarks.append(f"{self.label}: over {self.seeds} seeds {mean:.4f} ± {spread:.4f} (standard deviation)")
+            remarks.append(f"{told}: over {self.seeds} seeds {mean:.4f} ± {spread:.4f} (standard deviation)")
         return remarks
 
     def remedy(self, reason: str) -> str:

@@ -91,6 +91,7 @@ def combine(
             else []
         )
     warn(made.warnings)
+    named = {score.key.rsplit("@", 1)[0]: score.signature for score in made.scores[len(base) :]}
     if as_json:
         ci = f"bootstrap({samples},images,seed={seed},{level:.0%})"
         signatures = list(dict.fromkeys(score.signature for score in made.scores))
@@ -98,12 +99,15 @@ def combine(
         s.echo(
             {
                 **{name: [asdict(row) for row in part] for name, part in parts.items()},
+                "added": named,
                 "ci": ci,
                 "signatures": signatures,
             }
         )
     else:
         _print(found, chosen, level, folds)
+        for signature in filter(None, named.values()):
+            typer.echo(f"\nadded: {signature}")
 
 
 def _refuse(add: str | None, added: str | None, seeds: int | None) -> None:

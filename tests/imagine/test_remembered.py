@@ -1,0 +1,108 @@
+"""A repeated run knows a pipeline's fingerprint without loading it."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from captious.encoders import memo
+from captious.encoders.runtime import Runtime, using
+from captious.errors import InputError
+from captious.files import data_folder
+from captious.imagine import remembered as module
+from captious.imagine.diffusion import Diffusion
+from captious.imagine.painters import Options, Wish
+from captious.imagine.pictures import picture_list
+from captious.imagine.remembered import Remembered, remembered
+
+WISHES = [Wish("a red dog", 0), Wish("two cats", 1)]
+STEPS = Options(steps=2)
+
+
+@pytest.fixture
+def place(pipeline, tmp_path, monkeypatch):
+    """A copy of its own, whose files count as old."""
+    monkeypatch.setattr(memo, "SETTLED_SECONDS", 0.0)
+    return shutil.copytree(pipeline, tmp_path / "tiny")
+
+
+def forbid(monkeypatch):
+    def loaded(*arguments):
+        raise AssertionError("nothing is to be loaded")
+
+    monkeypatch.setattr(module, "load_diffusion", loaded)
+
+
+def test_a_second_run_loads_nothing_where_all_pictures_are_there(place, monkeypatch):
+    first = remembered(str(place), STEPS)
+    assert isinstance(first, Diffusion)
+    painted, _ = picture_list(first, WISHES)
+    texts = ["a" * 14, "a" * 15, "dog"]
+    expected = first.cut(texts).tolist()
+    forbid(monkeypatch)
+    second = remembered(str(place), STEPS)
+    assert isinstance(second, Remembered)
+    for fact in ("name", "fingerprint", "settings", "shape", "kept"):
+        assert getattr(second, fact) == getattr(first, fact)
+    assert second.cut(texts).tolist() == expected == [False, True, False]
+    again, _ = picture_list(second, WISHES)
+    assert np.array_equal(again, painted)
+    with pytest.raises(AssertionError, match="nothing is to be loaded"):
+        picture_list(second, [Wish("another text", 0)])
+
+
+def test_a_picture_that_is_missing_is_painted_by_the_pipeline(place):
+    first = remembered(str(place), STEPS)
+    second = remembered(str(place), STEPS)
+    one, two = (next(painter.paint(WISHES)).pixels for painter in (first, second))
+    assert isinstance(second, Remembered) and np.array_equal(one, two)
+
+
+def test_a_changed_weight_file_gives_a_new_fingerprint(place):
+    from safetensors.numpy import load_file, save_file
+
+    first = remembered(str(place), STEPS)
+    weights = next((place / "unet").glob("*.safetensors"))
+    tensors = load_file(weights)
+    tensors["conv_in.bias"] = tensors["conv_in.bias"] + 1
+    save_file(tensors, weights, metadata={"format": "pt"})
+    second = remembered(str(place), STEPS)
+    assert isinstance(second, Diffusion) and second.fingerprint != first.fingerprint
+
+
+def test_what_a_fingerprint_follows_is_not_mixed_up(place):
+    first = remembered(str(place), STEPS)
+    other = remembered(str(place), Options(steps=3))
+    with using(Runtime(device="cpu", precision="bf16")):
+        coarse = remembered(str(place), STEPS)
+    assert len({first.fingerprint, other.fingerprint, coarse.fingerprint}) == 3
+    with using(Runtime(cache=False)):
+        assert isinstance(remembered(str(place), STEPS), Diffusion)
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"name": "x"}'])
+def test_a_damaged_memory_is_loaded_again(place, damage):
+    first = remembered(str(place), STEPS)
+    (kept,) = (data_folder() / "painters").iterdir()
+    kept.write_text(damage)
+    second = remembered(str(place), STEPS)
+    assert isinstance(second, Diffusion) and second.fingerprint == first.fingerprint
+
+
+def test_what_may_change_unseen_is_not_remembered(place, tmp_path, monkeypatch):
+    linked = tmp_path / "linked"
+    shutil.copytree(place, linked)
+    shutil.move(linked / "unet", tmp_path / "unet")
+    (linked / "unet").symlink_to(tmp_path / "unet")
+    remembered(str(linked), STEPS)
+    monkeypatch.setattr(memo, "SETTLED_SECONDS", 3600.0)
+    remembered(str(place), STEPS)
+    assert not (data_folder() / "painters").exists()
+
+
+def test_a_folder_that_changed_in_use_is_told(place):
+    remembered(str(place), STEPS)
+    second = remembered(str(place), STEPS)
+    second.fingerprint = "0" * 12
+    with pytest.raises(InputError, match="changed while it was in use"):
+        list(second.paint(WISHES))
