@@ -55,10 +55,16 @@ class Attention(torch.nn.Module):
         self.key_value = torch.nn.Linear(width, 2 * width)
         self.out = torch.nn.Linear(width, width)
 
-    def forward(self, states: torch.Tensor, over: torch.Tensor | None, mask: torch.Tensor | None) -> torch.Tensor:
-        """States with what they found added; ``over`` is normalised already, None looks at the states themselves."""
+    def forward(
+        self, states: torch.Tensor, over: torch.Tensor | None, mask: torch.Tensor | None, asking: int | None = None
+    ) -> torch.Tensor:
+        """States with what they found added; ``over`` is normalised already, None looks at the states themselves.
+
+        Only the first ``asking`` states look, and are returned.
+        """
         normal = self.norm(states)
         key, value = self.key_value(normal if over is None else over).chunk(2, dim=-1)
+        states, normal = states[:, :asking], normal[:, :asking]
         query, key, value = (
             one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(normal), key, value)
         )
@@ -80,10 +86,12 @@ class Layer(torch.nn.Module):
         self.down = torch.nn.Linear(4 * shape.width, shape.width)
         self.dropout = torch.nn.Dropout(shape.dropout)
 
-    def forward(self, texts: torch.Tensor, mask: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, texts: torch.Tensor, mask: torch.Tensor, image: torch.Tensor, asking: int | None = None
+    ) -> torch.Tensor:
         """Texts are b × k × tokens × width: the k captions of an image share its keys and values."""
         number, captions = texts.shape[:2]
-        states = self.tokens(texts.flatten(0, 1), None, mask)
+        states = self.tokens(texts.flatten(0, 1), None, mask, asking)
         states = self.patches(states.unflatten(0, (number, captions)).flatten(1, 2), image, None)
         states = states + self.dropout(self.down(functional.gelu(self.up(self.norm(states)))))
         split: torch.Tensor = states.unflatten(1, (captions, -1))
@@ -130,8 +138,10 @@ class FusionModule(torch.nn.Module):
         first = self.pool.expand(*read.shape[:2], 1, -1).to(read.dtype)
         states, seen = torch.cat([first, read], dim=2), self.patch_norm(seen)
         mask = functional.pad(inside, (1, 0), value=True).flatten(0, 1)[:, None, None, :]
-        for layer in self.layers:
+        *most, last = self.layers
+        for layer in most:
             states = layer(states, mask, seen)
+        states = last(states, mask, seen, asking=1)  # of the last layer only the pooling token is read
         image = image[:, None].expand_as(text)
         pair = self.pair(self.pair_norm(torch.cat([image * text, (image - text).abs()], dim=-1)))
         residual = self.head(self.norm(states[:, :, 0] + pair))[..., 0].float()
