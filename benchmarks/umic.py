@@ -41,7 +41,7 @@ def main() -> None:
             umic_drawn.run(out, options.items or 4000, options.epochs or 1, options.seed)
         elif options.what == "photographs":
             umic_photographs.run(
-                out, options.flickr, options.encoder, options.device, options.items, options.epochs or 10, options.seed
+                out, options.flickr, options.encoder, options.device, options.items, options.epochs or 2, options.seed
             )
         else:
             umic_speed.run(out, options.encoder, options.device, options.items or 2000, options.batch or 256)

@@ -1,6 +1,7 @@
 """Training UMIC: the loss by hand, exact resume, early stopping, what is written, bad input."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -135,6 +136,16 @@ def test_early_stopping_ends_well(data, base, tmp_path):
     assert any("no better validation in the last 2" in line for line in said)
     again = train(a_job(data, base, tmp_path / "out", epochs=9, lr=1e-30, early_stop=2, resume=True), say=said.append)
     assert again.finished and "ended already" in said[-1]
+
+
+def test_an_encoder_that_was_trained_on_the_same_file_is_remarked(data, base, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(base, own)
+    for trained_on, remarked in (("short.jsonl", True), ("short-val.jsonl", False)):
+        (own / "captious-training.json").write_text(json.dumps({"data": str(data / trained_on)}))
+        said = []
+        train(a_job(data, own, tmp_path / trained_on, epochs=1), say=said.append)
+        assert any("own was trained on short.jsonl too" in line for line in said) == remarked
 
 
 def test_patience():

@@ -15,6 +15,7 @@ from captious.extras import require
 from captious.training import processes
 from captious.training.data import Example
 from captious.training.negatives import prepared
+from captious.training.outputs import MARKER
 from captious.training.ranking import Accuracy, Patience, Ranking
 from captious.training.settings import Settings
 from captious.umic.backbone import Backbone
@@ -100,6 +101,7 @@ def assembled(
     """The objective, the validation where there are examples for it, and what a user should know."""
     draws = job.draws or job.settings.epochs
     seen, notes = _usable(job, backbone, examples)
+    notes += _known(job)
     made = prepared(seen, job.kinds, draws, job.settings.seed, _vectors(job, backbone, seen), job.data)
     texts = backbone.texts(made.texts, keep=False)
     pictures = backbone.pictures([str(path) for path in made.paths])
@@ -117,6 +119,21 @@ def assembled(
         held.table,
     )
     return goal, judge, [*notes, *more, *made.notes]
+
+
+def _known(job: Job) -> list[str]:
+    """A word of caution where the encoder was trained on the very same file, as its own record says."""
+    try:
+        record = json.loads((Path(job.encoder) / MARKER).read_text(encoding="utf-8"))
+        same = Path(record["data"]).resolve() == Path(job.data).resolve()
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    if not job.encoder or not same:
+        return []
+    return [
+        f"{Path(job.encoder).name} was trained on {Path(job.data).name} too and knows its images well: other images, or "
+        "few epochs, make a metric that holds for new ones"
+    ]
 
 
 def _usable(job: Job, backbone: Backbone, examples: dict[str, Example]) -> tuple[dict[str, Example], list[str]]:
