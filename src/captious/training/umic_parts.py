@@ -131,8 +131,8 @@ def _known(job: Job) -> list[str]:
     if not job.encoder or not same:
         return []
     return [
-        f"{Path(job.encoder).name} was trained on {Path(job.data).name} too and knows its images well: other images, or "
-        "few epochs, make a metric that holds for new ones"
+        f"{Path(job.encoder).name} was trained on {Path(job.data).name} too and knows its images well: "
+        "other images, or few epochs, make a metric that holds for new ones"
     ]
 
 
