@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from captious.cli.analyse import classification, compositionality, hubness, length, retrieval
+from captious.cli.analyse import classification, compositionality, hubness, retrieval
+from captious.cli.study import lengths
 
 app = typer.Typer(
     help="Encoders and metrics under test: retrieval, hubness, classes, word order, caption length.",
@@ -15,6 +16,6 @@ for _command in (
     hubness.hubness,
     classification.classification,
     compositionality.compositionality,
-    length.length,
 ):
     app.command()(_command)
+app.command("length")(lengths.lengths)

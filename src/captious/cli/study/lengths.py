@@ -1,8 +1,7 @@
-"""``captious study lengths``: the correlation by length of the caption."""
+"""``captious study lengths``, also ``captious analyse length``: does a metric still agree when captions get long?"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +32,8 @@ def lengths(
     missing: o.OnMissing = o.Missing.error,
     images: o.Images = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="SVG file to write.")] = None,
+    out: o.Out = None,
+    overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,
     device: o.Device = "auto",
     batch: o.Batch = o.BATCH,
@@ -40,16 +41,21 @@ def lengths(
     no_cache: o.NoCache = False,
     upright: o.Upright = False,
 ) -> None:
-    """The correlation by length of the caption, in words or in an encoder's tokens, with intervals and a plot."""
+    """The correlation with people by caption length, in words or in an encoder's tokens, with intervals and a plot.
+
+    Example: captious study lengths ratings.jsonl --metrics rouge,cider --plot lengths.svg
+    Example: captious analyse length ratings.jsonl --images photos/ --metrics clipscore,specs --tokens captious-mini
+    """
+    from captious.analyses.length import length_finding
+    from captious.cli.analyse.shared import deliver
     from captious.encoders import loading
-    from captious.files import whole_file
-    from captious.study.lengths import chart
+    from captious.files import refuse_occupied, whole_file
     from captious.study.lengths import lengths as regimes
     from captious.study.opening import numbers, open_source, scores_for
-    from captious.study.printed import NAMES
     from captious.study.run import study
-    from captious.study.show import lengths_table
 
+    if out is not None:
+        refuse_occupied(out, overwrite)
     cuts = [int(cut) for cut in numbers(edges, "--edges", "10,20,40")] if edges else None
     columns = s.columns(rating, group, system, candidate_column)
     with o.encoding(device, batch, precision, no_cache, upright) as step:
@@ -57,16 +63,10 @@ def lengths(
         found = scores_for(ratings, metrics, scores, missing.value, step)
         made = study(ratings, found, recipe=recipe, statistic=statistic, samples=samples, seed=seed, level=level)
         step("buckets")
-        buckets = regimes(made, cuts, loading.load(tokens) if tokens else None)
-    labels = {score.key: score.label for score in made.scores}
-    headline = made.options.statistic
+        finding = length_finding(made, regimes(made, cuts, loading.load(tokens) if tokens else None))
     if plot is not None:
-        title = f"{NAMES.get(headline, headline)} × 100 by caption length, {ratings.name}"
         with whole_file(plot) as draft:
-            draft.write_text(chart(buckets, labels, title), encoding="utf-8")
-    if as_json:
-        s.echo({"buckets": [asdict(bucket) for bucket in buckets], "signature": made.signature})
-    else:
-        typer.echo(f"{lengths_table(buckets, labels, headline, level)}\n{made.signature}")
+            draft.write_text(finding.figures[0].svg, encoding="utf-8")
+    deliver(finding, out, overwrite, as_json)
     if plot is not None:
         typer.echo(f"written: {plot}", err=True)
