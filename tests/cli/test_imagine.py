@@ -49,6 +49,13 @@ def test_a_gallery_of_plain_texts(run, texts, tmp_path):
     assert code == 2 and "is there already; add --overwrite" in errors
 
 
+def test_an_empty_text_is_left_out_of_a_gallery_and_counted(run, tmp_path):
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"id": "1", "text": "a red ball"}\n{"id": "2", "text": " "}\n')
+    code, printed, _ = run("imagine", "paint", texts, "--painter", "drawn", "--seeds", 1, "--out", tmp_path / "gallery")
+    assert code == 0 and printed.startswith("1 texts, 1 empty ones left out, 0 pictures could not be painted")
+
+
 def test_a_gallery_of_rated_texts_starts_with_the_greatest_disagreement(run, sample, tmp_path):
     out = tmp_path / "gallery"
     given = (sample / "ratings.jsonl", "--references", sample / "references.json")

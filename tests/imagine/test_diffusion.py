@@ -84,6 +84,52 @@ def test_what_is_no_picture_has_a_code(painter, monkeypatch):
     assert painted(painter, WISHES[:2])[1].tolist() == [0, BLACK]
 
 
+@pytest.mark.parametrize(("value", "code"), [(float("inf"), NOT_FINITE), (float("nan"), NOT_FINITE), (-1e4, BLACK)])
+def test_what_a_decoder_breaks_is_no_picture_though_the_pipeline_clamps(pipeline, value, code):
+    import torch
+
+    broken = load_diffusion(str(pipeline), Options(steps=2))
+    with torch.no_grad():
+        broken.pipeline.vae.decoder.conv_out.bias.fill_(value)
+    assert painted(broken, WISHES[:2])[1].tolist() == [code, code]
+
+
+def test_another_kind_of_pipeline_with_the_same_parts_is_another_painter(painter, pipeline, tmp_path):
+    import json
+
+    place = shutil.copytree(pipeline, tmp_path / "tiny-diffusion")
+    index = json.loads((place / "model_index.json").read_text())
+    (place / "model_index.json").write_text(json.dumps(index | {"_class_name": "StableDiffusionPAGPipeline"}))
+    assert load_painter(str(place), Options(steps=3)).fingerprint != painter.fingerprint
+
+
+def test_a_loaded_painter_decodes_in_groups_and_passes_its_settings_on(pipeline, monkeypatch):
+    import diffusers
+
+    sizes, plain = [], diffusers.AutoencoderKL.decode
+
+    def noted(self, latents, *others, **options):
+        sizes.append(len(latents))
+        return plain(self, latents, *others, **options)
+
+    monkeypatch.setattr(diffusers.AutoencoderKL, "decode", noted)
+    own = replace(load_diffusion(str(pipeline), Options(steps=2, guidance=3.0, size=24)), most=64)
+    pixels, _ = painted(own, [Wish("x", seed) for seed in range(10)])
+    assert sizes == [8, 2] and pixels.shape[1:] == (24, 24, 3)
+    assert own.call == {"num_inference_steps": 2, "guidance_scale": 3.0, "height": 24, "width": 24}
+
+
+def test_a_cpu_paints_few_at_a_time_so_that_a_kill_loses_little(painter):
+    sizes = [len(batch.places) for batch in painter.paint([Wish("x", seed) for seed in range(10)])]
+    assert sizes == [8, 2]
+
+
+def test_a_size_that_the_pipeline_refuses_is_one_line(pipeline):
+    odd = load_painter(str(pipeline), Options(steps=2, size=13))
+    with pytest.raises(InputError, match=r"refuses .*size=13.* divisible by 8"):
+        list(odd.paint(WISHES[:1]))
+
+
 def test_out_of_memory_halves_the_batch_and_says_so(painter, monkeypatch):
     plain, sizes, lines = painter.pipeline, [], []
 
@@ -228,6 +274,7 @@ def test_long_texts_are_counted_as_cut(painter):
         (Options(scheduler="DDIM"), "unknown scheduler 'DDIM'"),
         (Options(guide="captious-mini"), "has no option guide"),
         (Options(steps=0), "steps is 0"),
+        (Options(guidance=float("nan")), "guidance is nan, expected a finite number"),
         (Options(compile=True), "compile is for a GPU"),
     ],
 )
@@ -248,6 +295,8 @@ def test_no_weights_and_no_network(monkeypatch, tmp_path):
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="no such folder, expected one, a hub id"):
         load_painter("no such painter")
+    with pytest.raises(InputError, match="no such folder, expected one, a hub id"):
+        load_painter("./nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"has no model_index\.json"):
         load_painter(str(tmp_path / "empty"))

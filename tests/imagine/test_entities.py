@@ -7,7 +7,8 @@ import pytest
 
 from captious.analyses.resampling import Resampling
 from captious.errors import InputError
-from captious.imagine.entities import agreement, entities, read_answers, recall, recall_finding, tasks
+from captious.imagine.answers import read_answers
+from captious.imagine.entities import agreement, entities, recall, recall_finding, tasks
 
 ROWS = [
     {"painter": "a", "text": "dog and tree", "rater": "x", "seen": {"dog": True, "tree": False}},
@@ -83,10 +84,27 @@ def test_a_rater_without_a_name_is_called_as_the_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("row", "message"),
-    [({"seen": {"dog": None}}, "'dog' is answered None"), ({"text": "a"}, "no answers: expected seen")],
+    [
+        ({"seen": {"dog": None}}, "'dog' is answered None"),
+        ({"text": "a"}, "no answers: expected seen"),
+        ({"seen": {"dog": True}, "entities": ["dog", "tree"]}, "row 1: answers for 'dog', expected the entities"),
+        ({"seen": {"dgo": True}, "entities": ["dog"]}, "answers for 'dgo', expected the entities 'dog'"),
+    ],
 )
 def test_answers_that_are_missing(tmp_path, row, message):
     path = tmp_path / "answers.jsonl"
     path.write_text(json.dumps({"painter": "a", **row}) + "\n")
     with pytest.raises(InputError, match=message):
         read_answers([str(path)])
+
+
+def test_a_rater_answers_a_picture_once(tmp_path):
+    row = {"painter": "a", "text": "dog", "seed": 0, "picture": "p/0.png", "seen": {"dog": True}}
+    for name, rater in (("x.jsonl", "me"), ("y.jsonl", "you"), ("z.jsonl", "me")):
+        (tmp_path / name).write_text(json.dumps({**row, "rater": rater}) + "\n")
+    one, two, again = (str(tmp_path / name) for name in ("x.jsonl", "y.jsonl", "z.jsonl"))
+    assert len(read_answers([one, two])) == 2
+    with pytest.raises(InputError, match=r"z\.jsonl: row 1: rater 'me' answered p/0\.png in .*x\.jsonl: row 1 already"):
+        read_answers([one, again])
+    with pytest.raises(InputError, match="already"):
+        read_answers([one, one])

@@ -48,3 +48,15 @@ def test_what_does_not_fit(decoders, pipeline):
         load_painter(f"guided:{decoders / 'kl'}", Options(guide="captious-mini", size=15))
     with pytest.raises(InputError, match="no such folder"):
         load_painter("guided:nowhere at all", Options(guide="captious-mini"))
+
+
+def test_no_decoder_and_no_network(monkeypatch):
+    """Diffusers says of a hub that does not answer that the file is not there."""
+    from captious.encoders import places
+
+    def unreached(*arguments):
+        raise places._Unreached
+
+    monkeypatch.setattr(places, "_reach", unreached)
+    with pytest.raises(InputError, match="not on this machine, and the hub cannot be reached"):
+        load_painter("guided:owner/no-such-decoder", Options(guide="captious-mini"))

@@ -49,3 +49,14 @@ def test_what_it_needs():
         influences(TEXTS, Drawn.of(32), load_mini("captious-mini"), 1)
     with pytest.raises(InputError, match="no word to take out"):
         influences(["dog"], Drawn.of(32), load_mini("captious-mini"), 2)
+    with pytest.raises(InputError, match="nothing to compare: the text says nothing that this painter can draw"):
+        influences(["the economy grew"], Drawn.of(32), load_mini("captious-mini"), 2)
+
+
+def test_the_baseline_counts_the_texts_that_were_painted():
+    how = Resampling(samples=0)
+    found, base, unpainted = influences(
+        [*TEXTS, "the economy grew"], Drawn.of(32), load_mini("captious-mini"), 2, how=how
+    )
+    finding = influence_finding("texts.jsonl", found, base, unpainted, "painter:drawn", how)
+    assert finding.notes[0].endswith(f"over {len(TEXTS)} texts")

@@ -64,3 +64,15 @@ def test_missing_images_stop_or_are_left_out(folder):
         read(folder, *rows)
     found, notes = read(folder, *rows, skip=True)
     assert [one.id for one in found] == ["7"] and notes == ["2 rows left out: their image is missing"]
+
+
+def test_what_has_no_caption_is_counted(folder):
+    rows = (
+        {"id": 7, "captions": ["a dog", " "]},
+        {"id": 12, "caption": ""},
+        {"id": "cat", "units": ["a cat"]},
+        {"id": 7},
+    )
+    found, notes = read(folder, *rows)
+    assert [one.captions for one in found] == [("a dog",), ("a cat",)]
+    assert notes == ["2 rows left out: they have no caption", "2 empty captions left out"]

@@ -167,6 +167,57 @@ def test_weights_of_another_shape_or_encoder_are_refused(scenes, tmp_path):
     record["encoder"]["weights"] = "captious-mini-specs"
     with pytest.raises(InputError, match=r"was trained on the encoder captious-mini#\w+, but captious-mini-specs is"):
         load_fusion(tmp_path, record)
+    record["encoder"] |= {"weights": MINI, "precision": "bf16"}  # fingerprints cannot be compared, sizes can
+    record["shape"]["patches"] = 50
+    with pytest.raises(InputError, match=r"an encoder captious-mini with states of \(50, .*, but captious-mini has"):
+        load_fusion(tmp_path, record)
+
+
+def test_a_folder_that_does_not_hold_what_its_marker_says_is_refused(tmp_path):
+    new_fusion(MINI, width=8).save(tmp_path)
+    marker = tmp_path / "captious-umic.json"
+    record = json.loads(marker.read_text())
+    marker.write_text(json.dumps({**record, "backbone": "vilt"}))
+    with pytest.raises(InputError, match=r"has no folder model, though captious-umic\.json says that it is umic-vilt"):
+        load_backbone(tmp_path)
+    marker.write_text(json.dumps({key: value for key, value in record.items() if key != "shape"}))
+    with pytest.raises(InputError, match=r"captious-umic\.json: lacks shape"):
+        load_backbone(tmp_path)
+
+
+def test_a_prefix_is_put_before_captions_and_makes_another_model(scenes):
+    paths, texts = scenes
+    plain, told = new_fusion(MINI, width=8), new_fusion(MINI, width=8, prefix="A drawing of ")
+    assert plain.fingerprint != told.fingerprint
+    expected = logits(plain, paths, [f"A drawing of {text}" for text in texts])
+    np.testing.assert_allclose(logits(told, paths, texts), expected, atol=1e-6)
+    assert np.abs(logits(plain, paths, texts) - expected).max() > 1e-4
+
+
+def test_scores_of_images_turned_upright_are_kept_apart(scenes, tmp_path):
+    from PIL import Image
+
+    picture = Image.open(scenes[0][0])
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    path = tmp_path / "turned.jpg"
+    picture.convert("RGB").save(path, exif=turned)
+    backbone, found = new_fusion(MINI, width=8), []
+    for upright in (False, True, False, True):  # the last two come from the cache
+        with using(Runtime(device="cpu", upright=upright)):
+            found.append(judge(backbone, [str(path)], [scenes[1][0]]).logits[0])
+    assert found[:2] == found[2:] and abs(found[0] - found[1]) > 1e-5
+
+
+def test_an_encoder_is_looked_for_beside_the_model_and_beside_its_best_only(scenes, tmp_path):
+    (tmp_path / "encoder").mkdir()  # not one: to look into it is an error
+    for name in ("best", "mine"):
+        (tmp_path / name).mkdir()
+        new_fusion(MINI, width=8).save(tmp_path / name)
+    record = json.loads((tmp_path / "mine" / "captious-umic.json").read_text())
+    assert load_fusion(tmp_path / "mine", record).weights == MINI
+    with pytest.raises(InputError, match="its encoder captious-mini is not to be had"):
+        load_fusion(tmp_path / "best", record)
 
 
 def test_the_residual_learns_though_its_head_starts_at_zero():

@@ -7,7 +7,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.text.ptb import tokenise
-from captious.umic import neighbours, similar_captions
+from captious.umic import Alike, Corpus, neighbours, similar_captions
 from captious.umic.neighbours import nearest_vectors
 from captious.umic.similar_captions import nearest_captions
 
@@ -121,3 +121,9 @@ def test_a_similarity_by_hand():
 def test_one_image_and_captions_without_words_have_no_neighbours():
     assert nearest_captions(CaptionSet.of({"1": ()}, {"1": ["a dog"]})).index.tolist() == [[-1, -1, -1]]
     assert (nearest_captions(CaptionSet.of({"1": (), "2": ()}, {"1": [""], "2": [""]})).index == -1).all()
+
+
+def test_hard_negatives_choose_among_three_images():
+    corpus = Corpus.of({str(number): [f"a {word} with a {WORDS[number]}"] for number, word in enumerate(WORDS[2:14])})
+    near = Alike.of(corpus, np.random.default_rng(0).normal(size=(12, 5)))
+    assert near.captions.index.shape == near.pictures.index.shape == (12, 3)

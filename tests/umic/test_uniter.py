@@ -180,12 +180,19 @@ def test_other_weights_are_refused_in_one_line(checkpoint):
         ({"features": np.zeros((3, 5)), "norm_bb": np.zeros((3, 7))}, r"shape \(3, 5\)"),
         ({"features": np.zeros((3, REGIONS)), "norm_bb": np.zeros((2, 7))}, r"shape \(2, 7\)"),
         ({"features": np.zeros((0, REGIONS)), "norm_bb": np.zeros((0, 7))}, "holds no region"),
+        ({"features": np.full((3, REGIONS), np.nan), "norm_bb": np.zeros((3, 7))}, "no finite number"),
+        ({"features": np.full((3, REGIONS), "a"), "norm_bb": np.zeros((3, 7))}, "no finite number"),
+        ({"features": np.zeros((3, REGIONS)), "norm_bb": np.zeros((3, 7)), "conf": np.ones((3, 2))}, "conf of shape"),
     ],
 )
 def test_bad_region_files_become_faults(arrays, line, checkpoint, tmp_path):
     np.savez(tmp_path / "1.npz", **arrays)
     (tmp_path / "2.npz").write_bytes(b"no archive")
-    faults = load_uniter(checkpoint[0], str(tmp_path)).pictures(["1.jpg", "2.jpg"]).faults
+    (tmp_path / "3.npz").write_bytes((tmp_path / "1.npz").read_bytes()[:100])
+    with (tmp_path / "4.npz").open("wb") as one:
+        np.save(one, np.zeros(3))
+    faults = load_uniter(checkpoint[0], str(tmp_path)).pictures(["1.jpg", "2.jpg", "3.jpg", "4.jpg"]).faults
     with pytest.raises(InputError, match=line):
         raise InputError(faults[0])
-    assert "is not an .npz file" in faults[1]
+    assert "is not an .npz file" in faults[1] and "is not an .npz file" in faults[2]
+    assert "is not an .npz file of arrays (it is one array without a name)" in faults[3]

@@ -71,6 +71,7 @@ def paint(
     options = Options(steps, guidance, scheduler, size, guide, safety, compile)
     with o.encoding(device, batch, precision, no_cache, False) as step:
         captions, human = _read(texts, references, rating)
+        empty = sum(not any(text.strip() for text in captions.candidates[item][:1]) for item in range(len(captions)))
         step("loading the painter")
         found = load_painter(painter, options)
         judge = _encoder(encoder, painter) if captions.references.counts.any() else None
@@ -81,10 +82,17 @@ def paint(
             shown, found, range(seeds), out, f"{plain_name(captions.name)}: imagined", signature, overwrite
         )
     if as_json:
-        facts = {"gallery": str(out), "texts": len(shown), "unpainted": missing, "signature": signature}
+        facts = {
+            "gallery": str(out),
+            "texts": len(shown),
+            "empty": empty,
+            "unpainted": missing,
+            "signature": signature,
+        }
         typer.echo(json.dumps(facts, indent=2))
     else:
-        typer.echo(f"{len(shown):,} texts, {missing:,} pictures could not be painted\n{signature}")
+        left = f", {empty:,} empty ones left out" if empty else ""
+        typer.echo(f"{len(shown):,} texts{left}, {missing:,} pictures could not be painted\n{signature}")
     typer.echo(f"written: {out / 'index.html'}", err=True)
 
 
@@ -183,8 +191,9 @@ def recall(
     """Entity recall by painter from what raters saw, with intervals over texts."""
     from captious.analyses.resampling import Resampling
     from captious.cli.analyse.shared import deliver
-    from captious.imagine.entities import read_answers, recall_finding
+    from captious.imagine.answers import read_answers
     from captious.imagine.entities import recall as recalled
+    from captious.imagine.entities import recall_finding
 
     how = Resampling(samples, seed, level)
     found = recalled(read_answers(answers), how)

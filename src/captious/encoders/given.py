@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ def read_given(path: str | Path) -> tuple[list[str], Features]:
             arrays: dict[str, npt.NDArray[Any]] = {name: held[name] for name in held.files}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (OSError, ValueError, EOFError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile) as error:
         raise InputError(
             f"{path}: expected an .npz file with ids and features, but it is not an .npz file ({str(error)[:80]})"
         ) from None

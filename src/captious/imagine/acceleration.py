@@ -26,7 +26,7 @@ def settle(pipeline: Any, device: Any, compile: bool) -> None:
         raise InputError("compile is for a GPU; leave it out")
     pipeline.to(device)
     for module in _parts(pipeline, DECODERS):
-        module.decode = in_groups(module.decode)
+        module.decode = in_groups(undisguised(module.decode))
     if compile:
         compile_heavy(pipeline)
 
@@ -48,6 +48,18 @@ def in_groups(decode: Callable[..., Any], size: int = DECODED) -> Callable[..., 
         return (torch.cat([part[0] for part in parts]),)
 
     return grouped
+
+
+def undisguised(decode: Callable[..., Any]) -> Callable[..., Any]:
+    """``decode``, but what is infinite is not a number: the pipeline would clamp infinity to white, which scores."""
+
+    def told(*arguments: Any, **options: Any) -> Any:
+        made = decode(*arguments, **options)
+        values = made[0] if isinstance(made, tuple) else made.sample
+        values.masked_fill_(values.isinf(), float("nan"))
+        return made
+
+    return told
 
 
 def compile_heavy(pipeline: Any) -> None:

@@ -8,6 +8,7 @@ runs out; how they are computed is in :mod:`captious.imagine.acceleration`.
 from __future__ import annotations
 
 import inspect
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +28,9 @@ from captious.imagine.places import diffusers, opened
 
 STEPS, GUIDANCE = 50, 7.5
 TOKENISERS = ("tokenizer", "tokenizer_2", "tokenizer_3")
-MOST = 64
-"""Pictures painted at a time; ``--batch`` may ask for fewer, and memory may force fewer."""
+MOST, FEW = 64, 8
+"""Pictures painted at a time on a GPU, and elsewhere, where more cost memory and gain nothing, and a kill would lose
+hours; ``--batch`` may ask for fewer, and memory may force fewer."""
 
 
 @dataclass(eq=False)
@@ -43,6 +45,7 @@ class Diffusion:
     call: dict[str, Any]
     """What every call of the pipeline is given."""
     compiled: bool = False
+    most: int = MOST
     kept: bool = True
     widest: int = 0
     """The largest batch so far: a compiled model would be compiled again for another size, so smaller ones are filled
@@ -57,7 +60,7 @@ class Diffusion:
         """Paint in batches."""
         runtime = current()
         self.pace.log = lambda line: runtime.log(f"painting: {line}")
-        size = min(runtime.batch, MOST)
+        size = min(runtime.batch, self.most)
         for start in range(0, len(wishes), size):
             part = wishes[start : start + size]
             pixels, codes = as_pixels(self.pace.start(self._begin, part)())
@@ -73,7 +76,11 @@ class Diffusion:
         generators = [torch.Generator("cpu").manual_seed(wish.seed) for wish in filled]
         texts = [wish.text for wish in filled]
         with torch.no_grad(), quiet():
-            made = self.pipeline(prompt=texts, generator=generators, output_type="np", **self.call)
+            try:
+                made = self.pipeline(prompt=texts, generator=generators, output_type="np", **self.call)
+            except ValueError as error:  # such as a size that is no multiple of eight
+                line = " ".join(str(error).split())[:160]
+                raise InputError(f"painter {self.name!r}: its pipeline refuses {self.settings} ({line})") from None
         values = np.asarray(made.images, np.float32)[: len(wishes)]
         if values.shape[1:] != self.shape:
             raise InputError(f"painter {self.name!r}: gave pictures of shape {values.shape[1:]}, expected {self.shape}")
@@ -125,9 +132,17 @@ def load_diffusion(name: str, options: Options) -> Diffusion:
         f"steps={steps},guidance={guidance:g},scheduler={type(pipeline.scheduler).__name__},size={side},"
         f"precision={precision},safety={'yes' if options.safety else 'no'}"
     )
-    mark = fingerprint(pipeline.components, settings)  # before the modules are moved or compiled
+    mark = fingerprint(pipeline.components, f"{settings},{_own(pipeline)}")  # before modules are moved or compiled
     settle(pipeline, device, options.compile)
-    return Diffusion(_called(name), mark, settings, (side, side, 3), pipeline, call, options.compile)
+    most = MOST if device.type == "cuda" else FEW
+    return Diffusion(_called(name), mark, settings, (side, side, 3), pipeline, call, options.compile, most=most)
+
+
+def _own(pipeline: Any) -> str:
+    """The kind of pipeline and what is set of itself, such as ``force_zeros_for_empty_prompt``; its parts aside."""
+    own = {key: value for key, value in pipeline.config.items() if not isinstance(value, (list, tuple))}
+    plain = {key: value for key, value in own.items() if not key.startswith("_")}
+    return type(pipeline).__name__ + json.dumps(plain, sort_keys=True, default=str)
 
 
 def _side(pipeline: Any) -> int:

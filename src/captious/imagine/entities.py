@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import numpy as np
 from captious.analyses.finding import Figure, Finding, Grid, between, per_cent, plain_name
 from captious.analyses.resampling import Resampling, clusters_of, shares
 from captious.errors import InputError
-from captious.readers.rows import name_of, rows_of
 from captious.report.plot import Mark, intervals
 from captious.study.agreement import Alpha, alpha
 from captious.study.rated import Ratings
@@ -73,25 +72,6 @@ def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:
     if not rows:
         raise InputError(f"{gallery}: no text of it names a thing, or no picture was painted")
     return rows
-
-
-def read_answers(sources: Iterable[str]) -> list[dict[str, Any]]:
-    """Filled-in tasks; every entity of a row answered with true or false. Who is not named is called as the file."""
-    found = []
-    for source in sources:
-        for row in rows_of(source):
-            seen = row.fields.get("seen")
-            if not isinstance(seen, Mapping) or not seen:
-                raise InputError(f"{row.where}: no answers: expected seen, such as {{'dog': true, 'tree': false}}")
-            for thing, answer in seen.items():
-                if not isinstance(answer, bool):
-                    raise InputError(f"{row.where}: {thing!r} is answered {answer!r}, expected true or false")
-            name = name_of(source)
-            who = {key: str(row.fields.get(key) or name) for key in ("painter", "rater")}
-            found.append({**row.fields, **who})
-    if not found:
-        raise InputError("no answers: the files hold no rows")
-    return found
 
 
 @dataclass(frozen=True)

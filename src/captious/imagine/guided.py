@@ -6,6 +6,7 @@ are optimised one by one: a batch rounds differently, and hundreds of steps woul
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from captious.encoders.devices import quiet
 from captious.encoders.loading import load_trainable
+from captious.encoders.places import fetched
 from captious.encoders.runtime import current
 from captious.encoders.similarity import tokens_of
 from captious.errors import InputError
@@ -151,5 +153,9 @@ def load_guided(name: str, options: Options, cutouts: int = CUTOUTS) -> Guided:
 
 def _hub_class(library: Any, place: str, offline: bool) -> str:
     """Which decoder a repository holds, by its configuration."""
-    config = library.AutoencoderKL.load_config(place, local_files_only=offline)
+    if not offline:  # asks the hub once; diffusers would try for half a minute, then say that the file is not there
+        fetched(place, ("config.json",), place)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # diffusers' own use of the hub's package
+        config = library.AutoencoderKL.load_config(place, local_files_only=offline)
     return str(np.asarray(config.get("_class_name", "AutoencoderKL")))

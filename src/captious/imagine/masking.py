@@ -119,6 +119,9 @@ def influences(
     base = _across(seen, np.arange(len(texts)), np.arange(len(texts)))
     after = _across(seen, whole, len(texts) + np.arange(len(made)))
     known = ~np.isnan(base[whole]) & ~np.isnan(after)
+    if not known.any():
+        faults = filter(None, map(seen.fault, range(len(seen.index))))
+        raise InputError(f"nothing to compare: {next(faults, 'no text was painted with and without a word')}")
     counts = Counter(one.group for one in made)
     names = list(counts)
     drop, trials = (np.zeros((len(made), len(names))) for _ in range(2))
@@ -160,7 +163,9 @@ def influence_finding(
     decrease = [
         Mark(one.group, 100 * one.decrease.value, 100 * one.decrease.low, 100 * one.decrease.high) for one in shown
     ]
-    notes = [f"baseline: mean cosine {np.nanmean(base):.4f} of pictures of one text, over {len(base):,} texts"]
+    notes = [
+        f"baseline: mean cosine {np.nanmean(base):.4f} of pictures of one text, over {(~np.isnan(base)).sum():,} texts"
+    ]
     if unpainted:
         notes.append(f"{unpainted:,} texts without a word could not be painted, or the text itself could not")
     return Finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from math import isfinite
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -98,6 +99,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"painter {painter!r}: {name} is {value}, expected a whole number above 0")
+        if self.guidance is not None and not isfinite(self.guidance):
+            raise InputError(f"painter {painter!r}: guidance is {self.guidance}, expected a finite number")
 
 
 _LOADED: OrderedDict[tuple[object, ...], Painter] = OrderedDict()

@@ -36,7 +36,7 @@ def opened(name: str, index: str, load: Callable[[str, bool], T]) -> T:
         if not (place / index).is_file():
             raise InputError(f"painter {name!r}: {place} has no {index}, expected a folder in the layout of diffusers")
         return _loaded(name, lambda: load(str(place), True))
-    if not REPOSITORY.fullmatch(name):
+    if name.startswith(".") or not REPOSITORY.fullmatch(name):
         raise InputError(
             f"painter {name!r}: no such folder, expected one, a hub id (owner/name), guided:DECODER or drawn"
         )
@@ -47,7 +47,7 @@ def opened(name: str, index: str, load: Callable[[str, bool], T]) -> T:
     try:
         return load(name, False)
     except (OSError, ValueError) as error:
-        if "does not appear to have a file" in str(error):
+        if f"has no {index}" in str(error) or "does not appear to have a file" in str(error):
             raise InputError(f"painter {name!r}: the hub repository has no {index}") from None
         raise InputError(
             f"painter {name!r}: not on this machine, and the hub cannot be reached or has no such repository; download "

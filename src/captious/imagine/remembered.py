@@ -27,7 +27,7 @@ from captious.files import data_folder, digest, whole_file
 from captious.imagine.diffusion import TOKENISERS, Diffusion, beyond, load_diffusion
 from captious.imagine.painters import Options, Painted, Painter, Wish
 
-FORMAT = "1"
+FORMAT = "2"
 """Of what is kept; another one wherever the fingerprint is made otherwise."""
 
 

@@ -37,7 +37,9 @@ def read_examples(
     whose image is missing; otherwise they are an error.
     """
     find = _Finder(images)
-    read = [example for row in rows_of(source) if (example := _example(row, find)) is not None]
+    rows = list(rows_of(source))
+    found = [_example(row, find) for row in rows]
+    read = [example for example in found if example is not None]
     if not read:
         raise InputError(f"{source}: no row has a caption")
     absent = [example for example in read if not example.image.is_file()]
@@ -47,7 +49,10 @@ def read_examples(
             "; --missing skip leaves such rows out" if len(absent) < len(read) else "; where are they? --images FOLDER"
         )
         raise InputError(f"{first.where}: no image {first.image}{more}{hint}")
-    notes = [f"{len(absent)} rows left out: their image is missing"] if absent else []
+    bare, empty = len(found) - len(read), sum(_blank(row.fields) for row in rows)
+    notes = [f"{bare:,} rows left out: they have no caption"] if bare else []
+    notes += [f"{empty:,} empty captions left out"] if empty else []
+    notes += [f"{len(absent)} rows left out: their image is missing"] if absent else []
     kept = [example for example in read if example.image.is_file()] if absent else read
     return _merged(kept) if merge else kept, notes
 
@@ -79,6 +84,16 @@ def _texts(fields: Mapping[str, Any], field: str, where: str) -> list[str]:
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         raise InputError(f"{where}: {field} is {type(value).__name__}, expected text or a list of texts")
     return [" ".join(entry.split()) for entry in entries if entry.strip()]
+
+
+def _blank(fields: Mapping[str, Any]) -> int:
+    """Captions of a row in which there is nothing.
+
+    >>> _blank({"captions": ["a dog", " ", ""], "text": None})
+    2
+    """
+    values = [fields.get(field) for field in CAPTION_FIELDS]
+    return sum(not entry.strip() for value in values for entry in ([value] if isinstance(value, str) else value or []))
 
 
 def _text(value: Any) -> str:

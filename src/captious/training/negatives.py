@@ -74,7 +74,9 @@ def _notes(made: Negatives) -> list[str]:
         instead = {name: number for name, number in counts.items() if name != kind and number}
         if instead:
             total = sum(counts.values())
-            told = ", ".join(f"{number} {name}" for name, number in instead.items())
+            told = ", ".join(
+                f"nothing for {one}" if name == "none" else f"{one} {name}" for name, one in instead.items()
+            )
             notes.append(f"{kind} negatives: {sum(instead.values())} of {total} could not be made; instead: {told}")
     return notes
 

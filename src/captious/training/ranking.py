@@ -130,7 +130,10 @@ def losses(scores: Tensor, there: Tensor, margin: float) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Share of negatives that score strictly below their caption, in per cent, by kind; ``ranking`` is over all."""
+    """Share of negatives that score strictly below their caption, in per cent, by kind; ``ranking`` is over all.
+
+    A kind of which there is no negative is left out.
+    """
 
     backbone: Backbone
     pictures: Pictures
@@ -149,9 +152,9 @@ class Accuracy:
                 logits = self.backbone.logits(*batch).double().cpu().numpy()
                 right += ((logits[:, :1] > logits[:, 1:]) & there).sum(axis=0)
                 total += there.sum(axis=0)
-        shares = {kind: _share(one, of) for kind, one, of in zip(self.table.kinds, right, total, strict=True)}
+        shares = {kind: _share(one, of) for kind, one, of in zip(self.table.kinds, right, total, strict=True) if of}
         return {"ranking": _share(right.sum(), total.sum()), **shares}
 
 
 def _share(part: float, whole: float) -> float:
-    return round(100 * float(part) / float(whole), 4) if whole else float("nan")
+    return round(100 * float(part) / float(whole), 4)

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from captious._version import __version__
 from captious.encoders.devices import device_called
 from captious.encoders.places import local
 from captious.encoders.runtime import Runtime, using
 from captious.errors import InputError
-from captious.files import digest, whole_file
 from captious.training import curves, log, processes
 from captious.training.data import Example, read_examples
 from captious.training.loop import Report, Trainer
 from captious.training.negatives import held_out, keyed
-from captious.training.outputs import MARKER, prepare, put_model
+from captious.training.outputs import prepare, put_model
 from captious.training.run import Outcome
 from captious.training.schedule import Plan
-from captious.training.settings import FREE, Settings, as_record
 from captious.training.stopping import Stop
-from captious.training.umic_parts import Job, assembled, starting_backbone
+from captious.training.umic_backbones import starting_backbone
+from captious.training.umic_parts import Job, assembled
+from captious.training.umic_record import ended, identity, shown, write
 from captious.umic.negatives import check
 
 UNUSED = ("checkpoints", "best", "log.jsonl", "curves.html", "encoder")
@@ -60,6 +57,7 @@ def _train(job: Job, report: Report, say: Callable[[str], None], stop: Stop) -> 
     for note in (*notes, *more):
         say(note)
     patience = goal.patience
+    same = identity(job, settings, examples, plan)
 
     def validated() -> dict[str, float]:
         assert judge is not None
@@ -77,28 +75,29 @@ def _train(job: Job, report: Report, say: Callable[[str], None], stop: Stop) -> 
         validate=validated if judge is not None else None,
         goal=judge.goal if judge is not None else "",
         keep_best=lambda: put_model(backbone, job.out / "best"),
-        after=lambda: curves.write(job.out, f"captious train umic: {job.out.name}", _shown(job, settings)),
-        identity=_identity(job, settings, examples, plan),
+        after=lambda: curves.write(job.out, f"captious train umic: {job.out.name}", shown(job, settings)),
+        identity=same,
         stop=stop,
         say=say,
     )
-    if job.resume and _ended(job.out):
+    if job.resume and (steps := ended(job.out, same)) is not None:
         say("this training ended already; nothing is left to do")
-        return _outcome(job, plan, plan.steps, True, len(goal))
+        return _outcome(job, plan, steps, True, len(goal))
     if processes.rank() == 0:
         job.out.mkdir(parents=True, exist_ok=True)
         _keep_encoder(backbone, job.out)
         if not job.resume:  # a resume that is refused must not touch the record of the first start
-            _mark(job, settings, plan, 0, False)
+            write(job, settings, plan, same, 0, False)
     processes.wait()
     finished = trainer.run(job.resume)
     early = not finished and bool(patience.most) and patience.since >= patience.most
+    early = processes.anyone(early, str(backbone.device))  # only the first process validates
     if early:
         say(f"no better validation in the last {patience.since}: stopped after step {trainer.done} of {plan.steps}")
     if processes.rank() == 0:
         put_model(backbone, job.out)
         trainer.after()
-        _mark(job, settings, plan, trainer.done, finished or early)
+        write(job, settings, plan, same, trainer.done, finished or early)
     processes.wait()
     return _outcome(job, plan, trainer.done, finished or early, len(goal))
 
@@ -107,7 +106,8 @@ def _examples(job: Job) -> tuple[dict[str, Example], dict[str, Example], list[st
     found, notes = read_examples(job.data, job.images, job.skip_missing, merge=True)
     examples = keyed(found)
     if job.validate is not None:
-        return examples, keyed(read_examples(job.validate, job.images, job.skip_missing, merge=True)[0]), notes
+        rows, more = read_examples(job.validate, job.images, job.skip_missing, merge=True)
+        return examples, keyed(rows), [*notes, *(f"validation: {note}" for note in more)]
     examples, checks = held_out(examples, job.hold_out, job.settings.seed)
     if checks:
         notes.append(f"{len(checks)} images are held out for validation, {len(examples)} are learnt from")
@@ -122,45 +122,6 @@ def _keep_encoder(backbone: Any, out: Path) -> None:
     place = local(weights) if weights else None
     if place is not None and place.is_dir() and not (out / "encoder").exists():
         shutil.copytree(place, out / "encoder", ignore=shutil.ignore_patterns(*UNUSED))
-
-
-def _identity(job: Job, settings: Settings, examples: dict[str, Example], plan: Plan) -> dict[str, Any]:
-    """What must be the same for a training to go on."""
-    kept = {key: value for key, value in as_record(settings).items() if key not in FREE}
-    data = [f"{key}\t{one.image.name}\t{one.captions}".encode() for key, one in examples.items()]
-    return {"objective": "umic", **kept, **_choices(job), "steps": plan.steps, "data": digest(*data)}
-
-
-def _choices(job: Job) -> dict[str, Any]:
-    names = ("backbone", "encoder", "margin", "draws", "warmup", "sizes", "prefix", "hold_out", "early_stop")
-    return {**{name: getattr(job, name) for name in names}, "kinds": list(job.kinds)}
-
-
-def _shown(job: Job, settings: Settings) -> dict[str, Any]:
-    told = {**as_record(settings), **_choices(job)}
-    return {key: value for key, value in told.items() if value not in (0, [], {}, "", "auto")}
-
-
-def _mark(job: Job, settings: Settings, plan: Plan, done: int, finished: bool) -> None:
-    record = {
-        "captious": __version__,
-        "objective": "umic",
-        "data": job.data,
-        "settings": as_record(settings),
-        "choices": _choices(job),
-        "plan": asdict(plan),
-        "steps": done,
-        "of": plan.steps,
-        "finished": finished,
-    }
-    with whole_file(job.out / MARKER) as draft:
-        draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-
-
-def _ended(out: Path) -> bool:
-    with suppress(OSError, ValueError):
-        return bool(json.loads((out / MARKER).read_text(encoding="utf-8")).get("finished"))
-    return False
 
 
 def _outcome(job: Job, plan: Plan, done: int, finished: bool, examples: int) -> Outcome:

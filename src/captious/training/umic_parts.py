@@ -1,16 +1,15 @@
-"""What a training of UMIC is made of: the job, the backbone it starts from, its objective and its validation."""
+"""What a training of UMIC is made of: the job, its objective and its validation."""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError
 from captious.extras import require
 from captious.training import processes
 from captious.training.data import Example
@@ -66,35 +65,6 @@ class Job:
             raise InputError(f"hold-out {self.hold_out:g}: expected a share of the images below 1")
 
 
-def starting_backbone(job: Job) -> Backbone:
-    """What a training starts from: a new fusion, a pretrained matching model, or a folder of either."""
-    if job.backbone == "fusion":
-        from captious.umic.fusion import new_fusion
-
-        return new_fusion(job.encoder or ENCODER, job.settings.seed, job.prefix, **job.sizes)
-    from captious.umic import blip, saving, uniter, vilt
-
-    if job.backbone in ("vilt", "blip"):
-        return vilt.load_vilt(vilt.DEFAULT) if job.backbone == "vilt" else blip.load_blip(blip.DEFAULT)
-    place = Path(job.backbone)
-    if (place / saving.MARKER).is_file():
-        return saving.open_backbone(place, job.regions)
-    kind = ""
-    with suppress(OSError, ValueError):
-        kind = json.loads((place / "config.json").read_text(encoding="utf-8")).get("model_type", "")
-    if job.regions is not None:
-        return uniter.load_uniter(place, job.regions)
-    if kind == "vilt" or (not place.exists() and "vilt" in job.backbone.lower()):
-        return vilt.load_vilt(job.backbone)
-    if kind == "blip" or (not place.exists() and "blip" in job.backbone.lower()):
-        return blip.load_blip(job.backbone)
-    known = ("fusion", "vilt", "blip")
-    raise InputError(
-        f"--backbone {job.backbone}: expected {', '.join(known)}, or a folder or hub id of a ViLT, a BLIP or an "
-        f"earlier training{nearest(job.backbone, known)}"
-    )
-
-
 def assembled(
     job: Job, backbone: Backbone, examples: dict[str, Example], checks: dict[str, Example]
 ) -> tuple[Ranking, Accuracy | None, list[str]]:
@@ -118,7 +88,7 @@ def assembled(
         backbone.texts(held.texts, keep=False),
         held.table,
     )
-    return goal, judge, [*notes, *more, *made.notes]
+    return goal, judge, [*notes, *made.notes, *(f"validation: {note}" for note in (*more, *held.notes))]
 
 
 def _known(job: Job) -> list[str]:

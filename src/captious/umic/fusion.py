@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from captious.encoders.fingerprints import weights_digest
 from captious.encoders.torch_encoder import TorchEncoder
 from captious.errors import InputError
 from captious.extras import require
 from captious.files import digest
-from captious.umic.backbone import Ints, spread
 from captious.umic.fusion_module import FusionModule, Shape
+from captious.umic.laid_out import Read, Seen
 from captious.umic.states import Insides, frozen
-from captious.umic.stored import ImageStates, TextStates, image_states, text_states
+from captious.umic.stored import image_states, text_states
 
 if TYPE_CHECKING:
     import torch
@@ -25,68 +24,6 @@ else:
     torch = require("torch", "clip")
 
 WEIGHTS = "model.safetensors"
-ROOM = 0.4
-"""Share of a GPU's free memory that states may take."""
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """Images as states, on the device where they fit."""
-
-    states: ImageStates
-    device: Any
-    held: Any = None
-    vectors: Any = None
-
-    @classmethod
-    def of(cls, states: ImageStates, device: Any) -> Seen:
-        """Move what fits to the device."""
-        held = _there(states.rows, device) if states.rows is not None else None
-        return cls(states, device, held, torch.from_numpy(np.ascontiguousarray(states.vectors.rows)).to(device))
-
-    @property
-    def faults(self) -> dict[int, str]:
-        """Why an image has no states."""
-        return self.states.faults
-
-    def __len__(self) -> int:
-        return len(self.states)
-
-    def take(self, rows: Ints) -> tuple[Any, Any]:
-        """Patch states and vectors."""
-        vectors = self.vectors[torch.from_numpy(self.states.vectors.index[rows]).to(self.device)]
-        if self.held is None:
-            return torch.from_numpy(self.states.take(rows)).to(self.device), vectors
-        places = torch.from_numpy(self.states.index[rows]).to(self.held.device)
-        return self.held[places].to(self.device), vectors
-
-
-@dataclass(frozen=True, eq=False)
-class Read:
-    """Captions as states, on the device where they fit."""
-
-    states: TextStates
-    device: Any
-    held: Any
-    vectors: Any
-
-    @classmethod
-    def of(cls, states: TextStates, device: Any) -> Read:
-        """Move what fits to the device."""
-        return cls(states, device, _there(states.flat, device), torch.from_numpy(states.vectors).to(device))
-
-    @property
-    def lengths(self) -> Ints:
-        """Tokens before cutting."""
-        return self.states.lengths
-
-    def take(self, rows: Ints) -> tuple[Any, Any, Any]:
-        """Token states, which of them are there, and vectors."""
-        chosen = self.states.index[rows]
-        places, inside = spread(self.states.starts, self.states.counts, chosen)
-        states = self.held[torch.from_numpy(places).to(self.held.device)].to(self.device)
-        number = torch.from_numpy(chosen).to(self.device)
-        return states, torch.from_numpy(inside).to(self.device), self.vectors[number]
 
 
 @dataclass(eq=False)
@@ -155,8 +92,7 @@ class Fusion:
 def new_fusion(weights: str, seed: int = 0, prefix: str = "", **sizes: Any) -> Fusion:
     """A fusion that has learnt nothing, over the encoder of these weights; equal seeds start equally."""
     encoder = frozen(weights)
-    inside = Insides(encoder)
-    shape = Shape(*inside.image_shape, inside.text_width, encoder.dimension, encoder.limit)
+    shape = Shape(*_shape_of(encoder))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = FusionModule(replace(shape, **sizes))
@@ -168,8 +104,8 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
     from captious.umic.saving import fill, read_state
 
     told = record["encoder"]
-    beside = next((str(place) for place in (folder / "encoder", folder.parent / "encoder") if place.exists()), None)
-    weights = beside or told["weights"]
+    homes = (folder, folder.resolve().parent) if folder.resolve().name == "best" else (folder,)
+    weights = next((str(home / "encoder") for home in homes if (home / "encoder").exists()), told["weights"])
     try:
         encoder = frozen(weights)
     except InputError as error:
@@ -180,15 +116,21 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
             f"{folder}: was trained on the encoder {told['name']}#{told['fingerprint']}, but {weights} is "
             f"{encoder.name}#{encoder.fingerprint}"
         )
+    encoder = copy(encoder)  # others may hold it under its own name
     encoder.name = told["name"]
-    module = FusionModule(Shape(**record["shape"]))
+    shape = Shape(**record["shape"])
+    inside = _shape_of(encoder)
+    wanted = (shape.patches, shape.image_width, shape.text_width, shape.dimension, shape.tokens)
+    if inside != wanted:
+        raise InputError(
+            f"{folder}: was trained on an encoder {told['name']} with states of {wanted}, but {weights} has {inside}"
+        )
+    module = FusionModule(shape)
     fill(module, read_state(folder / WEIGHTS), str(folder / WEIGHTS))
     return Fusion(encoder, weights, module.eval(), record.get("prefix", ""))
 
 
-def _there(states: Any, device: Any) -> Any:
-    """States as a tensor: on a GPU where they leave it enough room, else in memory."""
-    held = torch.from_numpy(states)
-    if device.type == "cuda" and states.nbytes < ROOM * torch.cuda.mem_get_info(device)[0]:
-        return held.to(device)
-    return held
+def _shape_of(encoder: TorchEncoder) -> tuple[int, int, int, int, int]:
+    """Rows of an image, widths of its and of a token's states, of the vectors, and the most tokens."""
+    inside = Insides(encoder)
+    return (*inside.image_shape, inside.text_width, encoder.dimension, encoder.limit)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +26,14 @@ Floats = npt.NDArray[np.float32]
 def read_regions(path: Path, width: int) -> tuple[Floats, Floats]:
     """Features and seven-number geometry of the regions of an image."""
     try:
-        with np.load(path, allow_pickle=False) as held:
+        held = np.load(path, allow_pickle=False)
+        if not isinstance(held, np.lib.npyio.NpzFile):
+            raise ValueError("it is one array without a name")
+        with held:
             arrays: dict[str, npt.NDArray[Any]] = {name: held[name] for name in held.files}
     except FileNotFoundError:
         raise InputError(f"{path}: no region features of this image") from None
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise InputError(f"{path}: is not an .npz file of arrays ({str(error)[:80]})") from None
     if not {"features", "norm_bb"} <= arrays.keys():
         raise InputError(f"{path}: holds {', '.join(arrays) or 'nothing'}, expected the arrays features and norm_bb")
@@ -41,6 +45,10 @@ def read_regions(path: Path, width: int) -> tuple[Floats, Floats]:
         )
     if not len(features):
         raise InputError(f"{path}: holds no region")
+    if not all(one.dtype.kind in "fiu" and np.isfinite(one).all() for one in (features, boxes)):
+        raise InputError(f"{path}: features or norm_bb hold what is no finite number")
+    if "conf" in arrays and arrays["conf"].shape != (len(features),):
+        raise InputError(f"{path}: conf of shape {arrays['conf'].shape}, expected one number for each region")
     if boxes.shape[1] == 6:
         boxes = np.concatenate([boxes, boxes[:, 4:5] * boxes[:, 5:6]], axis=1)
     number = how_many(arrays["conf"]) if "conf" in arrays else MOST

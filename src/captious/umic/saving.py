@@ -51,6 +51,9 @@ def read_marker(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: is not of a UMIC model in format {FORMAT}")
     if found.get("backbone") not in NAMES:
         raise InputError(f"{path}: backbone {found.get('backbone')!r}, expected one of {', '.join(NAMES)}")
+    lacking = [key for key in ("encoder", "shape") if not isinstance(found.get(key), dict)]
+    if found["backbone"] == "fusion" and lacking:
+        raise InputError(f"{path}: lacks {' and '.join(lacking)}, expected what captious train umic wrote")
     return found
 
 
@@ -79,11 +82,13 @@ def open_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
     record = read_marker(place)
     kind = record["backbone"]
     if regions is not None and kind != "uniter":
-        raise InputError(f"{place}: is {record['called']}, which looks at images itself; regions are for uniter")
+        raise InputError(f"{place}: is {called(kind)}, which looks at images itself; regions are for uniter")
     if kind == "fusion":
         from captious.umic.fusion import load_fusion
 
         return load_fusion(place, record)
+    if kind in ("vilt", "blip") and not (place / "model").is_dir():
+        raise InputError(f"{place}: has no folder model, though {MARKER} says that it is {called(kind)}")
     if kind == "vilt":
         from captious.umic.vilt import load_vilt
 

@@ -32,21 +32,22 @@ class Shown:
 
     @classmethod
     def of(cls, paths: Sequence[str], prepare: Prepare) -> Shown:
-        """Open all images, unless they are too many to be kept: then each when its turn comes."""
+        """Open all images to see which cannot be used; where they are too many to be kept, each again in its turn."""
         runtime = current()
         shown = cls(paths, prepare, runtime.upright)
-        size, total = 0, 0
+        size, total, keep = 0, 0, True
         with ThreadPoolExecutor(runtime.workers or min(32, os.cpu_count() or 1)) as pool:
             for number, found in enumerate(pool.map(shown.look, paths)):
-                shown.kept.append(None if isinstance(found, str) else found)
                 if isinstance(found, str):
                     shown.faults[number] = found
                 else:
                     size, total = size + found.nbytes, total + 1
                 runtime.progress("images", number + 1, len(paths))
-                if total == 32 and size / total * len(paths) > SHARE * free_memory():
-                    pool.shutdown(cancel_futures=True)
-                    return cls(paths, prepare, runtime.upright)
+                if keep:
+                    shown.kept.append(None if isinstance(found, str) else found)
+                    keep = total != 32 or size / total * len(paths) <= SHARE * free_memory()
+        if not keep:
+            shown.kept.clear()
         return shown
 
     def __len__(self) -> int:
