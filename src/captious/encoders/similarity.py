@@ -45,14 +45,14 @@ def similarity(
 ) -> Similarity:
     """Cosines of all candidates with their images, or only of some of them."""
     key = (encoder.fingerprint, prefix, runtime.current().upright, None if only is None else only.tobytes())
-    found: Similarity = _once(captions, key, lambda: _similarity(captions, encoder, prefix, only))
+    found: Similarity = once(captions, key, lambda: _similarity(captions, encoder, prefix, only))
     return found
 
 
 def to_references(captions: CaptionSet, encoder: Encoder, prefix: str) -> Floats:
     """Of each candidate, the highest cosine with a reference of its item; NaN where there is none."""
     key = (encoder.fingerprint, prefix, "references")
-    best: Floats = _once(captions, key, lambda: _best(captions, encoder, prefix))
+    best: Floats = once(captions, key, lambda: _best(captions, encoder, prefix))
     return best
 
 
@@ -64,7 +64,7 @@ def image_paths(captions: CaptionSet) -> list[str | None]:
 
 def token_lengths(captions: CaptionSet, encoder: Encoder) -> Ints:
     """Tokens of each candidate, start and end included; nothing is encoded."""
-    lengths: Ints = _once(
+    lengths: Ints = once(
         captions, (encoder.fingerprint, "lengths"), lambda: tokens_of(encoder, captions.candidates.values)
     )
     return lengths
@@ -134,7 +134,8 @@ def _said(texts: Sequence[str]) -> npt.NDArray[np.bool_]:
 _MADE: WeakKeyDictionary[CaptionSet, dict[Any, Any]] = WeakKeyDictionary()
 
 
-def _once(captions: CaptionSet, key: Any, make: Any) -> Any:
+def once(captions: CaptionSet, key: Any, make: Any) -> Any:
+    """What ``make`` gives, made once for a set and a key."""
     made = _MADE.setdefault(captions, {})
     if key not in made:
         made[key] = make()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -136,7 +137,7 @@ class Metric(ABC):
         """Stop where not one item of a whole set has a value, and say what would mend it."""
         if not measurement.ids or len(measurement.reasons) < len(measurement.ids):
             return
-        reason = next(iter(measurement.reasons.values()))
+        ((reason, _),) = Counter(measurement.reasons.values()).most_common(1)
         raise InputError(f"{self} cannot score {name}: {reason}{self.remedy(reason)}")
 
     def remedy(self, reason: str) -> str:

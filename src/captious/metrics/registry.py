@@ -16,6 +16,7 @@ METRICS = {
     "rouge_n": "captious.metrics.rouge_n:RougeN",
     "cider": "captious.metrics.cider:Cider",
     "meteor": "captious.metrics.meteor:Meteor",
+    "bertscore": "captious.metrics.bertscore:BertScore",
     "div": "captious.metrics.div:Div",
     "diversity": "captious.metrics.diversity:Diversity",
     "distinct": "captious.metrics.distinct:Distinct",

@@ -1,0 +1,164 @@
+"""BERTScore: every token finds its nearest in the other text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.captions import CaptionSet
+from captious.encoders.contextual import Contextual, load_contextual
+from captious.encoders.matching import matched
+from captious.encoders.runtime import current
+from captious.encoders.similarity import once
+from captious.errors import InputError
+from captious.measurement import Floats, Sums
+from captious.metrics.base import MeanMetric, Need
+from captious.metrics.encoded import too_long
+
+VALUES = ("precision", "recall", "f1")
+BLOCK = 512
+"""Items whose texts are held in memory at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """The model, and how many references each token occurs in; shards add up."""
+
+    model: Contextual
+    documents: int = 0
+    frequency: Counter[int] = field(default_factory=Counter)
+
+    def merge(self, other: Read) -> Read:
+        """Both sets of references."""
+        if self.model.fingerprint != other.model.fingerprint:
+            raise InputError(f"cannot merge shards scored by {_mark(self.model)} and {_mark(other.model)}")
+        return Read(self.model, self.documents + other.documents, self.frequency + other.frequency)
+
+    def weights(self, ids: Sequence[int]) -> Floats:
+        """How much each token counts: its idf where references were counted, else 1; the ends of a text nothing."""
+        if not self.documents:
+            return np.array([0.0 if one in self.model.silent else 1.0 for one in ids])
+        seen = np.array([self.frequency[one] for one in ids], np.float64)
+        weights: Floats = np.log((self.documents + 1) / (seen + 1))
+        return weights
+
+
+@dataclass(frozen=True)
+class BertScore(MeanMetric):
+    """BERTScore: the cosine of each token with its nearest in the other text, in context, averaged.
+
+    With x the token states of the candidate, y those of a reference, at one layer of a language model::
+
+        P = mean over x of max over y of cos(x, y)      R = mean over y of max over x      F1 = 2PR / (P + R)
+
+    The first and last token of a text may be found but do not count. Of several references the highest value is taken,
+    each of P, R and F1 for itself, as the original does. ``layer`` is the one its authors recommend for a model they
+    tried, else the last. ``idf=refs`` weights tokens by their idf among the references of this set; ``baseline`` b
+    stretches values to (value − b) / (1 − b).
+    """
+
+    weights: str = "FacebookAI/roberta-large"
+    layer: int | None = None
+    value: Literal["f1", "precision", "recall"] = "f1"
+    idf: Literal["none", "refs"] = "none"
+    baseline: float = 0.0
+
+    name: ClassVar[str] = "bertscore"
+    needs: ClassVar[tuple[Need, ...]] = ("references", "model")
+    range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    undefined: ClassVar[str] = "no token of it counts: all are in every reference"
+    citation: ClassVar[str] = "Zhang et al. 2020, BERTScore: Evaluating Text Generation with BERT, ICLR"
+
+    def __post_init__(self) -> None:
+        if not self.baseline < 1:
+            raise InputError(f"baseline {self.baseline:g}: expected less than 1")
+
+    @property
+    def label(self) -> str:
+        """BERTScore, and which value if not F1."""
+        return "BERTScore" if self.value == "f1" else f"BERTScore {self.value}"
+
+    def prepare(self, captions: CaptionSet) -> Read:
+        """The model and, for ``idf=refs``, the references' tokens."""
+        model = load_contextual(self.weights, self.layer)
+        if self.idf == "none":
+            return Read(model)
+        ids, _ = model.tokens([text for text in captions.references.values if text.strip()])
+        return Read(model, len(ids), Counter(token for one in ids for token in set(one)))
+
+    def settings(self, state: Read) -> Mapping[str, str]:
+        """The model by name and content, its layer and precision."""
+        model = state.model
+        told = {"model": _mark(model), "layer": str(model.layer), "precision": model.precision}
+        return {**told, "idf": f"refs:{state.documents}"} if self.idf == "refs" else told
+
+    def unscorable(self, captions: CaptionSet) -> dict[str, npt.NDArray[np.bool_]]:
+        """A candidate and a reference must say something."""
+        silent = _owners_of_silence(captions)
+        return {**super().unscorable(captions), "empty caption": silent[0], "all references are empty": silent[1]}
+
+    def statistics(self, captions: CaptionSet, state: Read) -> Sums:
+        """Sum of the candidates' values, and their number."""
+        found, _ = self._found(captions, state)
+        values = (found[:, VALUES.index(self.value)] - self.baseline) / (1 - self.baseline)
+        item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+        columns = (values, np.ones(len(values)))
+        return Sums(np.stack([np.bincount(item, weights=one, minlength=len(captions)) for one in columns], axis=1))
+
+    def counts(self, captions: CaptionSet, state: Read) -> Mapping[str, int]:
+        """Captions cut at the model's limit."""
+        return {"truncated": int((self._found(captions, state)[1] > state.model.limit).sum())}
+
+    def remarks(self, captions: CaptionSet) -> list[str]:
+        """Captions beyond the model's limit."""
+        state = self.prepare(captions)
+        item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+        cut = item[self._found(captions, state)[1] > state.model.limit].tolist()
+        return too_long(self.label, captions, cut, state.model.limit)
+
+    def _found(self, captions: CaptionSet, state: Read) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """P, R and F1 of every candidate, and its number of tokens."""
+        key = (state.model.fingerprint, "bertscore", self.idf, state.documents)
+        found: tuple[Floats, npt.NDArray[np.int64]] = once(captions, key, lambda: self._measured(captions, state))
+        return found
+
+    def _measured(self, captions: CaptionSet, state: Read) -> tuple[Floats, npt.NDArray[np.int64]]:
+        ids, lengths = state.model.tokens(captions.candidates.values)
+        others, _ = state.model.tokens(captions.references.values)
+        starts = [np.concatenate([[0], np.cumsum(one.counts)]) for one in (captions.candidates, captions.references)]
+        said = [[bool(text.strip()) for text in one.values] for one in (captions.candidates, captions.references)]
+        found = np.full((len(ids), len(VALUES)), np.nan)
+        runtime = current()
+        for first in range(0, len(captions), BLOCK):
+            pairs = [
+                (one, other)
+                for item in range(first, min(first + BLOCK, len(captions)))
+                for one in range(starts[0][item], starts[0][item + 1])
+                for other in range(starts[1][item], starts[1][item + 1])
+                if said[0][one] and said[1][other]
+            ]
+            if pairs:
+                sides = [ids[one] for one, _ in pairs], [others[other] for _, other in pairs]
+                values = matched(state.model, *sides, state.weights)
+                np.fmax.at(found, [one for one, _ in pairs], values)
+            runtime.progress("captions", min(first + BLOCK, len(captions)), len(captions))
+        return found, lengths
+
+
+def _owners_of_silence(captions: CaptionSet) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Items with a candidate that says nothing, and items whose references all say nothing."""
+    found = []
+    for texts in (captions.candidates, captions.references):
+        owner = np.repeat(np.arange(len(captions)), texts.counts)
+        quiet = np.array([not text.strip() for text in texts.values], np.bool_)
+        found.append(np.bincount(owner[quiet], minlength=len(captions)))
+    return found[0] > 0, (found[1] == captions.references.counts) & (captions.references.counts > 0)
+
+
+def _mark(model: Contextual) -> str:
+    return f"{model.name}#{model.fingerprint}"
