@@ -17,6 +17,7 @@ FILE_BACKED = {
     "onlystyle",
     "stylecider",
     "meteor",
+    "bertscore",
     "clipscore",
     "refclipscore",
     "pacscore",

@@ -60,6 +60,9 @@ class BertScore(MeanMetric):
     each of P, R and F1 for itself, as the original does. ``layer`` is the one its authors recommend for a model they
     tried, else the last. ``idf=refs`` weights tokens by their idf among the references of this set; ``baseline`` b
     stretches values to (value − b) / (1 − b).
+
+    >>> BertScore(value="recall", idf="refs").label
+    'BERTScore recall'
     """
 
     weights: str = "FacebookAI/roberta-large"
