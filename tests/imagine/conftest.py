@@ -10,7 +10,7 @@ TINY = {"block_out_channels": (32, 32), "norm_num_groups": 8, "layers_per_block"
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread():
-    """Several helpers share the cores."""
+    """The same sums in the same order, and no crowd on a small machine."""
     torch = pytest.importorskip("torch")
     torch.set_num_threads(1)
 

@@ -302,3 +302,27 @@ def test_no_weights_and_no_network(monkeypatch, tmp_path):
         load_painter(str(tmp_path / "empty"))
     with pytest.raises(InputError, match="'drawn' has no option steps"):
         load_painter("drawn", Options(steps=3))
+
+
+def test_a_safety_checker_is_left_out_unless_it_is_asked_for(pipeline, tmp_path):
+    from diffusers import StableDiffusionPipeline
+    from diffusers.pipelines.stable_diffusion.safety_checker import StableDiffusionSafetyChecker
+    from transformers import CLIPConfig, CLIPImageProcessor
+
+    small = {"hidden_size": 32, "intermediate_size": 37, "num_hidden_layers": 1, "num_attention_heads": 4}
+    config = CLIPConfig(
+        text_config=small, vision_config={**small, "image_size": 16, "patch_size": 8}, projection_dim=16
+    )
+    checker = StableDiffusionSafetyChecker(config)
+    checker.concept_embeds_weights.data.fill_(-2.0)  # thresholds below every cosine: all pictures are flagged
+    size = {"shortest_edge": 16}, {"height": 16, "width": 16}
+    whole = StableDiffusionPipeline.from_pretrained(pipeline, safety_checker=None)
+    whole.register_modules(
+        safety_checker=checker, feature_extractor=CLIPImageProcessor(size=size[0], crop_size=size[1])
+    )
+    whole.save_pretrained(tmp_path / "careful")
+    codes = {}
+    for safety in (False, True):
+        painter = load_diffusion(str(tmp_path / "careful"), Options(steps=2, safety=safety))
+        codes[safety] = painted(painter, WISHES[:2])[1]
+    assert not codes[False].any() and codes[True].all()
