@@ -119,6 +119,7 @@ def test_dropout_draws_from_the_seed_of_the_training(job, base, tmp_path):
         start = str(base if name == "plain" else dropping)
         train(job("clip", out=name, base=start, settings=replace(QUICK, epochs=1, seed=seed)))
         found[name] = weights(tmp_path / name)
+        assert torch.initial_seed() == 1000 * seed  # of the first and only process
     assert same(found["one"], found["two"])
     assert not same(found["one"], found["other"])
     assert not same(found["one"], found["plain"])  # dropout did something

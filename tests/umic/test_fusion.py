@@ -235,13 +235,14 @@ def test_the_last_layer_computes_what_is_read_and_nothing_else_changes():
     torch.nn.init.normal_(module.head.weight)
     inside = torch.arange(4) < torch.tensor([[4, 2, 3], [1, 4, 2]])[..., None]
     given = torch.randn(2, 5, 12), torch.randn(2, 6), torch.randn(2, 3, 4, 10), inside, torch.randn(2, 3, 6)
-    short = module(*given)
     rows = []
+    for layer in module.layers:
+        layer.register_forward_hook(lambda layer, args, found: rows.append(found.shape[2]))
+    short = module(*given)
     for layer in module.layers:  # every layer for every token
         layer.register_forward_pre_hook(lambda layer, args, named: (args, {}), with_kwargs=True)
-        layer.register_forward_hook(lambda layer, args, found: rows.append(found.shape[2]))
     assert torch.allclose(module(*given), short, atol=1e-6)
-    assert rows == [5, 5]
+    assert rows == [5, 1, 5, 5]
 
 
 def test_a_width_that_heads_do_not_divide_is_refused():

@@ -156,6 +156,16 @@ class MeanMetric(Metric):
         return result
 
 
+def summed(captions: CaptionSet, values: Floats, *others: Floats) -> Sums:
+    """Statistics of a mean: of each item the sum of its candidates' values, their number, and the sums of others.
+
+    Values are in the order of the candidates; NaN where one candidate of an item has none.
+    """
+    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+    columns = (values, np.ones(len(values)), *others)
+    return Sums(np.stack([np.bincount(item, weights=one, minlength=len(captions)) for one in columns], axis=1))
+
+
 _REMEDIES = {
     "no references": "; give a file of references with --references",
     "one candidate, needs several": "; give several candidates per item",

@@ -17,11 +17,11 @@ from captious.encoders.runtime import current
 from captious.encoders.similarity import once
 from captious.errors import InputError
 from captious.measurement import Floats, Sums
-from captious.metrics.base import MeanMetric, Need
+from captious.metrics.base import MeanMetric, Need, summed
 from captious.metrics.encoded import too_long
 
 VALUES = ("precision", "recall", "f1")
-BLOCK = 512
+BLOCK = 128
 """Items whose texts are held in memory at a time."""
 
 
@@ -108,10 +108,7 @@ class BertScore(MeanMetric):
     def statistics(self, captions: CaptionSet, state: Read) -> Sums:
         """Sum of the candidates' values, and their number."""
         found, _ = self._found(captions, state)
-        values = (found[:, VALUES.index(self.value)] - self.baseline) / (1 - self.baseline)
-        item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
-        columns = (values, np.ones(len(values)))
-        return Sums(np.stack([np.bincount(item, weights=one, minlength=len(captions)) for one in columns], axis=1))
+        return summed(captions, (found[:, VALUES.index(self.value)] - self.baseline) / (1 - self.baseline))
 
     def counts(self, captions: CaptionSet, state: Read) -> Mapping[str, int]:
         """Captions cut at the model's limit."""

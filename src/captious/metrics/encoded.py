@@ -18,7 +18,7 @@ from captious.encoders.runtime import current
 from captious.encoders.similarity import Similarity, image_paths, similarity
 from captious.errors import InputError
 from captious.measurement import Floats, Sums
-from captious.metrics.base import MeanMetric, Need
+from captious.metrics.base import MeanMetric, Need, summed
 
 T = TypeVar("T")
 NAMED = 5
@@ -71,11 +71,7 @@ class EncodedMetric(MeanMetric):
     def statistics(self, captions: CaptionSet, state: Loaded) -> Sums:
         """Sum of the candidates' values, and their number; NaN where one of them has none."""
         found = self._similarity(captions, state)
-        values = self.values(found, captions, state)
-        columns = (values, np.ones(len(values)))
-        return Sums(
-            np.stack([np.bincount(found.item, weights=one, minlength=len(captions)) for one in columns], axis=1)
-        )
+        return summed(captions, self.values(found, captions, state))
 
     def encoder(self) -> Encoder:
         """The encoder of the weights."""

@@ -17,7 +17,7 @@ from captious.imagine.painters import DRAWN, Options, Painter, load_painter
 from captious.imagine.pairs import Judged, judged
 from captious.imagine.similarity import Kind, rescaled
 from captious.measurement import Floats, Measurement, Sums
-from captious.metrics.base import MeanMetric, Metric, Need
+from captious.metrics.base import MeanMetric, Metric, Need, summed
 from captious.metrics.encoded import NAMED, mark
 
 CLIP, MINI = "openai/clip-vit-base-patch32", "captious-mini"
@@ -117,12 +117,8 @@ class Imagine(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: Imagination) -> Sums:
         """Sum of the candidates' values, their number, and the sum under each seed; NaN where one has no picture."""
-        found = self._judged(captions, state)
-        values = found.values
-        columns = (values.mean(axis=1), np.ones(len(values)), *values.T)
-        return Sums(
-            np.stack([np.bincount(found.item, weights=one, minlength=len(captions)) for one in columns], axis=1)
-        )
+        values = self._judged(captions, state).values
+        return summed(captions, values.mean(axis=1), *values.T)
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """Painter and encoder by name and content, their settings, the seeds."""

@@ -14,7 +14,7 @@ from captious.encoders.encoder import Cost, Encoder
 from captious.encoders.similarity import Similarity, similarity, token_lengths
 from captious.errors import InputError
 from captious.measurement import Floats, Sums
-from captious.metrics.base import MeanMetric, Need
+from captious.metrics.base import MeanMetric, Need, summed
 from captious.metrics.clipscore import PREFIX, ClipScore
 from captious.metrics.encoded import mark, too_long, with_images_or_refuse
 from captious.metrics.specs import B32_LONG, CITATION, Specs
@@ -116,11 +116,7 @@ class Routed(MeanMetric):
         """Sum of the candidates' values, and their number."""
         short, long = self._parts(captions, state)
         is_long = self._is_long(captions, state)
-        values = self.scaled(np.where(is_long, long.cosine, short.cosine), is_long, state)
-        columns = (values, np.ones(len(values)))
-        return Sums(
-            np.stack([np.bincount(short.item, weights=one, minlength=len(captions)) for one in columns], axis=1)
-        )
+        return summed(captions, self.scaled(np.where(is_long, long.cosine, short.cosine), is_long, state))
 
     def settings(self, state: Moments) -> Mapping[str, str]:
         """Both encoders, and with ``scale=matched`` how many captions matched them."""

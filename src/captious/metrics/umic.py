@@ -16,7 +16,7 @@ from captious.encoders.runtime import current
 from captious.encoders.similarity import image_paths
 from captious.errors import InputError
 from captious.measurement import Sums
-from captious.metrics.base import MeanMetric, Need
+from captious.metrics.base import MeanMetric, Need, summed
 from captious.metrics.encoded import mark, too_long, unseen, with_images_or_refuse
 from captious.umic.backbone import ORIGINAL, Backbone, called
 from captious.umic.saving import load_backbone, read_marker
@@ -96,9 +96,8 @@ class Umic(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: Trained) -> Sums:
         """Sum of the candidates' scores, and their number; NaN where one of them has none."""
-        item, values, _, _ = _judged(self, captions, state)
-        columns = (values, np.ones(len(values)))
-        return Sums(np.stack([np.bincount(item, weights=one, minlength=len(captions)) for one in columns], axis=1))
+        _, values, _, _ = _judged(self, captions, state)
+        return summed(captions, values)
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """The model by content, its encoder, and the precision."""

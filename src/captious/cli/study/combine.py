@@ -93,21 +93,19 @@ def combine(
     warn(made.warnings)
     named = {score.key.rsplit("@", 1)[0]: score.signature for score in made.scores[len(base) :]}
     if as_json:
-        ci = f"bootstrap({samples},images,seed={seed},{level:.0%})"
-        signatures = list(dict.fromkeys(score.signature for score in made.scores))
         parts: dict[str, Sequence[Any]] = {"rows": found, "chosen": chosen}
         s.echo(
             {
                 **{name: [asdict(row) for row in part] for name, part in parts.items()},
                 "added": named,
-                "ci": ci,
-                "signatures": signatures,
+                "ci": f"bootstrap({samples},images,seed={seed},{level:.0%})",
+                "signatures": list(dict.fromkeys(score.signature for score in made.scores)),
             }
         )
-    else:
-        _print(found, chosen, level, folds)
-        for signature in filter(None, named.values()):
-            typer.echo(f"\nadded: {signature}")
+        return
+    _print(found, chosen, level, folds)
+    for signature in filter(None, named.values()):
+        typer.echo(f"\nadded: {signature}")
 
 
 def _refuse(add: str | None, added: str | None, seeds: int | None) -> None:
