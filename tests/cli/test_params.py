@@ -1,7 +1,9 @@
 """Functions with option dataclasses as commands: what is shown, what is parsed, what is refused."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Literal
 
 import pytest
@@ -273,13 +275,15 @@ def test_flags_take_the_place_of_arguments_in_messages_and_of_nothing_else():
 
 
 class Outcome:
-    warnings = ("2 captions are empty",)
-
     def __init__(self, fails=False):
         self.fails, self.saved = fails, None
 
+    def document(self):
+        return SimpleNamespace(name="report", warnings=["2 captions are empty"])
+
     def print(self):
         print("a table")
+        print("warning: 2 captions are empty", file=sys.stderr)
 
     def to_json(self):
         return "{}\n"
@@ -291,7 +295,6 @@ class Outcome:
         if self.fails:
             raise OSError("disk full")
         self.saved = path, overwrite
-        return Path(path) / "report.html"
 
 
 @pytest.mark.parametrize(

@@ -264,34 +264,35 @@ def with_flags(message: str, params: Sequence[Param]) -> str:
 
 
 class Result(Protocol):
-    """What a command delivers."""
+    """What a command delivers: a `captious.render.Result`."""
 
-    warnings: Sequence[str]
+    def document(self) -> Any:
+        """Everything the result shows, with its ``name`` and ``warnings``."""
 
     def print(self) -> None:
-        """Print tables."""
+        """Print warnings and tables."""
 
     def to_json(self) -> str:
-        """The result as JSON."""
+        """The data as JSON."""
 
     def to_latex(self) -> str:
-        """The result as a LaTeX table."""
+        """The tables as LaTeX."""
 
-    def save(self, path: str | Path, overwrite: bool = False) -> Path:
-        """Write the result whole or not at all; gives the file to look at."""
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write a folder whole or not at all."""
 
 
 def deliver(result: Result, output: Output) -> None:
     """End a command: warnings on standard error, the result on standard output, and saved where --out says."""
     try:
         if output.out is not None:
-            written = result.save(output.out, output.overwrite)
+            result.save(output.out, output.overwrite)
     finally:  # a full disk must not take the printed numbers along, nor a closed pipe the saved ones
-        for warning in result.warnings:
-            typer.echo(f"{typer.style('warning:', fg='yellow')} {warning}", err=True)
         if output.json or output.latex:
+            for warning in result.document().warnings:
+                typer.echo(f"{typer.style('warning:', fg='yellow')} {warning}", err=True)
             typer.echo(result.to_json() if output.json else result.to_latex(), nl=False)
         else:
             result.print()
     if output.out is not None:
-        typer.echo(f"written: {written}", err=True)
+        typer.echo(f"written: {Path(output.out) / result.document().name}.html", err=True)
