@@ -38,6 +38,11 @@ class Option:
     """What the command line reads, where Python takes more."""
 
 
+@dataclass(frozen=True)
+class Argument(Option):
+    """An option that the command line takes by its position, without a flag."""
+
+
 class Declared(NamedTuple):
     """A field of an option dataclass, or a parameter of a command."""
 
@@ -135,7 +140,7 @@ class Resampling(Options):
     """How the bootstrap makes intervals."""
 
     samples: Annotated[int, Option("Bootstrap resamples; 0 for no intervals.", min=0)] = 1000
-    seed: Annotated[int, Option("Random seed of the bootstrap, recorded in the signature.", min=0)] = 12345
+    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0)] = 12345
     level: Annotated[float, Option("Confidence level of the intervals.")] = 0.95
 
     def __post_init__(self) -> None:
@@ -173,8 +178,8 @@ class Runtime(Options):
     batch: Annotated[
         int, Option("Images or texts encoded at a time; halved if memory runs out.", min=1, env="CAPTIOUS_BATCH")
     ] = 256
-    precision: Annotated[Precision, Option("auto: fp32 on a CPU, fp16 on a GPU.")] = "auto"
-    cache: Annotated[bool, Option("Encode anew, and store nothing in the cache.")] = True
+    precision: Annotated[Precision, Option("auto: fp32 on a CPU, half precision on a GPU.")] = "auto"
+    cache: Annotated[bool, Option("Compute everything anew, and store nothing in the cache.")] = True
     """Whether features are looked up and stored in the cache."""
     workers: Annotated[int, Option("Threads that decode images; 0: one per core.", min=0)] = 0
     upright: Annotated[bool, Option("Turn images as their EXIF tag says.")] = False
@@ -214,10 +219,10 @@ def using(runtime: Runtime) -> Iterator[None]:
 class Output(Options):
     """Where a result goes, and in which form it is printed."""
 
-    out: Annotated[
-        str | Path | None, Option("Folder to write the result into.", flags=("-o",), type=Path, metavar="FOLDER")
-    ] = None
-    overwrite: Annotated[bool, Option("Replace a result that is there already.")] = False
+    out: Annotated[str | Path | None, Option("Folder or file to write.", flags=("-o",), type=Path, metavar="PATH")] = (
+        None
+    )
+    overwrite: Annotated[bool, Option("Replace what is there already.")] = False
     json: Annotated[bool, Option("Print JSON instead of tables.")] = False
     latex: Annotated[bool, Option("Print a LaTeX table instead.")] = False
 

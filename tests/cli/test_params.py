@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import pytest
 import typer
 
-from captious.cli.params import Argument, Omit, Only, Param, command, deliver, flattened, with_flags
+from captious.cli.params import Omit, Only, Param, command, deliver, flattened, with_flags
 from captious.errors import InputError
-from captious.options import Option, Options, Output, Reading, Resampling, Runtime
+from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Schedule(Options):
 
 @dataclass(frozen=True)
 class Settings(Options):
+    source: Annotated[str, Argument("A recipe, or a file of rows.")]
     data: Annotated[Path, Option("Rows to learn from.", flags=("-d",))]
     schedule: Schedule = Schedule()
     loss_weights: Annotated[tuple[float, float], Option("Of the two losses.")] = (1.0, 8.0)
@@ -140,7 +141,7 @@ def test_what_is_no_list_may_not_be_repeated(run, arguments):
 def test_an_argument_too_many_is_refused_with_a_hint_at_the_references(run):
     code, values, _, error = run(score, "a.json", "refs.json")
     assert (code, values) == (2, None) and "unexpected argument refs.json" in error and "-r refs.json" in error
-    assert "-r" not in run(train, "--data", "a", "stray")[3].partition("unexpected")[2]
+    assert "-r" not in run(train, "r", "--data", "a", "stray")[3].partition("unexpected")[2]
     assert run(score, "a.json", "refs.json", "--help")[0] == 0
 
 
@@ -165,16 +166,16 @@ def test_what_a_dataclass_refuses_is_told_with_flags(run):
         run(score, "a.json", "--json", "--latex")
     message = r"^one epoch is too short; pass --warmup-steps 0 or --epochs, in clip\(epochs=1\) too$"
     with pytest.raises(InputError, match=message):
-        run(train, "--data", "a", "--epochs", "1")
+        run(train, "r", "--data", "a", "--epochs", "1")
 
 
 def test_nested_dataclasses_tuples_choices_and_three_way_switches(run):
-    assert run(train, "-d", "rows.jsonl")[1] == Settings(Path("rows.jsonl"))
+    assert run(train, "r", "-d", "rows.jsonl")[1] == Settings("r", Path("rows.jsonl"))
     arguments = ("--lr", "0.5", "--loss-weights", "2,3", "--lock", "text", "--lock", "image", "--no-gather")
-    expected = Settings(Path("a"), Schedule(lr=0.5), (2.0, 3.0), ("text", "image"), False)
-    assert run(train, "--data", "a", *arguments)[1] == expected
-    assert run(train, "--data", "a", "--gather")[1].gather is True
-    assert run(train)[0] == 2  # --data has no default
+    expected = Settings("r", Path("a"), Schedule(lr=0.5), (2.0, 3.0), ("text", "image"), False)
+    assert run(train, "r", "--data", "a", *arguments)[1] == expected
+    assert run(train, "r", "--data", "a", "--gather")[1].gather is True
+    assert run(train, "r")[0] == 2  # --data has no default
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_nested_dataclasses_tuples_choices_and_three_way_switches(run):
 )
 def test_a_list_that_cannot_be_used_is_refused(run, arguments, message):
     with pytest.raises(InputError, match=message):
-        run(train, "--data", "a", *arguments)
+        run(train, "r", "--data", "a", *arguments)
 
 
 def test_files_and_arguments_keep_their_commas(run):
@@ -202,7 +203,7 @@ def test_files_and_arguments_keep_their_commas(run):
     assert values == (["a, b", "c"], (Path("x,y.csv"), Path("z.csv")))
 
 
-FEW, REPLACED, FIXED = Resampling(samples=200), Output(overwrite=True), Settings(Path("fixed"))
+FEW, REPLACED, FIXED = Resampling(samples=200), Output(overwrite=True), Settings("recipe", Path("fixed"))
 
 
 def narrow(
@@ -221,7 +222,7 @@ def test_a_command_narrows_a_group_and_has_its_own_defaults(run):
     assert run(narrow, "--samples", "5", "--lr", "2")[1] == (
         Resampling(5),
         Output(overwrite=True),
-        Settings(Path("fixed"), Schedule(lr=2.0)),
+        Settings("recipe", Path("fixed"), Schedule(lr=2.0)),
     )
     assert run(narrow, "--level", "0.9")[0] == 2
 

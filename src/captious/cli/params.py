@@ -19,15 +19,10 @@ import typer
 from typer.core import TyperCommand
 
 from captious.errors import InputError
-from captious.options import Declared, Option, Output, choices_of, declared, without_none
+from captious.options import Argument, Declared, Option, Output, choices_of, declared, without_none
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 REQUIRED = inspect.Parameter.empty
-
-
-@dataclass(frozen=True)
-class Argument(Option):
-    """A positional argument of a command."""
 
 
 class Omit:
