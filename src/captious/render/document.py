@@ -146,7 +146,7 @@ class Table:
     key: str
     """Name of its file and of its entry in JSON."""
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[Column | str]
     rows: Sequence[Sequence[Value]]
     note: str = ""
     breaks: Sequence[int] = ()
@@ -155,19 +155,20 @@ class Table:
     """On the page and in files; the terminal, the notebook and LaTeX leave it out."""
 
     def __post_init__(self) -> None:
-        columns = tuple(Column(one, "text") if isinstance(one, str) else one for one in self.columns)
-        rows = tuple(map(tuple, self.rows))
-        for row in rows:
-            if len(row) != len(columns):
-                raise ValueError(f"table {self.key!r}: a row of {len(row)} cells under {len(columns)} columns")
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "rows", rows)
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"table {self.key!r}: a row of {len(row)} cells under {len(self.columns)} columns")
+
+    @property
+    def heads(self) -> tuple[Column, ...]:
+        """The columns, those given by name too."""
+        return tuple(Column(one, "text") if isinstance(one, str) else one for one in self.columns)
 
     @property
     def labels(self) -> int:
         """How many leading columns name the row: those of text, and never none."""
-        kinds = [column.kind != "text" for column in self.columns]
-        return max(1, kinds.index(True) if any(kinds) else 1)
+        numbers = [index for index, column in enumerate(self.heads) if column.kind != "text"]
+        return max(1, numbers[0] if numbers else 1)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class Result(ABC):
     def document(self) -> Document:
         """Everything the result shows."""
 
-    def write_files(self, folder: Path) -> None:
+    def write_files(self, folder: Path) -> None:  # noqa: B027 - most results have nothing more to write
         """Write what the document does not hold, such as values per item, into a run's folder."""
 
     def __str__(self) -> str:
