@@ -106,7 +106,7 @@ def _text(value: Value, column: Column) -> str | Phrase:
         return value
     if not isinstance(value, Cell):
         return "" if value is None and column.kind == "text" else number(value, column)
-    text = number(value.value, column, value.decimals)
+    text = number(float(value.value), column, value.decimals)
     spread = value.sd
     if column.spread == "half" and has_interval(value):
         spread = (value.high - value.low) / 2
@@ -118,7 +118,7 @@ def _text(value: Value, column: Column) -> str | Phrase:
 def _between(value: Value, column: Column, between: str) -> str:
     if not isinstance(value, Cell) or not has_interval(value):
         return DASH
-    return between.format(*(number(end, column, value.decimals) for end in (value.low, value.high)))
+    return between.format(*(number(float(end), column, value.decimals) for end in (value.low, value.high)))
 
 
 def _unsigned(column: Column) -> Column:

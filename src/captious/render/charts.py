@@ -19,8 +19,8 @@ WIDTH, HALF = 1000, 540
 LEFT, RIGHT, STEP, TOP = 250, 150, 30, 26
 NAME, LEGEND = 36, 24
 """Letters of a row's name, and of one in a legend."""
-DOTS, BINS, CROWD = 3000, 8, 5
-"""Dots of a scatter that are drawn; steps of its line, and the dots that a step needs."""
+DOTS, BINS, CROWD, JITTER = 3000, 8, 5, 14
+"""Dots of a scatter that are drawn; steps of its line, the dots that a step needs, and pixels of random shift."""
 
 
 class Axis:
@@ -266,7 +266,7 @@ def _lines(chart: Chart) -> tuple[str, int]:
 
 
 def _scatter(chart: Chart) -> tuple[str, int]:
-    x = Axis([float(value) for one in chart.series for value in one.x], *_X)
+    x = Axis([float(value) for one in chart.series for value in one.x], _X[0] + JITTER, _X[1] - JITTER)
     y = Axis(_ends(chart), *_Y, ticks=5)
     parts = _plane(chart, x, y)
     for index, one in enumerate(chart.series):
@@ -276,7 +276,7 @@ def _scatter(chart: Chart) -> tuple[str, int]:
         if len(places) > DOTS:
             drawn = np.sort(np.random.default_rng(0).permutation(places)[:DOTS])
         # Equal ratings would hide each other: a shift by place, the same each time.
-        nudge = ((drawn * 7919) % 101 / 101 - 0.5) * min(14.0, 0.06 * (_X[1] - _X[0]))
+        nudge = ((drawn * 7919) % 101 / 101 - 0.5) * JITTER
         for place, shift in zip(drawn.tolist(), nudge.tolist(), strict=True):
             label = _tag("title", escape(one.labels[place])) if one.labels else ""
             at = {"cx": round(x(across[place]) + shift, 1), "cy": y(up[place]), "r": 2.2}

@@ -68,4 +68,4 @@ def _cell(shown: Shown, row: int) -> str:
 
 
 def _comment(line: str) -> str:
-    return "% " + " ".join(line.split())
+    return "% " + "".join(filter(str.isprintable, " ".join(line.split())))

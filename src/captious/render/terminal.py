@@ -1,7 +1,7 @@
 """Documents on the terminal: results on standard output, everything else on standard error.
 
 A table never cuts or splits a number. Where it is too wide, long texts are folded; where that is not enough, it is
-printed in parts, each with the columns that name the row.
+printed in parts, each with the columns that name the row; on a very narrow terminal, as lines of name and value.
 """
 
 from __future__ import annotations
@@ -107,12 +107,20 @@ def draw_table(table: Table, console: Console, plain: bool = False) -> None:
     gap = 2 if plain else 3
     shown = _with_bars(table, layout(table), room, gap)
     for part in _parts(shown, table.labels, room, gap):
-        widths = _widths(part, room, gap)
-        drawn = _rich(part, widths, table.breaks, plain)
-        total = sum(widths) + gap * len(widths) + 1
-        console.print(drawn, width=max(total, console.width), crop=False)
+        if _width(part, gap) > room:
+            _stack(part, console)
+        else:
+            console.print(_rich(part, _widths(part, room, gap), table.breaks, plain))
     if table.note:
         console.print(words(table.note, "dim"))
+
+
+def _stack(part: Sequence[Shown], console: Console) -> None:
+    """Rows as blocks of lines, where not even one number has room beside the name of its row."""
+    for row in range(len(part[0].cells)):
+        for one in part:
+            line = words(f"{one.heading}: " if one.heading else "")
+            console.print(line.append_text(words(_marked(one, row))), soft_wrap=True)
 
 
 def _rich(part: Sequence[Shown], widths: Sequence[int], breaks: Sequence[int], plain: bool) -> RichTable:

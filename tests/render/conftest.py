@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
+from types import ModuleType
 
 import numpy as np
+import pytest
 
 from captious.render import (
     Cell,
@@ -38,6 +41,12 @@ REFERENCES = (
     ("two men play tennis",),
     ("some <b>code</b> on a screen",),
 )
+
+
+@pytest.fixture
+def samples() -> ModuleType:
+    """The functions below."""
+    return sys.modules[__name__]
 
 
 def scores() -> Table:
