@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from captious.render import Document, Phrase, Span, Text
+from captious.render import Column, Document, Phrase, Span, Table, Text
 from captious.render.html import notebook, page
 from captious.render.items import select
 
@@ -95,6 +95,14 @@ def test_bars_are_on_the_scale_of_their_cells(samples):
     bands = re.findall(r'class="band" style="left:([\d.]+)%;right:([\d.]+)%"', text)
     assert bands == [("30.0", "67.0"), ("9.8", "88.9")]  # 0.30 to 0.33 of 0 to 1; 0.98 to 1.11 of 0 to 10
     assert re.findall(r'class="dot" style="left:([\d.]+)%"', text) == ["31.42", "10.46"]
+
+
+def test_columns_that_look_alike_keep_their_own_bars():
+    column = Column("adds", bar=True)
+    text = page(
+        Document("t", sections=[Table("t", "t", ["n-gram", column, column], [("a", 1.0, 4.0), ("b", 2.0, 1.0)])])
+    )
+    assert re.findall(r'class="plus" style="left:0.0%;right:([\d.]+)%"', text) == ["50.0", "0.0", "0.0", "75.0"]
 
 
 @pytest.mark.parametrize("href", ["javascript:alert(1)", "http://x.org", "//x.org", "/etc/passwd", "data:text/html,x"])

@@ -62,6 +62,8 @@ class Shown:
     """A column as it is printed: a column of values, or the intervals that belong to the column before it."""
 
     heading: str
+    index: int
+    """Of the table's column that it shows."""
     column: Column
     cells: Sequence[str | Phrase]
     marks: Sequence[str]
@@ -82,10 +84,10 @@ def layout(table: Table, between: str = "{} – {}") -> list[Shown]:
         values = [row[index] for row in table.rows]
         texts = [_text(value, column) for value in values]
         marks = [value.mark if isinstance(value, Cell) else "" for value in values]
-        shown.append(Shown(column.name, column, texts, marks, _best(values, column)))
+        shown.append(Shown(column.name, index, column, texts, marks, _best(values, column)))
         if column.spread == "interval" and any(map(has_interval, values)):
             ends = [_between(value, column, between) for value in values]
-            shown.append(Shown(column.heading, column, ends, [""] * len(ends), interval=True))
+            shown.append(Shown(column.heading, index, column, ends, [""] * len(ends), interval=True))
     return shown
 
 

@@ -21,7 +21,6 @@ from captious.render.cells import Shown, has_interval, layout, numeric
 from captious.render.document import (
     Cell,
     Chart,
-    Column,
     Document,
     Entry,
     Gallery,
@@ -34,6 +33,7 @@ from captious.render.document import (
     Span,
     Table,
     Text,
+    Value,
 )
 from captious.render.items import explorer
 from captious.render.pictures import thumbnail
@@ -168,25 +168,23 @@ def _chart(chart: Chart) -> str:
 
 
 def _table(table: Table) -> str:
+    """A table; bars stand beside their column, or beneath the number where its interval is in the same cell."""
     shown = layout(table)
-    bars = {
-        index: _bars(table, index)
-        for index, column in enumerate(table.heads)
-        if column.bar and any(not math.isnan(numeric(row[index])) for row in table.rows)
+    indices = [one.index for one in shown]
+    bars = {index: _bars(table, index) for index, column in enumerate(table.heads) if column.bar}
+    beside = {
+        place
+        for place, (index, one) in enumerate(zip(indices, shown, strict=True))
+        if index in bars and one.column.spread != "half" and index not in indices[place + 1 :]
     }
-    places = [table.heads.index(one.column) for one in shown]
-    last = [index for index, place in enumerate(places) if place not in places[index + 1 :]]
-    head = "".join(
-        _heading(one) + ('<th aria-hidden="true"></th>' if index in last and places[index] in bars else "")
-        for index, one in enumerate(shown)
-    )
+    head = "".join(_heading(one) + ("<td></td>" if place in beside else "") for place, one in enumerate(shown))
     rows = []
     for row, cells in enumerate(table.rows):
         parts = []
-        for index, one in enumerate(shown):
-            parts.append(_cell(one, row, cells[places[index]], index < table.labels))
-            if index in last and places[index] in bars:
-                parts.append(f'<td class="wide">{bars[places[index]][row]}</td>')
+        for place, (index, one) in enumerate(zip(indices, shown, strict=True)):
+            beneath = bars[index][row] if index in bars and one.column.spread == "half" else ""
+            parts.append(_cell(one, row, cells[index], place < table.labels, beneath))
+            parts += [f'<td class="wide">{bars[index][row]}</td>'] if place in beside else []
         rows.append(f"<tr{' class=open' if row in table.breaks else ''}>{''.join(parts)}</tr>")
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     drawn = f'<table class="shown"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
@@ -199,13 +197,13 @@ def _heading(one: Shown) -> str:
     return f'<th scope="col"{" class=number" if one.numeric else ""}>{escape(one.heading)}{mark}</th>'
 
 
-def _cell(one: Shown, row: int, value: object, label: bool) -> str:
+def _cell(one: Shown, row: int, value: Value, label: bool, bar: str) -> str:
     strong = (one.column.bold and not one.interval) or row in one.best
     names = [name for name, wanted in (("number", one.numeric), ("best", strong)) if wanted]
     note = value.note if isinstance(value, Cell) and not one.interval else ""
     title = f' title="{escape(note)}"' if note else ""
     tag = "th" if label and not one.numeric else "td"
-    return f'<{tag} class="{" ".join(names)}"{title}>{_shown(one, row)}</{tag}>'
+    return f'<{tag} class="{" ".join(names)}"{title}>{_shown(one, row)}{bar}</{tag}>'
 
 
 def _shown(one: Shown, row: int) -> str:
@@ -221,20 +219,20 @@ def _bars(table: Table, index: int) -> list[str]:
     drawn = []
     for cell in cells:
         low, high = cell.limits if isinstance(cell, Cell) and cell.limits else scale
-        drawn.append(_bar(cell, low, high, table.heads[index]))
+        drawn.append(_bar(cell, low, high))
     return drawn
 
 
-def _ends(cell: object) -> list[float]:
-    ends = [cell.value, cell.low, cell.high] if isinstance(cell, Cell) else [numeric(cell)]  # type: ignore[arg-type]
+def _ends(cell: Value) -> list[float]:
+    ends = [cell.value, cell.low, cell.high] if isinstance(cell, Cell) else [numeric(cell)]
     return [end for end in ends if math.isfinite(end)]
 
 
-def _bar(cell: object, low: float, high: float, column: Column) -> str:
+def _bar(cell: Value, low: float, high: float) -> str:
     def at(value: float) -> float:
         return round(100 * min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0), 2)
 
-    value = numeric(cell)  # type: ignore[arg-type]
+    value = numeric(cell)
     if math.isnan(value):
         return ""
     zero = f'<i class="zero" style="left:{at(0)}%"></i>' if low < 0 < high else ""

@@ -199,13 +199,13 @@ def _with_bars(table: Table, shown: list[Shown], room: int, gap: int) -> list[Sh
     """A column of bars after each that asks for it and has no intervals, where there is room."""
     wide = list(shown)
     for index, column in enumerate(table.heads):
-        if not column.bar or any(one.interval and one.column is column for one in shown):
+        if not column.bar or any(one.interval and one.index == index for one in shown):
             continue
         values = [numeric(row[index]) for row in table.rows]
         most = max((abs(value) for value in values if value == value), default=0.0) or 1.0
         bars = [_bar(value / most if value == value else 0.0) for value in values]
-        after = next(place for place, one in enumerate(wide) if one.column is column) + 1
-        wide.insert(after, Shown("", _BARS, [*bars], [""] * len(bars)))
+        after = next(place for place, one in enumerate(wide) if one.index == index) + 1
+        wide.insert(after, Shown("", -1, _BARS, [*bars], [""] * len(bars)))
     return wide if _width(wide, gap) + BAR <= room else shown
 
 
