@@ -54,7 +54,7 @@ class Result(ABC):
             texts = {
                 f"{document.name}.html": html.page(document),
                 f"{document.name}.tex": latex.document(document),
-                f"{document.name}.txt": terminal.plain_text(document, width=terminal.WIDE),
+                f"{document.name}.txt": terminal.plain_text(document, width=terminal.WIDE) + "\n",
                 MARKER: tables.to_json(document),
             }
             for name, text in texts.items():
