@@ -1,0 +1,293 @@
+"""From a Python function to a command: its parameters and its option dataclasses become command-line options.
+
+A command is a function whose parameters are annotated with an `Option`, an `Argument`, or an option dataclass. A
+dataclass is flattened into one option per field, and rebuilt before the function is called. The command line is the
+only layer that knows flags: errors from below name arguments, and `with_flags` translates them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand
+
+from captious.errors import InputError
+from captious.options import Argument, Declared, Option, Output, choices_of, declared, without_none
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+REQUIRED = inspect.Parameter.empty
+
+
+class Omit:
+    """Fields of an option dataclass that a command does not show; they keep their defaults."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def hides(self, name: str) -> bool:
+        """Whether the command lacks this field."""
+        return name in self.names
+
+
+class Only(Omit):
+    """The only fields of an option dataclass that a command shows."""
+
+    def hides(self, name: str) -> bool:
+        """Whether the command lacks this field."""
+        return name not in self.names
+
+
+def command(app: typer.Typer, name: str | None = None, panel: str | None = None) -> Callable[[Function], Function]:
+    """Register a function as a command; the function itself stays as it is."""
+
+    def register(function: Function) -> Function:
+        app.command(name, cls=Command, rich_help_panel=panel)(flattened(function))
+        return function
+
+    return register
+
+
+def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with one parameter for each option, as typer reads them."""
+    parts = {
+        name: (declared(function)[name], parameter.default)
+        for name, parameter in inspect.signature(function).parameters.items()
+    }
+    params = [param for name, part in parts.items() for param in _flatten(name, *part)]
+    twice = [name for name, number in Counter(param.name for param in params).items() if number > 1]
+    if twice:
+        raise TypeError(f"{function.__name__}: several options are called {twice[0]}")
+
+    def run(**parsed: Any) -> Any:
+        try:
+            values = {param.name: param.read(parsed[param.name]) for param in params}
+            return function(**{name: _build(name, *part, values) for name, part in parts.items()})
+        except InputError as error:
+            error.args = (with_flags(str(error), params),)
+            raise
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__signature__ = inspect.Signature([param.parameter() for param in params])  # type: ignore[attr-defined]
+    run.__annotations__ = {}
+    return run
+
+
+def _flatten(name: str, declaration: Declared, default: Any, panel: str | None = None) -> Iterator[Param]:
+    if _is_group(declaration.kind):
+        for field, inner in _shown(declaration):
+            yield from _flatten(field.name, inner, _default(field, default), declaration.kind.__name__)
+    elif declaration.option is None:
+        raise TypeError(f"{name}: expected an Option, an Argument or an option dataclass")
+    else:
+        yield Param(name, declaration.option.type or without_none(declaration.kind), declaration.option, default, panel)
+
+
+def _build(name: str, declaration: Declared, default: Any, values: dict[str, Any]) -> Any:
+    if not _is_group(declaration.kind):
+        return values[name]
+    parts = {
+        field.name: _build(field.name, inner, _default(field, default), values) for field, inner in _shown(declaration)
+    }
+    return declaration.kind(**parts) if default is REQUIRED else replace(default, **parts)
+
+
+def _is_group(kind: Any) -> bool:
+    return is_dataclass(kind)
+
+
+def _shown(declaration: Declared) -> Iterator[tuple[Field[Any], Declared]]:
+    """The fields of an option dataclass that a command has; what it omits is omitted in nested dataclasses too."""
+    narrowed = tuple(part for part in declaration.metadata if isinstance(part, Omit))
+    inside = declared(declaration.kind)
+    for field in fields(declaration.kind):
+        inner = inside[field.name]
+        if _is_group(inner.kind):
+            yield field, Declared(inner.kind, (*inner.metadata, *narrowed))
+        elif inner.option is not None and not any(part.hides(field.name) for part in narrowed):
+            yield field, inner
+
+
+def _default(field: Field[Any], owner: Any) -> Any:
+    """The default of a field: that of the command's own value of the dataclass, or the field's."""
+    if owner is not REQUIRED:
+        return getattr(owner, field.name)
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return REQUIRED if field.default is MISSING else field.default
+
+
+@dataclass(frozen=True)
+class Param:
+    """One option or argument of a command."""
+
+    name: str
+    kind: Any
+    option: Option
+    default: Any
+    panel: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The long flag; that of a switch which is on by default turns it off."""
+        return f"--{'no-' if self._negative else ''}{self.name.strip('_').replace('_', '-')}"
+
+    @property
+    def _negative(self) -> bool:
+        return self.kind is bool and self.default is True
+
+    @property
+    def _elements(self) -> tuple[Any, ...]:
+        return get_args(self.kind) if get_origin(self.kind) in (list, tuple) else ()
+
+    def parameter(self) -> inspect.Parameter:
+        """The parameter that typer sees."""
+        option, kind, default = self.option, self.kind, self.default
+        if self._elements:
+            kind = list[Path] if Path in self._elements else list[str]
+            default = [str(part) for part in default] if isinstance(default, (list, tuple)) else default
+        metavar = option.metavar or ("LIST" if self._elements and not isinstance(option, Argument) else None)
+        shown: dict[str, Any] = {"help": option.help, "metavar": metavar, "rich_help_panel": self.panel}
+        shown |= {"min": option.min, "max": option.max, "envvar": option.env}
+        if isinstance(option, Argument):
+            info = typer.Argument(**shown)
+        else:
+            either = f"/--no-{self.flag[2:]}" if kind is bool and default is None else ""
+            info = typer.Option(self.flag + either, *option.flags, **shown)
+        return inspect.Parameter(
+            self.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=Annotated[kind | None if default is None else kind, info],
+            default=False if self._negative else default,
+        )
+
+    def read(self, parsed: Any) -> Any:
+        """The value for what typer parsed; lists of words and numbers may be repeated or have commas."""
+        if self._negative:
+            return not parsed
+        if not self._elements or not parsed:
+            return self.default if self._elements else parsed
+        kinds = [kind for kind in self._elements if kind is not Ellipsis]
+        whole = Path in kinds or isinstance(self.option, Argument)
+        texts = list(parsed) if whole else [part for text in parsed for part in split(text)]
+        if len(kinds) == 1 and texts:
+            kinds *= len(texts)
+        if len(texts) != len(kinds):
+            wanted = f"{len(kinds)} values" if len(kinds) > 1 else "at least one value"
+            raise InputError(f"{self.flag} {','.join(map(str, parsed))}: expected {wanted}")
+        return get_origin(self.kind)(map(self._element, texts, kinds))
+
+    def _element(self, text: Any, kind: Any) -> Any:
+        choices = choices_of(kind)
+        try:
+            if not choices or text in choices:
+                return kind(text) if kind in (int, float) else text
+        except ValueError:
+            choices = ("a whole number",) if kind is int else ("a number",)
+        raise InputError(f"{self.flag} {text}: expected {', '.join(choices)}")
+
+
+def split(text: str) -> list[str]:
+    """The parts of a list with commas; those inside parentheses belong to a part.
+
+    >>> split("bleu(n=4,tokenizer=13a), cider")
+    ['bleu(n=4,tokenizer=13a)', 'cider']
+    """
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+class Command(TyperCommand):
+    """A command that refuses what it would otherwise drop: an option given twice, an argument too many."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse, after these two checks."""
+        if not set(args).intersection(ctx.help_option_names):
+            _, extra, order = self.make_parser(ctx).parse_args(list(args))
+            for param, number in Counter(order).items():
+                if number > 1 and not getattr(param, "multiple", False):
+                    ctx.fail(f"{param.opts[0]} is given {number} times, expected once")
+            if extra:
+                references = any(param.name == "references" for param in self.params)
+                hint = f"; if it holds references, write -r {extra[0]}" if references else ""
+                ctx.fail(f"unexpected argument {extra[0]}{hint}")
+        return super().parse_args(ctx, args)
+
+
+_ARGUMENT = re.compile(
+    r"""(?<!\w)'[^']*'(?!\w)            # quoted text stays
+      | \w\([^()]*\)                    # and so do parameters of a metric, such as cider(idf=refs)
+      | (?:^|(?<=[\s(]))(?P<name>[a-z_]+)=(?P<value>'[^']*'|[^\s,;()]*)""",
+    re.VERBOSE,
+)
+
+
+def with_flags(message: str, params: Sequence[Param]) -> str:
+    """The message with flags in place of arguments.
+
+    >>> images = Param("images", str, Option("Folder."), None)
+    >>> several = Param("several", bool, Option("Several."), False)
+    >>> with_flags("no images: pass images=...; or several=True, and bleu(images=1)", [images, several])
+    'no images: pass --images; or --several, and bleu(images=1)'
+    """
+    known = {param.name: param for param in params if not isinstance(param.option, Argument)}
+
+    def flag(match: re.Match[str]) -> str:
+        param = known.get(match["name"] or "")
+        if param is None:
+            return match[0]
+        value = match["value"].rstrip(".…:")
+        end = match["value"][len(value) :] if value else ""
+        if param.kind is bool:
+            return param.flag + end if value == str(not param.default) else match[0]
+        value = value.strip("'")
+        return f"{param.flag} {value}{end}" if value else param.flag
+
+    return _ARGUMENT.sub(flag, message)
+
+
+class Result(Protocol):
+    """What a command delivers: a `captious.render.Result`."""
+
+    def document(self) -> Any:
+        """Everything the result shows, with its ``name`` and ``warnings``."""
+
+    def print(self) -> None:
+        """Print warnings and tables."""
+
+    def to_json(self) -> str:
+        """The data as JSON."""
+
+    def to_latex(self) -> str:
+        """The tables as LaTeX."""
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write a folder whole or not at all."""
+
+
+def deliver(result: Result, output: Output) -> None:
+    """End a command: warnings on standard error, the result on standard output, and saved where --out says."""
+    try:
+        if output.out is not None:
+            result.save(output.out, output.overwrite)
+    finally:  # a full disk must not take the printed numbers along, nor a closed pipe the saved ones
+        if output.json or output.latex:
+            for warning in result.document().warnings:
+                typer.echo(f"{typer.style('warning:', fg='yellow')} {warning}", err=True)
+            typer.echo(result.to_json() if output.json else result.to_latex(), nl=False)
+        else:
+            result.print()
+    if output.out is not None:
+        typer.echo(f"written: {Path(output.out) / result.document().name}.html", err=True)

@@ -1,0 +1,232 @@
+"""Options as values: arguments of the Python API, which the command line flattens into its options.
+
+A default, its bounds and its help text are written here and nowhere else. Other rooms add dataclasses of their own in
+the same manner; `captious.cli.params` turns any of them into options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from captious.errors import InputError, nearest
+
+Missing = Literal["error", "skip"]
+Format = Literal["json", "jsonl", "csv", "tsv", "parquet"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a field appears on the command line, and which values it takes. A field without one is for Python only."""
+
+    help: str
+    flags: tuple[str, ...] = ()
+    """Flags besides the one that the name gives, such as ``-r``."""
+    min: int | float | None = None
+    max: int | float | None = None
+    metavar: str | None = None
+    env: str | None = None
+    """Environment variable that gives the default of the command line."""
+    type: Any = None
+    """What the command line reads, where Python takes more."""
+
+
+@dataclass(frozen=True)
+class Argument(Option):
+    """An option that the command line takes by its position, without a flag."""
+
+
+class Declared(NamedTuple):
+    """A field of an option dataclass, or a parameter of a command."""
+
+    kind: Any
+    """Its type, less the metadata."""
+    metadata: tuple[Any, ...]
+
+    @property
+    def option(self) -> Option | None:
+        """Its `Option`, or None."""
+        return next((part for part in self.metadata if isinstance(part, Option)), None)
+
+
+@cache
+def declared(owner: Any) -> dict[str, Declared]:
+    """Types and metadata of the fields of a class or the parameters of a function, by name.
+
+    >>> declared(Resampling)["seed"].kind
+    <class 'int'>
+    """
+    hints = get_type_hints(owner, include_extras=True)
+    return {
+        name: Declared(get_args(hint)[0], hint.__metadata__) if get_origin(hint) is Annotated else Declared(hint, ())
+        for name, hint in hints.items()
+    }
+
+
+class Options:
+    """Base of the option dataclasses. Values are held to the bounds and choices that their fields declare."""
+
+    def __post_init__(self) -> None:
+        known = declared(type(self))  # type: ignore[arg-type]
+        for field in fields(self):  # type: ignore[arg-type]
+            value, declaration = getattr(self, field.name), known[field.name]
+            if declaration.option is not None and value is not None:
+                _check(field.name, value, declaration.kind, declaration.option)
+
+
+def _check(name: str, value: Any, kind: Any, option: Option) -> None:
+    kind = without_none(kind)
+    if isinstance(value, (list, tuple)):
+        for element in value:
+            _check(name, element, get_args(kind)[0], option)
+        return
+    choices = choices_of(kind)
+    if choices and value not in choices:
+        raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{nearest(str(value), choices)}")
+    number = "a whole number" if kind is int else "a number"
+    if option.min is not None and not value >= option.min:
+        raise InputError(f"{name} {value}, expected {number} of at least {option.min}")
+    if option.max is not None and not value <= option.max:
+        raise InputError(f"{name} {value}, expected {number} of at most {option.max}")
+
+
+def without_none(kind: Any) -> Any:
+    """The type of an optional value where there is one.
+
+    >>> without_none(int | None), without_none(str)
+    (<class 'int'>, <class 'str'>)
+    """
+    kinds = [part for part in get_args(kind) if part is not NoneType]
+    return kinds[0] if NoneType in get_args(kind) and len(kinds) == 1 else kind
+
+
+def choices_of(kind: Any) -> tuple[str, ...]:
+    """The words that a Literal allows; nothing for another type."""
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+@dataclass(frozen=True)
+class Reading(Options):
+    """Which references and images belong to the captions, and how the files are read."""
+
+    references: Annotated[
+        Any,
+        Option(
+            "References by id: COCO annotations, JSON, JSONL, CSV, Parquet.", flags=("-r",), type=str, metavar="FILE"
+        ),
+    ] = None
+    images: Annotated[
+        str | Path | None, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")
+    ] = None
+    missing: Annotated[Missing, Option("Ids that one side lacks: stop, or leave them out.")] = "error"
+    several: Annotated[bool, Option("Rows with one id are several candidates of one item.")] = False
+    format: Annotated[
+        Format | None, Option("Format of the captions, where the file name does not say it.", metavar="NAME")
+    ] = None
+    id_column: Annotated[str | None, Option("Column of the ids, if not id or image_id.", metavar="NAME")] = None
+    candidate_column: Annotated[str | None, Option("Column of the candidates.", metavar="NAME")] = None
+    references_column: Annotated[str | None, Option("Column of the references.", metavar="NAME")] = None
+
+
+@dataclass(frozen=True)
+class Resampling(Options):
+    """How the bootstrap makes intervals."""
+
+    samples: Annotated[int, Option("Bootstrap resamples; 0 for no intervals.", min=0)] = 1000
+    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0)] = 12345
+    level: Annotated[float, Option("Confidence level of the intervals.")] = 0.95
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.level < 1:
+            raise InputError(
+                f"confidence level {self.level}, expected a number between 0 and 1, such as level={Resampling.level}"
+            )
+
+    def signature(self, unit: str = "") -> str:
+        """How the intervals were made, with the unit that was resampled where it is not the item.
+
+        >>> Resampling().signature(), Resampling(200).signature("images")
+        ('bootstrap(1000,seed=12345,95%)', 'bootstrap(200,images,seed=12345,95%)')
+        """
+        unit = f"{unit}," if unit else ""
+        return f"bootstrap({self.samples},{unit}seed={self.seed},{100 * self.level:g}%)" if self.samples else "none"
+
+
+def _no_progress(what: str, done: int, total: int) -> None:
+    """Show nothing."""
+
+
+def _no_log(line: str) -> None:
+    """Print nothing."""
+
+
+@dataclass(frozen=True)
+class Runtime(Options):
+    """Where and how models run. It is no part of a metric's name, so it is set around a run with `using`."""
+
+    device: Annotated[
+        str, Option("Where models run: auto, cpu, cuda, cuda:1.", env="CAPTIOUS_DEVICE", metavar="DEVICE")
+    ] = "auto"
+    batch: Annotated[
+        int, Option("Images or texts encoded at a time; halved if memory runs out.", min=1, env="CAPTIOUS_BATCH")
+    ] = 256
+    precision: Annotated[Precision, Option("auto: fp32 on a CPU, half precision on a GPU.")] = "auto"
+    cache: Annotated[bool, Option("Compute everything anew, and store nothing in the cache.")] = True
+    """Whether features are looked up and stored in the cache."""
+    workers: Annotated[int, Option("Threads that decode images; 0: one per core.", min=0)] = 0
+    upright: Annotated[bool, Option("Turn images as their EXIF tag says.")] = False
+    """The reference implementations do not turn images."""
+    progress: Callable[[str, int, int], None] = _no_progress
+    """Called with what is encoded, how many are done, of how many."""
+    log: Callable[[str], None] = _no_log
+    """Called with a line that a person should see."""
+
+
+_CURRENT: ContextVar[Runtime] = ContextVar("captious_runtime", default=Runtime())  # noqa: B039 - frozen
+
+
+def current() -> Runtime:
+    """The runtime in force.
+
+    >>> current().batch
+    256
+    >>> with using(Runtime(batch=8)):
+    ...     current().batch
+    8
+    """
+    return _CURRENT.get()
+
+
+@contextmanager
+def using(runtime: Runtime) -> Iterator[None]:
+    """Run models this way inside the block."""
+    token = _CURRENT.set(runtime)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+@dataclass(frozen=True)
+class Output(Options):
+    """Where a result goes, and in which form it is printed."""
+
+    out: Annotated[str | Path | None, Option("Folder or file to write.", flags=("-o",), type=Path, metavar="PATH")] = (
+        None
+    )
+    overwrite: Annotated[bool, Option("Replace what is there already.")] = False
+    json: Annotated[bool, Option("Print JSON instead of tables.")] = False
+    latex: Annotated[bool, Option("Print a LaTeX table instead.")] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.json and self.latex:
+            raise InputError("json=True as well as latex=True, expected one form to print")

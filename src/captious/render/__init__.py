@@ -1,0 +1,47 @@
+"""A result as a document, and its writers: terminal, page, LaTeX, CSV, Parquet, JSON, notebook."""
+
+from captious.render.document import (
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Entry,
+    Gallery,
+    Group,
+    ItemMetric,
+    Items,
+    Line,
+    Meter,
+    Phrase,
+    Picture,
+    Section,
+    Series,
+    Span,
+    Table,
+    Text,
+    link,
+)
+from captious.render.result import Result
+
+__all__ = [
+    "Cell",
+    "Chart",
+    "Column",
+    "Document",
+    "Entry",
+    "Gallery",
+    "Group",
+    "ItemMetric",
+    "Items",
+    "Line",
+    "Meter",
+    "Phrase",
+    "Picture",
+    "Result",
+    "Section",
+    "Series",
+    "Span",
+    "Table",
+    "Text",
+    "link",
+]

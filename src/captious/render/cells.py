@@ -1,0 +1,137 @@
+"""Cells as readers see them: numbers rounded, intervals in columns of their own, the best of a column found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from captious.render.document import NAN, Cell, Column, Phrase, Table, Value
+
+DASH = "—"
+LARGE = 1e6
+"""From here on a number with decimals is printed with an exponent."""
+
+
+def p_value(p: float | None) -> str:
+    """A p-value as people read it.
+
+    >>> p_value(0.00009), p_value(0.0312), p_value(float("nan"))
+    ('< 0.001', '0.031', '—')
+    """
+    if p is None or math.isnan(p):
+        return DASH
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def number(value: float | None, column: Column, decimals: int | None = None) -> str:
+    """A number as its column shows it.
+
+    >>> number(0.43891, Column("tau", decimals=2, scale=100)), number(1234, Column("rows"))
+    ('43.89', '1,234')
+    >>> number(-0.00001, Column("adds", signed=True)), number(0.25, Column("adds", signed=True))
+    ('0.0000', '+0.2500')
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if value is None or math.isnan(value):
+        return DASH
+    if column.kind == "p":
+        return p_value(value)
+    sign = "+" if column.signed else ""
+    digits = column.decimals if decimals is None else decimals
+    scaled = value if column.scale == 1 else value * column.scale
+    if math.isinf(scaled):
+        text = "−∞" if scaled < 0 else "∞"
+    elif isinstance(scaled, (int, np.integer)):
+        text = f"{int(scaled):{sign},}"
+    elif digits is None:
+        text = f"{scaled:{sign}g}"
+    elif abs(scaled) >= LARGE:
+        text = f"{scaled:{sign}.1e}"
+    else:
+        text = f"{scaled:{sign}.{digits}f}"
+        text = text.lstrip("+-") if not text.strip("+-0.") else text
+    return text + column.unit
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A column as it is printed: a column of values, or the intervals that belong to the column before it."""
+
+    heading: str
+    index: int
+    """Of the table's column that it shows."""
+    column: Column
+    cells: Sequence[str | Phrase]
+    marks: Sequence[str]
+    best: frozenset[int] = frozenset()
+    """Indices of the rows with the best value."""
+    interval: bool = False
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the column is aligned to the right and never wrapped."""
+        return self.column.kind != "text"
+
+
+def layout(table: Table, between: str = "{} – {}") -> list[Shown]:
+    """The printed columns of a table; ``between`` is how an interval is written."""
+    shown: list[Shown] = []
+    for index, column in enumerate(table.heads):
+        values = [row[index] for row in table.rows]
+        texts = [_text(value, column) for value in values]
+        marks = [value.mark if isinstance(value, Cell) else "" for value in values]
+        shown.append(Shown(column.name, index, column, texts, marks, _best(values, column)))
+        if column.spread == "interval" and any(map(has_interval, values)):
+            ends = [_between(value, column, between) for value in values]
+            shown.append(Shown(column.heading, index, column, ends, [""] * len(ends), interval=True))
+    return shown
+
+
+def has_interval(value: Value) -> bool:
+    """Whether a cell has an interval to show."""
+    return isinstance(value, Cell) and not math.isnan(value.low)
+
+
+def numeric(value: Value) -> float:
+    """The number in a cell, NaN where there is none."""
+    if isinstance(value, Cell):
+        value = value.value
+    return NAN if value is None or isinstance(value, (str, Phrase, bool)) else float(value)
+
+
+def _text(value: Value, column: Column) -> str | Phrase:
+    if isinstance(value, (str, Phrase)):
+        return value
+    if not isinstance(value, Cell):
+        return "" if value is None and column.kind == "text" else number(value, column)
+    text = number(float(value.value), column, value.decimals)
+    spread = value.sd
+    if column.spread == "half" and has_interval(value):
+        spread = (value.high - value.low) / 2
+    if math.isnan(spread) or math.isnan(value.value):
+        return text
+    return f"{text} ± {number(spread, _unsigned(column), value.decimals)}"
+
+
+def _between(value: Value, column: Column, between: str) -> str:
+    if not isinstance(value, Cell) or not has_interval(value):
+        return DASH
+    return between.format(*(number(float(end), column, value.decimals) for end in (value.low, value.high)))
+
+
+def _unsigned(column: Column) -> Column:
+    return Column(column.name, decimals=column.decimals, scale=column.scale, unit=column.unit)
+
+
+def _best(values: list[Value], column: Column) -> frozenset[int]:
+    """Rows that hold the best value, none where there is nothing to compare."""
+    numbers = [numeric(value) for value in values]
+    finite = [one for one in numbers if not math.isnan(one)]
+    if column.higher_is_better is None or len(finite) < 2:
+        return frozenset()
+    best = max(finite) if column.higher_is_better else min(finite)
+    return frozenset(index for index, one in enumerate(numbers) if one == best)

@@ -1,0 +1,320 @@
+"""Charts as SVG that follows the page's colours, without a script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from itertools import chain
+
+import numpy as np
+
+from captious.render.document import NAN, Chart, Series
+
+COLORS = ("#2f6fb2", "#d9730d", "#168a64", "#b04a91", "#7a6a00", "#3aa0c9", "#c2403a", "#6b7280")
+"""For a file of its own; the page has them as ``--s0`` to ``--s7``, with others for the dark."""
+ROWS = ("intervals", "dots", "bars")
+"""Charts that have a row per name, as wide as the page."""
+WIDTH, HALF = 1000, 540
+LEFT, RIGHT, STEP, TOP = 250, 150, 30, 26
+NAME, LEGEND = 36, 24
+"""Letters of a row's name, and of one in a legend."""
+DOTS, BINS, CROWD, JITTER = 3000, 8, 5, 14
+"""Dots of a scatter that are drawn; steps of its line, the dots that a step needs, and pixels of random shift."""
+
+
+class Axis:
+    """Values to pixels, with round ticks."""
+
+    def __init__(self, values: Sequence[float], start: float, end: float, ticks: int = 6) -> None:
+        finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+        low, high = min(finite), max(finite)
+        rough = (high - low or abs(high) or 1.0) / ticks
+        power = 10.0 ** math.floor(math.log10(rough))
+        self.step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)
+        self.low = math.floor(low / self.step + 1e-9) * self.step
+        self.high = max(math.ceil(high / self.step - 1e-9) * self.step, self.low + self.step)
+        self.start, self.end = start, end
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+    @property
+    def ticks(self) -> list[float]:
+        """Round values from end to end."""
+        return [self.low + index * self.step for index in range(round((self.high - self.low) / self.step) + 1)]
+
+
+def svg(chart: Chart, standalone: bool = False) -> str:
+    """The chart; ``standalone`` for a file of its own, in the light colours."""
+    width = WIDTH if chart.kind in ROWS else HALF
+    body, height = _DRAWINGS[chart.kind](chart)
+    label = escape(" ".join(filter(None, (chart.title, chart.note))) or chart.kind)
+    head = f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{label}"'
+    if not standalone:
+        return f"{head}>{body}</svg>"
+    title = f'<text x="8" y="-10" font-size="15" font-weight="600" class="name">{escape(chart.title)}</text>'
+    head = head.replace(f"0 0 {width} {height}", f"0 -30 {width} {height + 30}")
+    colors = "".join(f"--s{index}:{color};" for index, color in enumerate(COLORS))
+    style = f":root{{--ink:#1d2430;--quiet:#6a7483;--line:#e1e5ea;--soft:#eef1f5;--paper:#fff;{colors}}}{STYLE}"
+    size = f'xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height + 30}"'
+    back = f'<rect y="-30" width="{width}" height="{height + 30}" fill="#fff"/>'
+    return f"{head} {size}><style>{style}</style>{back}{title}{body}</svg>\n"
+
+
+STYLE = (
+    ".chart{font:12.5px system-ui,sans-serif}.chart .rule{stroke:var(--line)}.chart .name{fill:var(--ink)}"
+    ".chart .tick{fill:var(--quiet)}.chart .reference{stroke:var(--quiet);stroke-dasharray:4 3}"
+    ".chart .band{fill:var(--soft)}.chart .hollow{fill:var(--paper);stroke-width:2}"
+)
+
+
+def shortened(name: str, most: int) -> str:
+    """A long name without its middle: what sets names apart often stands at the end.
+
+    >>> shortened("captious-mini-specs, image → caption", 24)
+    'captious-mi…ge → caption'
+    """
+    if len(name) <= most:
+        return name
+    head = (most - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
+
+
+def _color(index: int) -> str:
+    return f"var(--s{index % len(COLORS)})"
+
+
+def _tag(tag: str, content: str = "", /, **attributes: object) -> str:
+    """An element; an underscore at the end or inside a name stands for nothing or a hyphen."""
+    parts = "".join(f' {name.rstrip("_").replace("_", "-")}="{value}"' for name, value in attributes.items())
+    return f"<{tag}{parts}>{content}</{tag}>" if content else f"<{tag}{parts}/>"
+
+
+def _words(text: str, x: float, y: float, class_: str = "tick", anchor: str = "start") -> str:
+    return _tag("text", escape(text), x=x, y=y, class_=class_, text_anchor=anchor)
+
+
+def _point(x: float, y: float, color: str, hollow: bool, radius: float = 5) -> str:
+    look = {"class_": "hollow", "stroke": color} if hollow else {"fill": color}
+    return _tag("circle", cx=x, cy=y, r=radius, **look)
+
+
+def _ends(chart: Chart) -> list[float]:
+    """Every number the value axis must hold."""
+    ends = [value for one in chart.series for part in (one.y, one.low, one.high) for value in part]
+    return ends if chart.reference is None else [*ends, chart.reference]
+
+
+def _legend(series: Sequence[Series], x: float, y: float, across: int = 1) -> str:
+    """A swatch and a name per series where there are several, so many in a line."""
+    parts = []
+    for index, one in enumerate(series if len(series) > 1 else ()):
+        left, top = x + 240 * (index % across), y + 18 * (index // across)
+        parts.append(_tag("rect", x=left, y=top, width=10, height=10, rx=2, fill=_color(index)))
+        parts.append(_words(shortened(one.name, LEGEND), left + 16, top + 9, "name"))
+    return "".join(parts)
+
+
+def _row_frame(chart: Chart, axis: Axis, names: Sequence[str]) -> tuple[list[str], int]:
+    """Shades, ticks, the reference and the names of a chart of rows; and the height down to the axis."""
+    bottom = TOP + len(names) * STEP
+    parts = [
+        _tag("rect", class_="band", x=0, y=TOP + row * STEP, width=WIDTH, height=STEP)
+        for row, band in enumerate(chart.bands)
+        if band % 2
+    ]
+    for value in axis.ticks:
+        parts.append(_tag("line", class_="rule", x1=axis(value), x2=axis(value), y1=TOP - 8, y2=bottom))
+        parts.append(_words(f"{value:.6g}", axis(value), bottom + 17, anchor="middle"))
+    if chart.reference is not None:
+        x = axis(chart.reference)
+        parts.append(_tag("line", class_="reference", x1=x, x2=x, y1=TOP - 8, y2=bottom))
+        parts.append(_words(chart.reference_name, x, TOP - 12, anchor="middle"))
+    parts += [_words(shortened(name, NAME), 8, TOP + row * STEP + 20, "name") for row, name in enumerate(names)]
+    if chart.x:
+        parts.append(_words(chart.x, (LEFT + WIDTH - RIGHT) / 2, bottom + 35, "name", "middle"))
+    return parts, bottom + (44 if chart.x else 26)
+
+
+def _intervals(chart: Chart) -> tuple[str, int]:
+    axis = Axis(_ends(chart), LEFT, WIDTH - RIGHT)
+    parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x])
+    y = TOP + STEP / 2
+    for index, one in enumerate(chart.series):
+        for place, value in enumerate(one.y):
+            if math.isfinite(value):
+                low, high = (part[place] if part else NAN for part in (one.low, one.high))
+                whisker = math.isfinite(low) and math.isfinite(high)
+                if whisker:
+                    line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _color(index)}
+                    parts.append(_tag("line", **line, stroke_width=3, stroke_linecap="round"))
+                parts.append(_point(axis(value), y, _color(index), bool(one.hollow) and one.hollow[place]))
+                text = f"{value:.{chart.decimals}f}"
+                text += f"  [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]" if whisker else ""
+                parts.append(_words(text, WIDTH - RIGHT + 14, y + 4))
+            y += STEP
+    return "".join(parts), height
+
+
+def _dots(chart: Chart) -> tuple[str, int]:
+    names = list(dict.fromkeys(str(name) for one in chart.series for name in one.x))
+    axis = Axis(_ends(chart), LEFT, WIDTH - RIGHT)
+    parts, height = _row_frame(chart, axis, names)
+    for index, one in enumerate(chart.series):
+        shift = 12 * ((index + 0.5) / len(chart.series) - 0.5)
+        by_name: dict[str, list[float]] = {}
+        for name, value in zip(one.x, one.y, strict=True):
+            by_name.setdefault(str(name), []).append(value)
+        for name, values in by_name.items():
+            y = TOP + STEP * (names.index(name) + 0.5) + shift
+            for value in values:
+                parts.append(_tag("circle", cx=axis(value), cy=y, r=4, fill=_color(index), opacity=0.45))
+            mean = axis(sum(values) / len(values))
+            parts.append(_tag("line", x1=mean, x2=mean, y1=y - 6, y2=y + 6, stroke=_color(index), stroke_width=3))
+    return "".join(parts) + _legend(chart.series, WIDTH - RIGHT + 14, TOP), height
+
+
+def _bars(chart: Chart) -> tuple[str, int]:
+    axis = Axis([0.0, *_ends(chart)], LEFT, WIDTH - RIGHT)
+    parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x])
+    y = float(TOP)
+    for index, one in enumerate(chart.series):
+        for place, value in enumerate(one.y):
+            if math.isfinite(value):
+                start, end = sorted((axis(0.0), axis(value)))
+                box = {"x": start, "y": y + 7, "width": round(end - start, 1), "height": STEP - 14, "rx": 2}
+                parts.append(_tag("rect", **box, fill=_color(index)))
+                label = one.labels[place] if one.labels else f"{value:.{chart.decimals}f}"
+                parts.append(_words(label, WIDTH - RIGHT + 14, y + 20))
+            y += STEP
+    return "".join(parts) + _legend(chart.series, WIDTH - RIGHT + 80, TOP), height
+
+
+def _plane(chart: Chart, x: Axis | Sequence[str], y: Axis) -> list[str]:
+    """Ticks and titles of a chart with two axes."""
+    left, right = _X
+    parts = []
+    for value in y.ticks:
+        parts.append(_tag("line", class_="rule", x1=left, x2=right, y1=y(value), y2=y(value)))
+        parts.append(_words(f"{value:.6g}", left - 7, y(value) + 4, anchor="end"))
+    if chart.reference is not None:
+        at = y(chart.reference)
+        parts.append(_tag("line", class_="reference", x1=left, x2=right, y1=at, y2=at))
+        parts.append(_words(chart.reference_name, right, at - 4, anchor="end"))
+    if isinstance(x, Axis):
+        parts += [_words(f"{value:.6g}", x(value), _Y[0] + 17, anchor="middle") for value in x.ticks]
+    else:
+        every = math.ceil(len(x) / 12)
+        places = [_tick(index, len(x)) for index in range(len(x))]
+        parts += [
+            _words(shortened(name, 14), places[index], _Y[0] + 17, anchor="middle")
+            for index, name in enumerate(x)
+            if index % every == 0
+        ]
+    middle = (_Y[0] + _Y[1]) / 2
+    turned = _tag(
+        "text",
+        escape(chart.y),
+        x=12,
+        y=middle,
+        class_="name",
+        text_anchor="middle",
+        transform=f"rotate(-90 12 {middle})",
+    )
+    return [*parts, _words(chart.x, (left + right) / 2, _Y[0] + 36, "name", "middle"), turned if chart.y else ""]
+
+
+_X, _Y = (64, HALF - 14), (250, 14)
+"""From left to right, and from bottom to top."""
+
+
+def _tick(index: float, ticks: int) -> float:
+    return round(_X[0] + (index + 0.5) * (_X[1] - _X[0]) / max(ticks, 1), 1)
+
+
+def _with_legend(chart: Chart, parts: Sequence[str]) -> tuple[str, int]:
+    bottom = _Y[0] + 46
+    lines = math.ceil(len(chart.series) / 2) if len(chart.series) > 1 else 0
+    return "".join(parts) + _legend(chart.series, _X[0], bottom, 2), bottom + 18 * lines
+
+
+def _lines(chart: Chart) -> tuple[str, int]:
+    y = Axis(_ends(chart), *_Y, ticks=5)
+    named = any(isinstance(value, str) for one in chart.series for value in one.x)
+    ticks = list(dict.fromkeys(str(value) for one in chart.series for value in one.x)) if named else []
+    across = Axis([] if named else [float(value) for one in chart.series for value in one.x], *_X)
+    parts = _plane(chart, ticks if named else across, y)
+    for index, one in enumerate(chart.series):
+        shift = (index - (len(chart.series) - 1) / 2) * 0.06 if one.low else 0.0
+        points = []
+        for place, value in enumerate(one.y):
+            if not math.isfinite(value):
+                continue
+            at = one.x[place]
+            x = _tick(ticks.index(str(at)) + shift, len(ticks)) if named else across(float(at))
+            points.append((x, y(value), bool(one.hollow) and one.hollow[place]))
+            if one.low and math.isfinite(one.low[place]):
+                ends = {"y1": y(one.low[place]), "y2": y(one.high[place])}
+                parts.append(_tag("line", x1=x, x2=x, **ends, stroke=_color(index)))
+        path = " ".join(f"{x},{height}" for x, height, _ in points)
+        parts.append(_tag("polyline", points=path, fill="none", stroke=_color(index), stroke_width=1.8))
+        if len(points) <= 60:
+            parts += [_point(x, height, _color(index), hollow, 3.5) for x, height, hollow in points]
+    return _with_legend(chart, parts)
+
+
+def _scatter(chart: Chart) -> tuple[str, int]:
+    x = Axis([float(value) for one in chart.series for value in one.x], _X[0] + JITTER, _X[1] - JITTER)
+    y = Axis(_ends(chart), *_Y, ticks=5)
+    parts = _plane(chart, x, y)
+    for index, one in enumerate(chart.series):
+        across, up = np.array(one.x, dtype=np.float64), np.array(one.y, dtype=np.float64)
+        places = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
+        drawn = places
+        if len(places) > DOTS:
+            drawn = np.sort(np.random.default_rng(0).permutation(places)[:DOTS])
+        # Equal ratings would hide each other: a shift by place, the same each time.
+        nudge = ((drawn * 7919) % 101 / 101 - 0.5) * JITTER
+        for place, shift in zip(drawn.tolist(), nudge.tolist(), strict=True):
+            label = _tag("title", escape(one.labels[place])) if one.labels else ""
+            at = {"cx": round(x(across[place]) + shift, 1), "cy": y(up[place]), "r": 2.2}
+            parts.append(_tag("circle", label, **at, fill=_color(index), opacity=0.3))
+        parts.append(_trend(across[places], up[places], x, y))
+    return _with_legend(chart, parts)
+
+
+def _trend(across: np.ndarray, up: np.ndarray, x: Axis, y: Axis) -> str:
+    """The mean of y in steps of x."""
+    if not len(across) or np.ptp(across) == 0:
+        return ""
+    step = np.minimum(BINS - 1, (BINS * (across - across.min()) / np.ptp(across)).astype(int))
+    groups = [step == one for one in range(BINS) if (step == one).sum() >= CROWD]
+    points = " ".join(f"{x(across[one].mean())},{y(up[one].mean())}" for one in groups)
+    return _tag("polyline", points=points, fill="none", stroke="var(--s1)", stroke_width=2.5)
+
+
+def _histogram(chart: Chart) -> tuple[str, int]:
+    values = [np.array([value for value in one.y if math.isfinite(value)]) for one in chart.series]
+    x = Axis(list(chain.from_iterable(values)), *_X)
+    edges = np.linspace(x.low, x.high, 21 if sum(map(len, values)) < 150 else 41)
+    counts = [np.histogram(one, edges)[0] for one in values]
+    y = Axis([0.0, *(float(count) for one in counts for count in one)], *_Y, ticks=5)
+    parts = _plane(chart, x, y)
+    for index, heights in enumerate(counts):
+        for left, right, height in zip(edges[:-1], edges[1:], heights.tolist(), strict=True):
+            if height:
+                box = {"x": x(left), "width": round(x(right) - x(left) - 1, 1), "y": y(height)}
+                parts.append(_tag("rect", **box, height=round(y(0) - y(height), 1), fill=_color(index), opacity=0.6))
+    return _with_legend(chart, parts)
+
+
+_DRAWINGS: dict[str, Callable[[Chart], tuple[str, int]]] = {
+    "intervals": _intervals,
+    "dots": _dots,
+    "bars": _bars,
+    "lines": _lines,
+    "scatter": _scatter,
+    "histogram": _histogram,
+}

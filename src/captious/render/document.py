@@ -1,0 +1,343 @@
+"""What a result shows, as plain data: a document of sections, which every writer draws in its own way.
+
+Cells keep numbers. The terminal and the page round them, LaTeX marks the best, CSV, Parquet and JSON hold them in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.errors import InputError, nearest
+
+NAN = float("nan")
+Tone: TypeAlias = Literal["", "good", "bad", "strong", "struck", "quiet"]
+ChartKind: TypeAlias = Literal["intervals", "lines", "bars", "dots", "scatter", "histogram"]
+
+
+class Span(NamedTuple):
+    """A piece of text with a tone; ``weight`` from 0 to 1 is how strongly a good or bad tone is drawn.
+
+    ``href`` makes it a link on the page: ``#fragment``, or a path relative to the page. Other addresses are dropped.
+    """
+
+    text: str
+    tone: Tone = ""
+    weight: float = 1.0
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """Text of several spans; it can stand wherever a document takes text that readers look at."""
+
+    spans: tuple[Span, ...]
+
+    @classmethod
+    def of(cls, *parts: str | Span) -> Phrase:
+        """A phrase of plain strings and spans.
+
+        >>> str(Phrase.of("a ", Span("red", "bad"), " car"))
+        'a red car'
+        """
+        return cls(tuple(Span(part) if isinstance(part, str) else part for part in parts))
+
+    def __str__(self) -> str:
+        return "".join(span.text for span in self.spans)
+
+
+def link(text: str, href: str) -> Phrase:
+    """Text that leads to another part of the page."""
+    return Phrase((Span(text, href=href),))
+
+
+class HasInterval(Protocol):
+    """A value with an interval, such as the estimates of ``captious.stats``."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number with its interval, or with its standard deviation; NaN where there is none."""
+
+    value: float
+    low: float = NAN
+    high: float = NAN
+    sd: float = NAN
+    mark: str = ""
+    """Printed after the value, such as † or *; the table's note says what it means."""
+    limits: tuple[float, float] | None = None
+    """Ends of the bar that the page draws; without them the column's own ends."""
+    note: str = ""
+    """Shown on the page when the reader points at the cell."""
+    decimals: int | None = None
+    """In place of the column's."""
+
+    @classmethod
+    def of(cls, estimate: HasInterval, mark: str = "") -> Cell:
+        """The cell of an estimate."""
+        return cls(estimate.value, estimate.low, estimate.high, mark=mark)
+
+
+Value: TypeAlias = str | Phrase | int | float | bool | Cell | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """How the cells of a column are shown. Numbers in files are neither scaled nor rounded."""
+
+    name: str
+    kind: Literal["text", "number", "p"] = "number"
+    """A column of p-values prints ``< 0.001`` for the small ones."""
+    decimals: int | None = 4
+    """Of a float; None prints as many as it needs. Integers are printed as they are."""
+    scale: float = 1.0
+    """The shown number is multiplied by this, 100 for shares in per cent."""
+    unit: str = ""
+    """Printed after every number, such as ``%``."""
+    signed: bool = False
+    """Positive numbers get a plus sign."""
+    higher_is_better: bool | None = None
+    """Where it is set, the best value of the column is marked."""
+    spread: Literal["interval", "half"] = "interval"
+    """An interval is printed in a column of its own, or as ± half of its width after the value."""
+    level: float | None = None
+    """Confidence level, for the heading of the intervals."""
+    bold: bool = False
+    bar: bool = False
+    """The page draws each value, and its interval, as a bar."""
+    key: str = ""
+    """Name in CSV, Parquet, JSON and pandas; without it the name in lower case, with underscores."""
+    latex: str | None = ""
+    """Heading in LaTeX, in its own markup; without it the name. None leaves the column out of LaTeX."""
+
+    @property
+    def heading(self) -> str:
+        """What stands above the intervals."""
+        return "interval" if self.level is None else f"{100 * self.level:.4g}% interval"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Paragraphs, or bullets."""
+
+    paragraphs: Sequence[str | Phrase]
+    title: str = ""
+    bullets: bool = False
+    detail: bool = False
+    """On the page only; the terminal and the notebook leave it out."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows of values. A column given by its name alone is a column of text."""
+
+    key: str
+    """Name of its file and of its entry in JSON."""
+    title: str
+    columns: Sequence[Column | str]
+    rows: Sequence[Sequence[Value]]
+    note: str = ""
+    breaks: Sequence[int] = ()
+    """Indices of rows that begin a new group; a line is drawn above them."""
+    detail: bool = False
+    """On the page and in files; the terminal, the notebook and LaTeX leave it out."""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"table {self.key!r}: a row of {len(row)} cells under {len(self.columns)} columns")
+
+    @property
+    def heads(self) -> tuple[Column, ...]:
+        """The columns, those given by name too."""
+        return tuple(Column(one, "text") if isinstance(one, str) else one for one in self.columns)
+
+    @property
+    def labels(self) -> int:
+        """How many leading columns name the row: those of text, and never none."""
+        numbers = [index for index, column in enumerate(self.heads) if column.kind != "text"]
+        return max(1, numbers[0] if numbers else 1)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Values of one colour in a chart; ``x`` are names of rows or ticks, or numbers."""
+
+    name: str
+    x: Sequence[str] | Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    hollow: Sequence[bool] = ()
+    """Points drawn as rings, such as those that are not significant."""
+    labels: Sequence[str] = ()
+    """Shown when the reader points at a dot."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A small chart.
+
+    ``intervals``: a row per value with its interval (a forest plot). ``dots``: a row per name with a dot per value and
+    a bar at the mean of each series. ``bars``: a row per value. ``lines``: over named ticks or numbers, with whiskers
+    where there are intervals. ``scatter``: a dot per pair, and the mean of y in steps of x. ``histogram``: of each y.
+    """
+
+    kind: ChartKind
+    series: Sequence[Series]
+    title: str = ""
+    note: str = ""
+    x: str = ""
+    """Title of the horizontal axis."""
+    y: str = ""
+    reference: float | None = None
+    """A dashed line, such as chance or no difference."""
+    reference_name: str = ""
+    decimals: int = 1
+    bands: Sequence[int] = ()
+    """Of a chart of rows: a number per row, rows of equal number share a shade."""
+    detail: bool = True
+
+
+class ItemMetric(NamedTuple):
+    """A metric whose values the explorer shows."""
+
+    key: str
+    label: str
+    higher_is_better: bool = True
+    range: tuple[float, float] = (0.0, math.inf)
+
+
+@dataclass(frozen=True)
+class Items:
+    """Items to explore on the page: searched, sorted by a metric, drawn in charts. Sequences may be lazy."""
+
+    ids: Sequence[str]
+    metrics: Sequence[ItemMetric]
+    systems: Sequence[str]
+    values: Sequence[Sequence[npt.NDArray[np.float64]]]
+    """By system and metric, one value per item; NaN where there is none."""
+    texts: Sequence[Sequence[Sequence[str]]]
+    """By system and item, its candidate texts."""
+    references: Sequence[Sequence[str]] = ()
+    """By item."""
+    reasons: Sequence[Sequence[Mapping[str, str]]] = ()
+    """By system and metric: why an item, named by its id, has no value."""
+    images: Sequence[str | None] = ()
+    """By item, the path of its image."""
+    fields: Sequence[Mapping[str, Any]] = ()
+    """By item, further columns."""
+    limit: int = 5000
+    """Texts and images of at most so many items are on the page: the worst, the best, and a random remainder."""
+
+
+class Picture(NamedTuple):
+    """A picture by its path or its pixels (height × width × 3 bytes); without a source, ``title`` says why."""
+
+    source: str | npt.NDArray[np.uint8] | None
+    title: str = ""
+    href: str = ""
+
+
+class Line(NamedTuple):
+    """A text of a gallery's entry, with what it is and its pictures."""
+
+    text: str | Phrase
+    label: str = ""
+    pictures: Sequence[Picture] = ()
+
+
+class Meter(NamedTuple):
+    """A share from 0 to 1, drawn as a bar between its label and a text."""
+
+    label: str
+    share: float
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing in a gallery."""
+
+    id: str
+    lines: Sequence[Line]
+    picture: Picture | None = None
+    facts: Sequence[str] = ()
+    meters: Sequence[Meter] = ()
+    references: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Texts with pictures, one entry after another; on the page only."""
+
+    title: str
+    entries: Sequence[Entry]
+    note: str = ""
+    detail: bool = True
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sections under one title, which the page can fold."""
+
+    title: str
+    sections: Sequence[Section]
+    folded: bool = False
+    detail: bool = False
+
+
+Section: TypeAlias = Text | Table | Chart | Items | Gallery | Group
+
+
+@dataclass(frozen=True)
+class Document:
+    """A result with everything that moves its numbers."""
+
+    title: str
+    about: str = ""
+    sections: Sequence[Section] = ()
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    signatures: Sequence[str] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """What JSON holds; without it JSON holds the tables."""
+    name: str = "report"
+    """Stem of its files: ``report.html``, ``report.tex``, ``report.txt``."""
+
+    def walk(self, sections: Sequence[Section] | None = None) -> Iterator[Section]:
+        """Every section, those of groups too."""
+        for section in self.sections if sections is None else sections:
+            yield section
+            if isinstance(section, Group):
+                yield from self.walk(section.sections)
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Every table by its key."""
+        tables = [section for section in self.walk() if isinstance(section, Table)]
+        by_key = {table.key: table for table in tables}
+        if len(by_key) < len(tables):
+            raise ValueError(f"document {self.title!r}: two tables share a key")
+        return by_key
+
+    def table(self, key: str | None = None) -> Table:
+        """A table by its key, or the first."""
+        tables = self.tables
+        if key is None and tables:
+            return next(iter(tables.values()))
+        if key not in tables:
+            raise InputError(f"no table {key!r}, expected one of {', '.join(tables)}{nearest(str(key), tables)}")
+        return tables[key]

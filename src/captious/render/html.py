@@ -1,0 +1,339 @@
+"""The one page of every result: a file that works from disk, offline, in light and dark.
+
+Python writes texts, tables, charts and galleries, with everything escaped. Only a document with items has scripts;
+captions reach those as JSON and are written by them as text, never as markup.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+
+from captious._version import __version__
+from captious.render import charts
+from captious.render.cells import Shown, has_interval, layout, numeric
+from captious.render.document import (
+    Cell,
+    Chart,
+    Document,
+    Entry,
+    Gallery,
+    Group,
+    Items,
+    Meter,
+    Phrase,
+    Picture,
+    Section,
+    Span,
+    Table,
+    Text,
+    Value,
+)
+from captious.render.items import explorer
+from captious.render.pictures import thumbnail
+from captious.render.tables import dumps
+
+SCRIPTS = ("base.js", "state.js", "charts.js", "views.js", "items.js", "main.js")
+WARNINGS = 5
+"""Warnings that are shown at once; the others are folded."""
+NOTEBOOK = 200
+"""Rows of a table that a notebook shows."""
+
+
+def page(document: Document) -> str:
+    """The HTML text of a document."""
+    items = next((section for section in document.walk() if isinstance(section, Items)), None)
+    script = "\n".join(map(_asset, SCRIPTS)) if items else ""
+    code = f'\n(() => {{\n"use strict";\n{script}\n}})();\n' if items else ""
+    parts = {
+        "policy": _policy(code),
+        "title": escape(document.title),
+        "style": _asset("page.css") + charts.STYLE,
+        "nav": _navigation(document),
+        "about": f'<p id="about">{escape(document.about)}</p>' if document.about else "",
+        "warnings": _warnings(document.warnings),
+        "sections": "".join(_sections(document.sections)),
+        "notes": _bullets(document.notes) if document.notes else "",
+        "footer": _footer(document),
+        "scripts": _scripts(items, code) if items else "",
+    }
+    text = re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], _asset("page.html"))
+    return text.encode("utf-8", "replace").decode()
+
+
+def notebook(document: Document) -> str:
+    """The tables as a notebook shows them: no style sheet, no script."""
+    parts = [f"<p><strong>{escape(document.title)}</strong></p>"]
+    parts += [f"<p>⚠ {escape(warning)}</p>" for warning in document.warnings]
+    for section in document.walk():
+        if isinstance(section, Table) and not section.detail:
+            heading = f"<p>{escape(section.title)}</p>" if section.title != document.title else ""
+            parts.append(heading + _plain_table(section))
+        elif isinstance(section, Text) and not section.detail:
+            parts += [f"<p>{_words(paragraph)}</p>" for paragraph in section.paragraphs]
+    parts += [f"<p>{escape(note)}</p>" for note in document.notes]
+    if document.signatures:
+        lines = "".join(f"<li><code>{escape(line)}</code></li>" for line in document.signatures)
+        parts.append(f"<details><summary>signatures</summary><ul>{lines}</ul></details>")
+    return f'<div class="captious">{"".join(parts)}</div>'.encode("utf-8", "replace").decode()
+
+
+def _plain_table(table: Table) -> str:
+    shown = layout(table)
+    align = [f' style="text-align:{"right" if one.numeric else "left"}"' for one in shown]
+    head = "".join(f"<th{side}>{escape(one.heading)}</th>" for one, side in zip(shown, align, strict=True))
+    rows = "".join(
+        "<tr>" + "".join(f"<td{side}>{_shown(one, row)}</td>" for one, side in zip(shown, align, strict=True)) + "</tr>"
+        for row in range(min(len(table.rows), NOTEBOOK))
+    )
+    more = f"<p>… and {len(table.rows) - NOTEBOOK:,} more rows</p>" if len(table.rows) > NOTEBOOK else ""
+    note = f"<p><small>{escape(table.note)}</small></p>" if table.note else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{note}"
+
+
+def _policy(code: str) -> str:
+    """Nothing may be fetched; of scripts only the page's own may run, known by its hash."""
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+    if code:
+        policy += f"; script-src 'sha256-{b64encode(sha256(code.encode()).digest()).decode()}'"
+    return policy
+
+
+def _navigation(document: Document) -> str:
+    links = [
+        f'<a href="#{_anchor(section.title)}">{escape(section.title)}</a>'
+        for section in document.sections
+        if isinstance(section, (Text, Table, Gallery, Group)) and section.title
+    ]
+    if any(isinstance(section, Items) for section in document.sections):
+        links += ['<a href="#charts">Charts</a>', '<a href="#items">Items</a>']
+        links.append('<button type="button" id="worst-captions" class="primary">Worst captions</button>')
+    return "".join(links)
+
+
+def _anchor(title: str) -> str:
+    return "s-" + re.sub(r"\W+", "-", title.lower()).strip("-")
+
+
+def _warnings(warnings: Sequence[str]) -> str:
+    boxes = [f'<p class="warning"><strong>Warning</strong>{escape(warning)}</p>' for warning in warnings]
+    first, rest = (boxes, []) if len(boxes) <= WARNINGS else (boxes[: WARNINGS - 1], boxes[WARNINGS - 1 :])
+    more = f'<details class="more"><summary>{len(rest)} more warnings</summary>{"".join(rest)}</details>'
+    return "".join(first) + (more if rest else "")
+
+
+def _sections(sections: Sequence[Section]) -> list[str]:
+    """Sections in their order; charts that follow each other share a grid."""
+    parts = []
+    for together, run in groupby(sections, lambda section: isinstance(section, Chart)):
+        drawn = [_WRITERS[type(section)](section) for section in run]
+        parts.append(f'<section class="grid">{"".join(drawn)}</section>' if together else "".join(drawn))
+    return parts
+
+
+def _text(section: Text) -> str:
+    if section.bullets:
+        body = _bullets(section.paragraphs)
+    else:
+        body = "".join(f"<p>{_words(paragraph)}</p>" for paragraph in section.paragraphs)
+    return _titled(section.title, body)
+
+
+def _titled(title: str, body: str) -> str:
+    heading = f'<h2 id="{_anchor(title)}">{escape(title)}</h2>' if title else ""
+    return f"<section>{heading}{body}</section>"
+
+
+def _bullets(lines: Sequence[str | Phrase]) -> str:
+    return '<ul class="notes">' + "".join(f"<li>{_words(line)}</li>" for line in lines) + "</ul>"
+
+
+def _group(section: Group) -> str:
+    body = f'<div class="group">{"".join(_sections(section.sections))}</div>'
+    summary = f"<summary>{escape(section.title)}</summary>"
+    return f'<details id="{_anchor(section.title)}"{"" if section.folded else " open"}>{summary}{body}</details>'
+
+
+def _chart(chart: Chart) -> str:
+    caption = f"<figcaption><h3>{escape(chart.title)}</h3></figcaption>" if chart.title else ""
+    note = f'<p class="note">{escape(chart.note)}</p>' if chart.note else ""
+    wide = ' class="wide"' if chart.kind in charts.ROWS else ""
+    return f"<figure{wide}>{caption}{charts.svg(chart)}{note}</figure>"
+
+
+def _table(table: Table) -> str:
+    """A table; bars stand beside their column, or beneath the number where its interval is in the same cell."""
+    shown = layout(table)
+    indices = [one.index for one in shown]
+    bars = {index: _bars(table, index) for index, column in enumerate(table.heads) if column.bar}
+    beside = {
+        place
+        for place, (index, one) in enumerate(zip(indices, shown, strict=True))
+        if index in bars and one.column.spread != "half" and index not in indices[place + 1 :]
+    }
+    head = "".join(_heading(one) + ("<td></td>" if place in beside else "") for place, one in enumerate(shown))
+    rows = []
+    for row, cells in enumerate(table.rows):
+        parts = []
+        for place, (index, one) in enumerate(zip(indices, shown, strict=True)):
+            beneath = bars[index][row] if index in bars and one.column.spread == "half" else ""
+            parts.append(_cell(one, row, cells[index], place < table.labels, beneath))
+            parts += [f'<td class="wide">{bars[index][row]}</td>'] if place in beside else []
+        rows.append(f"<tr{' class=open' if row in table.breaks else ''}>{''.join(parts)}</tr>")
+    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
+    drawn = f'<table class="shown"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return _titled(table.title, f'<div class="scroll">{drawn}</div>{note}')
+
+
+def _heading(one: Shown) -> str:
+    arrow = {True: "↑ higher is better", False: "↓ lower is better", None: ""}[one.column.higher_is_better]
+    mark = f' <span class="direction" title="{arrow[2:]}">{arrow[0]}</span>' if arrow and not one.interval else ""
+    return f'<th scope="col"{" class=number" if one.numeric else ""}>{escape(one.heading)}{mark}</th>'
+
+
+def _cell(one: Shown, row: int, value: Value, label: bool, bar: str) -> str:
+    strong = (one.column.bold and not one.interval) or row in one.best
+    names = [name for name, wanted in (("number", one.numeric), ("best", strong)) if wanted]
+    note = value.note if isinstance(value, Cell) and not one.interval else ""
+    title = f' title="{escape(note)}"' if note else ""
+    tag = "th" if label and not one.numeric else "td"
+    return f'<{tag} class="{" ".join(names)}"{title}>{_shown(one, row)}{bar}</{tag}>'
+
+
+def _shown(one: Shown, row: int) -> str:
+    mark = f'<span class="mark">{escape(one.marks[row])}</span>' if one.marks[row] else ""
+    return _words(one.cells[row]) + mark
+
+
+def _bars(table: Table, index: int) -> list[str]:
+    """A bar per row of a column, on one scale unless cells bring their own."""
+    cells = [row[index] for row in table.rows]
+    ends = [0.0, *(end for cell in cells for end in _ends(cell))]
+    scale = (min(ends), max(ends))
+    drawn = []
+    for cell in cells:
+        low, high = cell.limits if isinstance(cell, Cell) and cell.limits else scale
+        drawn.append(_bar(cell, low, high))
+    return drawn
+
+
+def _ends(cell: Value) -> list[float]:
+    ends = [cell.value, cell.low, cell.high] if isinstance(cell, Cell) else [numeric(cell)]
+    return [end for end in ends if math.isfinite(end)]
+
+
+def _bar(cell: Value, low: float, high: float) -> str:
+    def at(value: float) -> float:
+        return round(100 * min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0), 2)
+
+    value = numeric(cell)
+    if math.isnan(value):
+        return ""
+    zero = f'<i class="zero" style="left:{at(0)}%"></i>' if low < 0 < high else ""
+    if isinstance(cell, Cell) and has_interval(cell):
+        band = f'<i class="band" style="left:{at(cell.low)}%;right:{round(100 - at(cell.high), 2)}%"></i>'
+        return f'<span class="interval">{zero}{band}<i class="dot" style="left:{at(value)}%"></i></span>'
+    start, end = sorted((at(0), at(value)))
+    tone = "minus" if value < 0 else "plus"
+    bar = f'<i class="{tone}" style="left:{start}%;right:{round(100 - end, 2)}%"></i>'
+    return f'<span class="interval">{zero}{bar}</span>'
+
+
+def _words(text: str | Phrase) -> str:
+    return escape(text) if isinstance(text, str) else "".join(map(_span, text.spans))
+
+
+def _span(span: Span) -> str:
+    text = escape(span.text)
+    if span.tone:
+        share = round(100 * min(max(span.weight, 0.0), 1.0))
+        style = f' style="--weight:{share}%"' if span.tone in ("good", "bad") else ""
+        text = f'<span class="tone-{span.tone}"{style}>{text}</span>'
+    return f'<a href="{escape(span.href)}">{text}</a>' if _local(span.href) else text
+
+
+def _local(href: str) -> bool:
+    """Whether a link stays in the page or its folder."""
+    return bool(href) and (href.startswith("#") or re.fullmatch(r"(?!/)[^:\\?#]*", href) is not None)
+
+
+def _gallery(gallery: Gallery) -> str:
+    note = f'<p class="note">{escape(gallery.note)}</p>' if gallery.note else ""
+    return _titled(gallery.title, note + "".join(map(_entry, gallery.entries)))
+
+
+def _entry(entry: Entry) -> str:
+    facts = "".join(f'<span class="field">{escape(fact)}</span>' for fact in entry.facts)
+    lines = "".join(
+        f'<div class="said"><div class="who quiet">{escape(line.label)}</div><div class="spoken"><p class="candidate">'
+        f'{_words(line.text)}</p><div class="strip">{"".join(map(_picture, line.pictures))}</div></div></div>'
+        for line in entry.lines
+    )
+    meters = f'<div class="meters">{"".join(map(_meter, entry.meters))}</div>' if entry.meters else ""
+    references = "".join(f"<li>{escape(text)}</li>" for text in entry.references)
+    references = f'<ul class="references">{references}</ul>' if references else ""
+    picture = _picture(entry.picture) if entry.picture else ""
+    header = f"<header><code>{escape(entry.id)}</code>{facts}</header>"
+    return f'<article class="card">{picture}<div class="body">{header}{lines}{meters}{references}</div></article>'
+
+
+def _picture(picture: Picture) -> str:
+    uri = None if picture.source is None else thumbnail(picture.source)
+    title = escape(picture.title)
+    if uri is None:
+        return f'<span class="missing">{title or "no picture"}</span>'
+    image = f'<img src="{uri}" alt="{title}" title="{title}">'
+    return f'<a href="{escape(picture.href)}">{image}</a>' if _local(picture.href) else image
+
+
+def _meter(meter: Meter) -> str:
+    share = round(100 * min(max(meter.share, 0.0), 1.0))
+    bar = f'<div class="meter"><i style="width:{share}%"></i></div>'
+    return f"<span>{escape(meter.label)}</span>{bar}<span>{escape(meter.text)}</span>"
+
+
+def _items(items: Items) -> str:
+    return _asset("items.html")
+
+
+def _footer(document: Document) -> str:
+    made = f"<p>Made by <strong>captious {__version__}</strong>. The files of the run hold every number in full.</p>"
+    if not document.signatures:
+        return made
+    lines = "".join(f"<li><code>{escape(line)}</code></li>" for line in document.signatures)
+    summary = "<summary>Signatures: everything that moves the numbers</summary>"
+    return f"{made}<details{' open' if len(document.signatures) < 4 else ''}>{summary}<ul>{lines}</ul></details>"
+
+
+def _scripts(items: Items, code: str) -> str:
+    data, images = explorer(items)
+    blocks = "".join(
+        f'<script type="application/json" id="{name}">{embedded(content)}</script>\n'
+        for name, content in (("data", data), ("images", images))
+    )
+    return f"{blocks}<script>{code}</script>"
+
+
+def embedded(data: object) -> str:
+    """JSON that cannot end its script element, whatever captions hold."""
+    return dumps(data, indent=None).replace("<", "\\u003c")
+
+
+def _asset(name: str) -> str:
+    return (files("captious.render") / "page" / name).read_text(encoding="utf-8")
+
+
+_WRITERS: dict[type, Callable[..., str]] = {
+    Text: _text,
+    Table: _table,
+    Chart: _chart,
+    Items: _items,
+    Gallery: _gallery,
+    Group: _group,
+}

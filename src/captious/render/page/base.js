@@ -1,0 +1,105 @@
+// The data, and the few things every part of the page uses: elements, numbers, tooltip.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const images = JSON.parse(document.getElementById("images").textContent);
+const systems = data.systems;
+const metrics = data.metrics;
+const several = systems.length > 1;
+const shownAt = new Map(data.shown.map((item, place) => [item, place]));
+const namespace = document.getElementById("mark").namespaceURI;
+
+const byId = (id) => document.getElementById(id);
+
+// Text always becomes a text node: captions are other people's data.
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, setting] of Object.entries(value)) element.style.setProperty(key, setting);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const s = (tag, attributes, ...children) => fill(document.createElementNS(namespace, tag), attributes, children);
+
+const color = (system) => `var(--s${system % 8})`;
+const count = (number) => number.toLocaleString("en");
+const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
+
+function show(value, digits = 4) {
+  if (value === null || value === undefined) return "—";
+  const size = Math.abs(value);
+  if (size >= 10 && Number.isInteger(value)) return count(value);
+  return value.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? Math.min(2, digits) : digits).replace(/^-/, "−");
+}
+
+const finite = (values) => values.filter((value) => value !== null);
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+function quantile(sorted, share) {
+  const at = (sorted.length - 1) * share, low = Math.floor(at);
+  return sorted[low] + (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]) * (at - low);
+}
+function countBelow(sorted, value) {
+  let low = 0, high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+function remember(make) {
+  const known = new Map();
+  return (...key) => {
+    const name = key.join();
+    if (!known.has(name)) known.set(name, make(...key));
+    return known.get(name);
+  };
+}
+const sortedValues = remember((system, metric) => finite(data.values[system][metric]).sort((a, b) => a - b));
+
+// Steps of 1, 2, 2.5 or 5 times a power of ten, so that axes read well.
+function niceStep(span, parts) {
+  const raw = span / parts, power = 10 ** Math.floor(Math.log10(raw));
+  return power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= raw * 0.999);
+}
+const extent = remember((metric) => {
+  let low = 0, high = -Infinity;
+  systems.forEach((_, system) => {
+    const sorted = sortedValues(system, metric);
+    if (sorted.length) [low, high] = [Math.min(low, sorted[0]), Math.max(high, sorted[sorted.length - 1])];
+  });
+  if (high <= low) high = low + 1;
+  const top = metrics[metric].range[1];
+  if (top !== null && top <= 1 && high <= top && high > top / 2) return [low, top];
+  const step = niceStep(high - low, 8);
+  return [Math.floor(low / step + 1e-9) * step, Math.ceil(high / step - 1e-9) * step];
+});
+
+const tooltip = byId("tooltip");
+function tell(event, ...lines) {
+  tooltip.replaceChildren(...lines.flat(Infinity).filter(Boolean).map((line) => (line instanceof Node ? line : h("div", {}, line))));
+  tooltip.hidden = false;
+  const box = tooltip.getBoundingClientRect();
+  const left = event.clientX + 14 + box.width > innerWidth ? event.clientX - box.width - 14 : event.clientX + 14;
+  tooltip.style.left = `${Math.max(4, left)}px`;
+  tooltip.style.top = `${clamp(event.clientY + 14, 4, innerHeight - box.height - 4)}px`;
+}
+const hush = () => (tooltip.hidden = true);
+
+const swatch = (system) => h("span", { class: "swatch", style: { background: color(system) } });
+
+function segments(label, options, chosen, choose) {
+  const given = options.map(([value, text, mark]) => ({ value, text, mark }));
+  if (given.length > 9) {
+    const select = h("select", { "aria-label": label, onchange: () => choose(given[select.selectedIndex].value) },
+      given.map(({ value, text }) => h("option", { selected: value === chosen }, text)));
+    return h("label", { class: "choice" }, h("span", { class: "label" }, label), select);
+  }
+  return h("div", { class: "choice" }, h("span", { class: "label" }, label), h("div", { class: "segments", role: "group", "aria-label": label },
+    given.map(({ value, text, mark }) =>
+      h("button", { type: "button", "aria-pressed": String(value === chosen), onclick: () => choose(value) }, mark, text))));
+}

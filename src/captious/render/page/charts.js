@@ -1,0 +1,128 @@
+// The parts charts are made of: a frame with axes, dots drawn as one path, the nearest dot to the pointer.
+
+const DOTS = 20000;
+
+function frame(figure, { height = 280, x, y, label }) {
+  const width = Math.max(300, figure.clientWidth - 34);
+  const box = { left: 62, right: width - 12, top: 10, bottom: height - 42 };
+  const bend = y.root ? Math.sqrt : (share) => share;
+  const place = {
+    x: (value) => box.left + ((value - x.domain[0]) / (x.domain[1] - x.domain[0])) * (box.right - box.left),
+    y: (value) => box.bottom - bend((value - y.domain[0]) / (y.domain[1] - y.domain[0])) * (box.bottom - box.top),
+  };
+  const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, class: "chart" });
+  for (const value of y.root ? rootTicks(y.domain[1]) : ticks(y.domain, 5)) {
+    svg.append(s("line", { class: "rule", x1: box.left, x2: box.right, y1: place.y(value), y2: place.y(value) }),
+      s("text", { class: "tick", x: box.left - 8, y: place.y(value) + 4, "text-anchor": "end" }, y.format ? y.format(value) : tickText(value)));
+  }
+  for (const value of ticks(x.domain, Math.floor(width / 80), x.whole)) {
+    svg.append(s("line", { class: "axis", x1: place.x(value), x2: place.x(value), y1: box.bottom, y2: box.bottom + 4 }),
+      s("text", { class: "tick", x: place.x(value), y: box.bottom + 17, "text-anchor": "middle" }, tickText(value)));
+  }
+  const middle = (box.top + box.bottom) / 2;
+  svg.append(s("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
+    s("text", { class: "title", x: (box.left + box.right) / 2, y: height - 6, "text-anchor": "middle" }, x.title),
+    s("text", { class: "title", x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` }, y.title));
+  return { svg, box, place };
+}
+function ticks([low, high], parts, whole) {
+  const nice = niceStep(high - low, parts), step = whole ? Math.max(1, Math.floor(nice)) : nice, first = Math.ceil(low / step - 1e-9), found = [];
+  for (let place = first; place * step <= high + step * 1e-6; place += 1) found.push(place * step || 0);
+  return found;
+}
+// On a square-root scale round numbers serve best: 1, 2 and 5 times powers of ten, as far apart as they can be read.
+function rootTicks(high) {
+  const found = [high];
+  for (let power = 10 ** Math.floor(Math.log10(high)); power >= 1; power /= 10) {
+    for (const value of [5 * power, 2 * power, power]) if (Math.sqrt(found[found.length - 1] / high) - Math.sqrt(value / high) > 0.11) found.push(value);
+  }
+  return [...found.filter((value) => Math.sqrt(value / high) > 0.1), 0];
+}
+const tickText = (value) => String(+value.toFixed(6)).replace("-", "−");
+
+// Thousands of dots are a few paths of round, zero-length strokes: quick to make and to draw, darker where paths overlap.
+function dots(points, system, small) {
+  const many = points.length > 800, layers = many ? 30 : 4;
+  const size = (points.length > 200 ? 4 : 5) - (small ? 1 : 0) - (many ? 0.8 : 0);
+  const parts = Array.from({ length: layers }, () => []);
+  points.forEach(({ px, py }, place) => parts[place % layers].push(`M${px.toFixed(1)} ${py.toFixed(1)}h0`));
+  return s("g", { class: "dots", style: { stroke: color(system), "stroke-width": size, "stroke-opacity": many ? 0.28 : points.length > 200 ? 0.5 : 0.65 } },
+    parts.map((part) => s("path", { d: part.join("") })));
+}
+const thin = (items) => {
+  if (items.length <= DOTS) return items;
+  const stride = items.length / DOTS;
+  return Array.from({ length: DOTS }, (_, place) => items[Math.floor(place * stride)]);
+};
+const sampled = data.ids.length > DOTS ? ` ${count(DOTS)} items are drawn as dots, all are counted.` : "";
+const everyItem = data.ids.map((_, item) => item);
+
+function nearest(points, event, svg, reach = 14) {
+  const box = svg.getBoundingClientRect(), mx = event.clientX - box.left, my = event.clientY - box.top;
+  let best = null, least = reach * reach;
+  for (const point of points) {
+    const distance = (point.px - mx) ** 2 + (point.py - my) ** 2;
+    if (distance < least) [best, least] = [point, distance];
+  }
+  return best;
+}
+function describe(point) {
+  const at = shownAt.get(point.item);
+  const caption = at === undefined ? h("div", { class: "quiet" }, "caption not on this page") : h("div", { class: "quote" }, data.candidates[point.system][at].join(" / ") || "(empty)");
+  return [h("div", {}, several && swatch(point.system), h("strong", {}, data.ids[point.item]), several && ` ${systems[point.system].name}`), caption];
+}
+// Pointing names the nearest dot, clicking opens its item.
+function listen(svg, points, lines) {
+  const ring = s("circle", { r: 6, class: "ring", visibility: "hidden" });
+  svg.append(ring);
+  svg.addEventListener("pointermove", (event) => {
+    const point = nearest(points, event, svg);
+    svg.style.cursor = point ? "pointer" : "default";
+    ring.setAttribute("visibility", point ? "visible" : "hidden");
+    if (!point) return hush();
+    ring.setAttribute("cx", point.px);
+    ring.setAttribute("cy", point.py);
+    tell(event, describe(point), lines(point));
+  });
+  svg.addEventListener("pointerleave", () => { hush(); ring.setAttribute("visibility", "hidden"); });
+  svg.addEventListener("click", (event) => {
+    const point = nearest(points, event, svg);
+    if (point) openItem(point.item);
+  });
+}
+function legend(figure) {
+  if (!several) return null;
+  return h("div", { class: "legend" }, systems.map((system, place) => h("button", {
+    type: "button", class: state.system === null || state.system === place ? "key" : "key off", title: state.system === place ? "Show all systems" : `Show only ${system.name}`,
+    onclick: () => update({ system: state.system === place ? null : place, page: 0 }) }, swatch(place), system.name)));
+}
+const caption = (title, ...rest) => h("figcaption", {}, h("h3", {}, title), ...rest);
+
+function ranks(values) {
+  const order = values.map((_, place) => place).sort((a, b) => values[a] - values[b]), found = new Float64Array(values.length);
+  for (let first = 0; first < order.length;) {
+    let end = first;
+    while (end < order.length && values[order[end]] === values[order[first]]) end += 1;
+    for (let place = first; place < end; place += 1) found[order[place]] = (first + end - 1) / 2;
+    first = end;
+  }
+  return found;
+}
+// Spearman's rho over the items both metrics scored.
+const rho = remember((system, x, y) => {
+  const [a, b] = [data.values[system][x], data.values[system][y]];
+  const both = everyItem.filter((item) => a[item] !== null && b[item] !== null);
+  const [p, q] = [a, b].map((values) => ranks(both.map((item) => values[item])));
+  const centre = (both.length - 1) / 2;
+  let cross = 0, left = 0, right = 0;
+  for (let place = 0; place < both.length; place += 1) {
+    cross += (p[place] - centre) * (q[place] - centre);
+    left += (p[place] - centre) ** 2;
+    right += (q[place] - centre) ** 2;
+  }
+  return left && right ? cross / Math.sqrt(left * right) : null;
+});
+function rhoShown(x, y) {
+  const found = finite(considered().map((system) => rho(system, x, y)));
+  return found.length ? mean(found) : null;
+}

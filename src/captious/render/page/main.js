@@ -1,0 +1,63 @@
+// Draws the charts and the items, and redraws the parts that a change touches.
+
+const CHARTED = ["metric", "system", "x", "y", "low", "high"];
+
+function drawLens() {
+  const change = (metric) => update({ metric, low: null, high: null, page: 0 });
+  const parts = [segments("Metric", metrics.map((metric, place) => [place, metric.label]), state.metric, change)];
+  if (several) parts.push(segments("System", [[null, "all"], ...systems.map((system, place) => [place, system.name, swatch(place)])], state.system, (system) => update({ system, page: 0 })));
+  byId("lens").replaceChildren(...parts);
+}
+
+// While someone types, the tools stay as they are, so that the field keeps its cursor.
+function update(change, typing = false) {
+  const charted = CHARTED.some((key) => key in change && change[key] !== state[key]);
+  Object.assign(state, change);
+  if (charted) {
+    drawLens();
+    drawCharts();
+  }
+  if (!typing) drawTools();
+  drawItems();
+  writeAddress();
+}
+
+function keys(event) {
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName || "");
+  if (event.key === "Escape" && typing) return document.activeElement.blur();
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  const acts = {
+    "/": () => { byId("search").focus(); byId("items").scrollIntoView(); }, j: () => step(1), k: () => step(-1),
+    w: () => update({ order: "worst", page: 0 }),
+  };
+  if (!acts[event.key]) return undefined;
+  event.preventDefault();
+  return acts[event.key]();
+}
+
+function redraw() {
+  drawLens();
+  drawCharts();
+  drawTools();
+  drawItems();
+}
+
+// A link of a table, such as #sort=cider&unscored=1, opens the items that it names.
+function follow() {
+  if (!location.hash.includes("=")) return;
+  readAddress();
+  redraw();
+  if (state.item !== null) openItem(state.item);
+  else byId(location.hash.includes("unscored=") ? "items" : "lens").scrollIntoView();
+}
+
+readAddress();
+const opened = state.item;
+redraw();
+if (opened !== null) openItem(opened);
+byId("worst-captions").addEventListener("click", () => { update({ order: "worst", query: "", low: null, high: null, unscored: false, page: 0 }); byId("items").scrollIntoView(); });
+byId("search").closest("main").addEventListener("focusout", (event) => event.target.id === "search" && drawTools());
+addEventListener("keydown", keys);
+addEventListener("hashchange", follow);
+let width = innerWidth, waiting = 0;
+addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(() => { if (width !== innerWidth) { width = innerWidth; drawCharts(); } }, 120); });

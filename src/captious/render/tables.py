@@ -1,0 +1,136 @@
+"""Tables and documents as data, every number in full: CSV, Parquet, JSON, pandas. NaN becomes null here alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import platform
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._version import __version__
+from captious.errors import MissingExtra
+from captious.render.cells import has_interval
+from captious.render.document import Cell, Column, Document, Phrase, Table
+
+
+def finite(value: Any) -> Any:
+    """The value as JSON can hold it: NaN and infinities are null, arrays are lists, dataclasses are objects.
+
+    >>> finite({"a": float("nan"), "b": np.array([1.0, np.inf]), "c": (np.int64(3), True)})
+    {'a': None, 'b': [1.0, None], 'c': [3, True]}
+    """
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): finite(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return finite(value.tolist())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [finite(entry) for entry in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return finite(asdict(value))
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def dumps(value: Any, indent: int | None = 2) -> str:
+    """Strict JSON, which any reader accepts."""
+    return json.dumps(finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def to_json(document: Document) -> str:
+    """The document as JSON text: its data, or its tables where it has none, with what moves the numbers."""
+    data = document.data or {"tables": {key: records(table) for key, table in document.tables.items()}}
+    environment = {"python": platform.python_version(), "numpy": np.__version__, "system": platform.system()}
+    frame = {"captious": __version__, "environment": environment, "title": document.title}
+    told = {"warnings": document.warnings, "notes": document.notes, "signatures": document.signatures}
+    return dumps({**frame, **data, **{name: lines for name, lines in told.items() if name not in data}}) + "\n"
+
+
+def columns(table: Table) -> dict[str, list[Any]]:
+    """Plain values by column; intervals and standard deviations have columns of their own."""
+    plain: dict[str, list[Any]] = {}
+    for index, column in enumerate(table.heads):
+        cells = [row[index] for row in table.rows]
+        name = _name(column, plain)
+        plain[name] = [_plain(cell.value if isinstance(cell, Cell) else cell) for cell in cells]
+        spreads = {"low": any(map(has_interval, cells)), "high": any(map(has_interval, cells))}
+        spreads["sd"] = any(isinstance(cell, Cell) and not math.isnan(cell.sd) for cell in cells)
+        for part in (part for part, wanted in spreads.items() if wanted):
+            ends = [getattr(cell, part) if isinstance(cell, Cell) else None for cell in cells]
+            plain[f"{name}_{part}"] = finite(ends)
+    return plain
+
+
+def records(table: Table) -> list[dict[str, Any]]:
+    """A dictionary per row."""
+    plain = columns(table)
+    return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
+
+
+def write_csv(table: Table, path: Path) -> None:
+    """Write a table; a missing number is an empty field."""
+    plain = columns(table)
+    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(plain)
+        writer.writerows(zip(*plain.values(), strict=True))
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one JSON object per line."""
+    with path.open("w", encoding="utf-8", errors="replace") as file:
+        file.writelines(dumps(row, indent=None) + "\n" for row in rows)
+
+
+def write_parquet(path: Path, values: Mapping[str, Any]) -> None:
+    """Write columns: Arrow arrays as they are, lists as Arrow has them, or as JSON text where it has no one type."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrays = {name: one if isinstance(one, pa.Array) else _arrow(list(one)) for name, one in values.items()}
+    pq.write_table(pa.table(arrays), path)
+
+
+def to_pandas(table: Table) -> Any:
+    """A table as a data frame."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtra("this needs pandas, which is not installed: pip install 'captious[pandas]'") from error
+    return pandas.DataFrame(columns(table))
+
+
+def _arrow(values: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    try:
+        if not any(isinstance(value, Mapping) for value in values):
+            return pa.array(values)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        pass
+    return pa.array([json.dumps(finite(value)) for value in values], pa.string())
+
+
+def _name(column: Column, taken: Mapping[str, Any]) -> str:
+    """A column's name in files, unlike those before it."""
+    name = column.key or re.sub(r"\W+", "_", column.name.lower()).strip("_") or "column"
+    number = 2
+    unique = name
+    while unique in taken:
+        unique, number = f"{name}_{number}", number + 1
+    return unique
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Phrase) else finite(value)

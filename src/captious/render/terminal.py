@@ -1,0 +1,255 @@
+"""Documents on the terminal: results on standard output, everything else on standard error.
+
+A table never cuts or splits a number. Where it is too wide, long texts are folded; where that is not enough, it is
+printed in parts, each with the columns that name the row; on a very narrow terminal, as lines of name and value.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from captious.render.cells import Shown, layout, numeric
+from captious.render.document import Column, Document, Group, Phrase, Section, Span, Table, Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text as RichText
+
+WIDE = 120
+"""Columns where the output is no terminal and the variable COLUMNS does not say."""
+NARROWEST, BAR = 16, 20
+"""Columns that a folded text keeps, and those of the longest bar."""
+STYLES = {"": "", "good": "green", "bad": "dark_orange3", "strong": "bold", "struck": "red strike", "quiet": "dim"}
+FAINT = 0.05
+"""A tone of a lower weight is drawn dim, one above half in bold."""
+_BARS = Column("", "text")
+
+
+def output() -> Console:
+    """Where results go."""
+    return _console(sys.stdout.isatty(), WIDE, stderr=False)
+
+
+def messages() -> Console:
+    """Where progress and warnings go."""
+    return _console(sys.stderr.isatty(), 200, stderr=True)
+
+
+def _console(terminal: bool, wide: int, stderr: bool) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, width=None if terminal or os.environ.get("COLUMNS", "").isdigit() else wide)
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Print warnings."""
+    console = messages()
+    for warning in warnings:
+        line = words(Phrase.of(Span("warning: "), warning))
+        line.stylize("yellow", 0, len("warning:"))
+        console.print(line, soft_wrap=True)
+
+
+def print_document(document: Document, console: Console | None = None) -> None:
+    """Warnings on standard error, then titles, texts and tables, notes and signatures."""
+    warn(document.warnings)
+    _draw(document, console or output())
+
+
+def plain_text(document: Document, width: int | None = None) -> str:
+    """The document without colours or lines, as wide as the terminal unless ``width`` says otherwise."""
+    from rich.console import Console
+
+    file = io.StringIO()
+    columns = width or shutil.get_terminal_size().columns
+    console = Console(file=file, width=columns, color_system=None, force_terminal=False, force_jupyter=False)
+    _draw(document, console, plain=True)
+    lines = [line.rstrip() for line in file.getvalue().split("\n")]
+    return "\n".join([*lines[:-1], *(f"warning: {neutral(warning)}" for warning in document.warnings)])
+
+
+def _draw(document: Document, console: Console, plain: bool = False) -> None:
+    first = next((section for section in document.sections if isinstance(section, Table)), None)
+    if first is None or first.title != document.title:
+        console.print(words(document.title, "bold"), soft_wrap=True)
+    for section in document.sections:
+        _draw_section(section, console, plain)
+    for line in document.notes:
+        console.print(words(line), soft_wrap=True)
+    for line in document.signatures:
+        console.print(words(line, "dim"), soft_wrap=True)
+
+
+def _draw_section(section: Section, console: Console, plain: bool) -> None:
+    if isinstance(section, (Text, Table, Group)) and not section.detail:
+        if section.title:
+            console.print(words(section.title, "bold"), soft_wrap=True)
+        if isinstance(section, Table):
+            draw_table(section, console, plain)
+        elif isinstance(section, Text):
+            for paragraph in section.paragraphs:
+                console.print(words("• " if section.bullets else "").append_text(words(paragraph)))
+        else:
+            for part in section.sections:
+                _draw_section(part, console, plain)
+
+
+def draw_table(table: Table, console: Console, plain: bool = False) -> None:
+    """One table, in as many parts as the width asks for."""
+    room = console.width + 2 if plain else console.width - 1
+    gap = 2 if plain else 3
+    shown = _with_bars(table, layout(table), room, gap)
+    for part in _parts(shown, table.labels, room, gap):
+        if _width(part, gap) > room:
+            _stack(part, console)
+        else:
+            console.print(_rich(part, _widths(part, room, gap), table.breaks, plain))
+    if table.note:
+        console.print(words(table.note, "dim"))
+
+
+def _stack(part: Sequence[Shown], console: Console) -> None:
+    """Rows as blocks of lines, where not even one number has room beside the name of its row."""
+    for row in range(len(part[0].cells)):
+        for one in part:
+            line = words(f"{one.heading}: " if one.heading else "")
+            console.print(line.append_text(words(_marked(one, row))), soft_wrap=True)
+
+
+def _rich(part: Sequence[Shown], widths: Sequence[int], breaks: Sequence[int], plain: bool) -> RichTable:
+    from rich import box
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(box=None, padding=(0, 2, 0, 0)) if plain else RichTable(box=box.HEAVY_HEAD)
+    for one, width in zip(part, widths, strict=True):
+        style = "bold" if one.column.bold and not one.interval else ""
+        drawn.add_column(
+            words(one.heading), justify="right" if one.numeric else "left", style=style, overflow="fold", width=width
+        )
+    for row in range(len(part[0].cells)):
+        if row in breaks and row:
+            drawn.add_row(*[""] * len(part)) if plain else drawn.add_section()
+        drawn.add_row(*(words(_marked(one, row), "bold" if row in one.best else "") for one in part))
+    return drawn
+
+
+def _marked(one: Shown, row: int) -> str | Phrase:
+    cell = one.cells[row]
+    return f"{cell}{one.marks[row]}" if one.marks[row] else cell
+
+
+def _parts(shown: Sequence[Shown], labels: int, room: int, gap: int) -> list[list[Shown]]:
+    """Printed columns in groups that fit, each led by the columns that name the row."""
+    leading, units = list(shown[:labels]), _units(shown[labels:])
+    parts = [list(leading)]
+    for unit in units:
+        if len(parts[-1]) > len(leading) and _width([*parts[-1], *unit], gap) > room:
+            parts.append(list(leading))
+        parts[-1] += unit
+    return parts
+
+
+def _units(shown: Sequence[Shown]) -> list[list[Shown]]:
+    """A column together with its intervals."""
+    units: list[list[Shown]] = []
+    for one in shown:
+        if one.interval and units:
+            units[-1].append(one)
+        else:
+            units.append([one])
+    return units
+
+
+def _lengths(one: Shown) -> tuple[int, int]:
+    """The least width that cuts nothing that must stay whole, and the width that needs no folding."""
+    from rich.cells import cell_len
+
+    cells = [words(_marked(one, row)).plain for row in range(len(one.cells))]
+    longest = max((cell_len(line) for text in cells for line in text.split("\n")), default=0)
+    word = max((cell_len(word) for word in one.heading.split()), default=0)
+    least = longest if one.numeric else min(longest, NARROWEST)
+    return max(least, word, 1), max(longest, cell_len(one.heading), 1)
+
+
+def _width(part: Sequence[Shown], gap: int) -> int:
+    return sum(_lengths(one)[0] + gap for one in part)
+
+
+def _widths(part: Sequence[Shown], room: int, gap: int) -> list[int]:
+    """The least widths, and what is left given to the columns that need it, a share to each."""
+    least, most = zip(*map(_lengths, part), strict=True)
+    widths, spare = list(least), room - sum(least) - gap * len(part)
+    while spare > 0 and (hungry := [index for index, width in enumerate(widths) if width < most[index]]):
+        share = max(1, spare // len(hungry))
+        for index in hungry[:spare]:
+            added = min(share, most[index] - widths[index])
+            widths[index] += added
+            spare -= added
+    return widths
+
+
+def _with_bars(table: Table, shown: list[Shown], room: int, gap: int) -> list[Shown]:
+    """A column of bars after each that asks for it and has no intervals, where there is room."""
+    wide = list(shown)
+    for index, column in enumerate(table.heads):
+        if not column.bar or any(one.interval and one.index == index for one in shown):
+            continue
+        values = [numeric(row[index]) for row in table.rows]
+        most = max((abs(value) for value in values if value == value), default=0.0) or 1.0
+        bars = [_bar(value / most if value == value else 0.0) for value in values]
+        after = next(place for place, one in enumerate(wide) if one.index == index) + 1
+        wide.insert(after, Shown("", -1, _BARS, [*bars], [""] * len(bars)))
+    return wide if _width(wide, gap) + BAR <= room else shown
+
+
+def _bar(share: float) -> Phrase:
+    return Phrase((Span("█" * round(BAR * abs(share)), "good" if share >= 0 else "bad"),))
+
+
+def words(text: str | Phrase, style: str = "") -> RichText:
+    """Text for rich in which nothing can act on the terminal."""
+    from rich.text import Text as RichText
+
+    if isinstance(text, str):
+        return RichText(neutral(text), style=style)
+    drawn = RichText(style=style)
+    for span in text.spans:
+        drawn.append(neutral(span.text), _style(span))
+    return drawn
+
+
+def _style(span: Span) -> str:
+    if span.tone not in ("good", "bad"):
+        return STYLES[span.tone]
+    if span.weight < FAINT:
+        return "dim"
+    return ("bold " if 0.5 < span.weight < 1 else "") + STYLES[span.tone]
+
+
+def neutral(text: str) -> str:
+    r"""Text with control characters, which could drive a terminal, replaced by pictures of them.
+
+    >>> neutral("a\x1b[31mred\tcar\x9b")
+    'a␛[31mred\tcar�'
+    """
+    if text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def _visible(character: str) -> str:
+    if character in "\n\t" or (unicodedata.category(character) not in ("Cc", "Cs") and character not in _TURNING):
+        return character
+    code = ord(character)
+    return chr(0x2400 + code) if code < 0x20 else "�"
+
+
+_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that turn the direction of what follows."""

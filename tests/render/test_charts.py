@@ -1,0 +1,63 @@
+"""Charts: every kind is well-formed, points stand where their numbers say, and text is escaped."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from captious.render import Chart, Series
+from captious.render.charts import Axis, svg
+
+NAN = float("nan")
+
+
+def drawn(chart):
+    return ElementTree.fromstring(svg(chart, standalone=True))
+
+
+def circles(chart):
+    return [tag.attrib for tag in drawn(chart).iter("{http://www.w3.org/2000/svg}circle")]
+
+
+def test_every_kind_is_well_formed(samples):
+    for chart in samples.charts():
+        text = svg(chart)
+        ElementTree.fromstring(text)
+        assert "nan" not in text.lower().replace("reference", "")
+
+
+@pytest.mark.parametrize("kind", ["intervals", "dots", "bars", "lines", "scatter", "histogram"])
+def test_nothing_to_draw_is_drawn_as_an_empty_chart(kind):
+    x = (0.0,) if kind == "scatter" else ("a",)
+    ElementTree.fromstring(svg(Chart(kind, [])))
+    ElementTree.fromstring(svg(Chart(kind, [Series("s", x, (NAN,))])))
+
+
+def test_an_axis_has_round_ticks_around_its_values():
+    axis = Axis([0.13, 0.57], 0, 100)
+    assert axis.ticks == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    assert (axis(0.1), axis(0.35), axis(0.6)) == (0, 50, 100)
+
+
+def test_a_missing_value_has_no_point_and_a_missing_interval_no_whisker():
+    chart = Chart("intervals", [Series("s", "abc", (1.0, 2.0, NAN), (0.5, NAN, NAN), (1.5, NAN, NAN))], decimals=2)
+    assert len(circles(chart)) == 2
+    assert svg(chart).count('stroke-linecap="round"') == 1
+    assert "1.00  [0.50, 1.50]" in svg(chart) and "2.00  [" not in svg(chart)
+
+
+def test_hollow_points_are_rings():
+    chart = Chart("intervals", [Series("s", "ab", (1.0, 2.0), hollow=(True, False))])
+    assert [point.get("class") for point in circles(chart)] == ["hollow", None]
+
+
+def test_names_and_labels_are_escaped():
+    nasty = "</svg><script>&"
+    chart = Chart("scatter", [Series(nasty, (1, 2), (1, 2), labels=(nasty, nasty))], nasty, x=nasty, y=nasty)
+    assert "<script>" not in svg(chart)
+    assert [tag.text for tag in drawn(chart).iter("{http://www.w3.org/2000/svg}title")] == [nasty, nasty]
+
+
+def test_a_crowded_scatter_draws_a_part_the_same_each_time():
+    chart = Chart("scatter", [Series("s", tuple(range(5000)), tuple(range(5000)))])
+    assert len(circles(chart)) == 3000
+    assert svg(chart) == svg(chart)

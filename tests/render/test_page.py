@@ -1,0 +1,217 @@
+"""The page: one file that shows captions as text only, runs no script but its own, and needs no network."""
+
+import json
+import re
+import shutil
+import subprocess
+from base64 import b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from captious.render import Column, Document, Phrase, Span, Table, Text
+from captious.render.html import notebook, page
+from captious.render.items import select
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium to draw the page with")
+
+
+class Reading(HTMLParser):
+    """Tags with their attributes, and the text of each script by id."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.scripts, self.inside, self.text = [], {}, None, ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.inside = (dict(attrs).get("id") or "code") if tag == "script" else None
+
+    def handle_endtag(self, tag):
+        self.inside = None
+
+    def handle_data(self, data):
+        if self.inside:
+            self.scripts[self.inside] = self.scripts.get(self.inside, "") + data
+        else:
+            self.text += data
+
+
+def data_of(text):
+    return json.loads(Reading(text).scripts["data"], parse_constant=pytest.fail)
+
+
+def policy_of(text):
+    return next(tag["content"] for name, tag in Reading(text).tags if "http-equiv" in tag)
+
+
+def test_captions_cannot_become_markup(samples):
+    sample = samples.everything()
+    text = page(sample.document())
+    reading = Reading(text)
+    assert set(reading.scripts) == {"data", "images", "code"} and text.count("</script>") == 3
+    assert not any("onclick" in attributes for _, attributes in reading.tags)
+    assert "alert(1)</" not in text
+    assert samples.NASTY in reading.text
+    assert data_of(text)["candidates"][0][3] == [samples.NASTY]
+    assert "innerHTML" not in text and "insertAdjacentHTML" not in text and "document.write" not in text
+
+
+def test_nothing_is_fetched_and_only_the_pages_own_script_may_run(samples):
+    text = page(samples.everything().document())
+    assert not re.search(r"(https?:)?//[a-z0-9-]+\.[a-z]", text)
+    reading = Reading(text)
+    for tag, attributes in reading.tags:
+        assert tag not in {"link", "iframe", "object", "base", "form"}
+        assert (attributes.get("src") or "data:").startswith("data:")
+        assert (attributes.get("href") or "#").startswith(("#", "pictures/"))
+    own = b64encode(sha256(reading.scripts["code"].encode()).digest()).decode()
+    expected = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{own}'"
+    assert policy_of(text) == expected
+
+
+def test_a_document_without_items_has_no_script(samples):
+    text = page(samples.Sample([samples.scores(), samples.gallery(), *samples.charts()]).document())
+    assert "<script" not in text and "script-src" not in policy_of(text)
+    assert "noscript" not in text
+
+
+def test_tables_show_rounded_numbers_dashes_and_the_best(samples):
+    text = page(samples.Sample([samples.scores(), samples.systems()]).document())
+    assert '<td class="number best">0.3142</td><td class="number">0.3000 – 0.3300</td>' in text
+    assert "1,234" in text and "NaN" not in text and "nan" not in Reading(text).text.lower()
+    assert '<td class="number best">1.1000 ± 0.0200<span class="mark">†</span></td>' in text
+    assert '<td class="number best">0.4000</td>' in text and '<td class="number">0.5000</td>' in text
+    assert "&lt; 0.001" in text and '<tr class=open><th class="">* τ-b' in text
+
+
+def test_bars_are_on_the_scale_of_their_cells(samples):
+    text = page(samples.Sample().document())
+    bands = re.findall(r'class="band" style="left:([\d.]+)%;right:([\d.]+)%"', text)
+    assert bands == [("30.0", "67.0"), ("9.8", "88.9")]  # 0.30 to 0.33 of 0 to 1; 0.98 to 1.11 of 0 to 10
+    assert re.findall(r'class="dot" style="left:([\d.]+)%"', text) == ["31.42", "10.46"]
+
+
+def test_columns_that_look_alike_keep_their_own_bars():
+    column = Column("adds", bar=True)
+    text = page(
+        Document("t", sections=[Table("t", "t", ["n-gram", column, column], [("a", 1.0, 4.0), ("b", 2.0, 1.0)])])
+    )
+    assert re.findall(r'class="plus" style="left:0.0%;right:([\d.]+)%"', text) == ["50.0", "0.0", "0.0", "75.0"]
+
+
+@pytest.mark.parametrize("href", ["javascript:alert(1)", "http://x.org", "//x.org", "/etc/passwd", "data:text/html,x"])
+def test_a_link_stays_on_the_page(href):
+    text = page(Document("t", sections=[Text([Phrase.of(Span("here", href=href))])]))
+    assert [tag for tag, _ in Reading(text).tags].count("a") == 0 and "here" in text
+
+
+def test_warnings_notes_and_signatures_are_shown(samples):
+    text = page(samples.everything().document())
+    assert text.count('class="warning"><strong>') == 7 and "3 more warnings" in text
+    assert "<li>4 items</li>" in text and "<code>cider|idf:refs|captious:1</code>" in text
+
+
+def test_every_item_and_value_reaches_the_explorer(samples):
+    data = data_of(page(samples.Sample([samples.items()]).document()))
+    assert data["ids"] == list(samples.IDS)
+    assert data["candidates"] == [[[text] for text in samples.TEXTS]] * 2
+    assert data["references"] == [list(texts) for texts in samples.REFERENCES]
+    assert data["values"][0] == [[1.0, 0.5, 0.0, 0.2], [2.0, 1.0, 0.0, None]]
+    assert data["reasons"][0] == [{}, {"nasty": "no references"}]
+    assert data["metrics"][1] == {"key": "cider(idf=refs)", "label": "CIDEr", "higher": True, "range": [0.0, None]}
+    assert data["lengths"][0][:3] == [7, 7, 3]
+    assert data["fields"][0] == {"style": "plain"}
+
+
+def test_items_without_references_reasons_images_and_fields(samples):
+    bare = samples.items(references=(), reasons=(), fields=(), images=())
+    data = data_of(page(samples.Sample([bare]).document()))
+    assert data["references"] == [[]] * 4 and data["fields"] == [{}] * 4 and data["pictures"] == [None] * 4
+
+
+def test_images_are_embedded_once_and_unreadable_ones_counted(samples, tmp_path):
+    Image.new("RGB", (640, 320), "red").save(tmp_path / "a.png")
+    Image.new("RGBA", (10, 20), "blue").save(tmp_path / "b.png")
+    (tmp_path / "c.png").write_text("not an image")
+    paths = [str(tmp_path / name) for name in ("a.png", "b.png", "c.png", "a.png")]
+    text = page(samples.Sample([samples.items(images=paths)]).document())
+    assert len(json.loads(Reading(text).scripts["images"])) == 2 and text.count("data:image/") == 2
+    data = data_of(text)
+    assert data["pictures"] == [0, 1, None, 0] and data["unreadable"] == 1
+    assert str(tmp_path) not in text
+
+
+def test_the_limit_keeps_worst_and_best_and_every_score(samples):
+    values = np.arange(100.0) % 10
+    many = samples.items(
+        ids=[str(number) for number in range(100)],
+        systems=["one"],
+        metrics=samples.items().metrics[:1],
+        values=[[values]],
+        texts=[[("a",)] * 100],
+        references=[("a",)] * 100,
+        reasons=(),
+        fields=(),
+        limit=20,
+    )
+    text = page(samples.Sample([many]).document())
+    data = data_of(text)
+    assert len(data["shown"]) == len(data["references"]) == 20
+    assert len(data["ids"]) == len(data["values"][0][0]) == 100
+    assert [index for index in data["shown"] if index % 10 == 0] == list(range(0, 100, 10))
+    assert sum(index % 10 == 9 for index in data["shown"]) >= 5
+    assert text == page(samples.Sample([many]).document())
+
+
+def test_selection_takes_turns_between_metrics_and_ignores_unscored():
+    first = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, np.nan])
+    second = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.0, 0.1, 0.2])
+    chosen = select([first, second], 8, 4)
+    assert len(chosen) == 4
+    assert {0, 5} <= set(chosen)  # the worst of each
+    assert 6 in chosen  # then the best of the first
+
+
+def test_the_notebook_has_the_tables_without_style_or_script(samples):
+    text = notebook(samples.everything().document())
+    reading = Reading(text)
+    assert {"script", "style", "svg", "img"}.isdisjoint(tag for tag, _ in reading.tags)
+    assert samples.NASTY in reading.text and "0.3142" in text and "n-gram" not in text
+
+
+def test_a_lone_surrogate_does_not_stop_the_page(samples):
+    assert "a ? b" in page(samples.Sample([Text(["a \ud800 b"])]).document())
+
+
+def rendered(text, folder, address=""):
+    file = folder / "report.html"
+    file.write_text(text, encoding="utf-8")
+    quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", *quiet]
+    command += [f"--user-data-dir={folder / 'profile'}", "--dump-dom", f"{file.as_uri()}{address}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("address", "first"), [("", "bad"), ("#sort=rouge&order=best", "good"), ("#q=red+chair", "fair")]
+)
+def test_the_browser_lists_items_as_the_address_says(samples, tmp_path, address, first):
+    drawn = rendered(page(samples.everything().document()), tmp_path, address)
+    assert re.findall(r'<article [^>]*data-id="(\w+)"', drawn)[0] == first
+    assert "<script>alert" not in drawn.partition('<script type="application/json"')[0]
+
+
+@needs_browser
+def test_the_browser_states_the_limit_and_marks_the_unscored(samples, tmp_path):
+    drawn = rendered(page(samples.Sample([samples.items(limit=3)]).document()), tmp_path)
+    assert "Captions of 3 of 4 items are on this page" in drawn
+    whole = rendered(page(samples.Sample([samples.items()]).document()), tmp_path, "#unscored=1")
+    assert re.findall(r'data-id="(\w+)"', whole) == ["nasty"]
+    assert "not scored, no references" in whole and "—" in whole

@@ -1,0 +1,118 @@
+"""The terminal: numbers stay whole at 80 columns, captions cannot drive it, results and warnings are apart."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from captious.render import Column, Document, Phrase, Span, Table, Text, progress
+from captious.render.terminal import output, plain_text, print_document, warn
+
+NUMBER = re.compile(r"\d+\.\d+")
+
+
+def printed(document, width=80):
+    screen = io.StringIO()
+    print_document(document, Console(file=screen, width=width))
+    return screen.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("draw", [printed, plain_text])
+def test_wide_tables_are_printed_in_parts_that_fit(samples, width, draw):
+    text = draw(Document("Wide", sections=[samples.wide()]), width)
+    assert max(map(len, text.splitlines())) <= width
+    expected = [f"{row + k / divisor:.5f}" for row in range(3) for k in range(9) for divisor in (7, 8, 6)]
+    assert sorted(NUMBER.findall(text)) == sorted(expected)
+    assert "…" not in text
+    assert text.count("metric 0") == text.count("metric 2") == len(re.findall(r"(?m)^[┃ ]*metric (?!\d)", text)) > 0
+
+
+def test_long_texts_are_folded_before_a_table_is_split():
+    table = Table("t", "t", ["id", "caption", Column("value")], [("7", "a very long caption " * 10, 0.123456)])
+    lines = printed(Document("d", sections=[table]), 60).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert sum("value" in line for line in lines) == 1 and any("0.1235" in line for line in lines)
+
+
+def test_a_number_is_never_cut_however_narrow_the_terminal(samples):
+    text = printed(Document("Scores", sections=[samples.scores()]), 20)
+    assert {"0.3142", "1.0457", "0.3000 – 0.3300", "1,234"} <= set(re.findall(r"[\d.,]+(?: – [\d.]+)?", text))
+
+
+def test_plain_text_has_no_colour_and_says_everything(samples):
+    text = str(samples.everything())
+    assert "\x1b" not in text and "┃" not in text
+    assert text.splitlines()[0] == "captions.json: 4 items"
+    assert "SPICE" in text and "4 items" in text and "cider|idf:refs|captious:1" in text
+    assert "warning: warning 6" in text and "n-gram" not in text  # a detail
+
+
+def test_the_width_follows_the_variable(samples, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "64")
+    assert output().width == 64
+    assert max(map(len, str(samples.Sample([samples.wide()])).splitlines())) <= 64
+    monkeypatch.delenv("COLUMNS")
+    assert output().width == 120
+
+
+def test_escape_sequences_in_captions_are_shown_not_obeyed(capsys):
+    caption = "a \x1b]0;title\x07 \x1b[2J dog \x9b31m \u202e cat \ud800"
+    table = Table("t", caption, ["caption"], [(caption,)])
+    print_document(Document(caption, sections=[table, Text([Phrase.of(Span(caption, "bad"))])], warnings=[caption]))
+    captured = capsys.readouterr()
+    for text in (captured.out, captured.err):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800]", text)
+        assert "␛[2J" in text
+
+
+def test_brackets_are_printed_as_they_are(capsys):
+    print_document(Document("x[red].json", sections=[Table("t", "t", ["id"], [("[/red] [bold]",)])]))
+    warn(["[bold]50%[/bold]"])
+    captured = capsys.readouterr()
+    assert "x[red].json" in captured.out and "[/red] [bold]" in captured.out
+    assert captured.err == "warning: [bold]50%[/bold]\n"
+
+
+def test_results_and_warnings_are_apart(samples, capsys):
+    samples.Sample(warnings=("ids look swapped",)).print()
+    captured = capsys.readouterr()
+    assert captured.err == "warning: ids look swapped\n" and "0.3142" in captured.out
+
+
+def test_bars_and_tones():
+    table = Table("t", "t", ["n-gram", Column("adds", signed=True, bar=True)], [("a dog", 0.5), ("the", -0.25)])
+    screen = io.StringIO()
+    print_document(Document("t", sections=[table]), Console(file=screen, width=80, force_terminal=True))
+    text = screen.getvalue()
+    assert text.count("█") == 30 and "+0.5000" in text and "-0.2500" in text and "\x1b[32m" in text
+
+
+def test_only_log_lines_reach_a_file(capsys):
+    with progress.display() as shown:
+        shown.step("CLIPScore")
+        shown.advance("images", 1, 2)
+        shown.log("out of memory: batches of 128 from here on")
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err == "out of memory: batches of 128 from here on\n"
+
+
+def test_a_terminal_sees_the_step_and_a_bar(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(progress, "messages", lambda: Console(file=screen, force_terminal=True, width=100))
+    with progress.display() as shown:
+        shown.step("CLIPScore")
+        shown.advance("images", 0, 8)
+        shown.advance("images", 3, 8)
+    assert "CLIPScore" in screen.getvalue() and "images" in screen.getvalue() and "3/8" in screen.getvalue()
+
+
+def test_a_file_gets_a_line_of_progress_now_and_then(monkeypatch):
+    clock = iter([0.0, 10.0, 40.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    lines = []
+    advance = progress.lines(lines.append, 30.0)
+    for done in (10, 20, 50):
+        advance("steps", done, 200)
+    assert lines == ["steps: 50 of 200, 2 min left"]  # 40 steps in 40 seconds, 150 to go
