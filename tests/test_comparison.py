@@ -5,6 +5,7 @@ import pytest
 from captious.captions import CaptionSet
 from captious.comparison import align, compare
 from captious.errors import InputError
+from captious.report.latex import comparison_table
 from captious.samples import make
 
 
@@ -83,6 +84,19 @@ def test_the_winner_is_named_by_the_adjusted_p():
     rows = compare({"base": base, "one": better, "two": better}, "rouge", shuffles=20_000).differences
     assert all(row.p == pytest.approx(1 / 32, abs=0.005) and row.better is None for row in rows)
     assert compare({"base": base, "one": better}, "rouge", shuffles=20_000).differences[0].better == "one"
+
+
+def test_the_winner_is_decided_at_the_level_asked_for():
+    """p tends to 2 / 2^7 = 1/64 = .016: a winner at 95 %, none at 99 %; the report says which level it was."""
+    ids = [str(number) for number in range(7)]
+    base = CaptionSet.of(dict.fromkeys(ids, "x"), {key: ["a b"] for key in ids})
+    better = CaptionSet.of(dict.fromkeys(ids, "a b"), {key: ["a b"] for key in ids})
+    winners = {}
+    for level in (0.95, 0.99):
+        result = compare({"base": base, "one": better}, "rouge", shuffles=20_000, level=level)
+        winners[level] = result.differences[0].better
+        assert f"Holm-adjusted p < {round(1 - level, 2)}\n" in comparison_table(result)
+    assert winners == {0.95: "one", 0.99: None}
 
 
 def test_systems_are_tested_on_the_items_both_have_a_value_for():
