@@ -1,10 +1,12 @@
 import math
 
+import numpy as np
 import pytest
 
 from captious.captions import CaptionSet
 from captious.comparison import align, compare
 from captious.errors import InputError
+from captious.evaluation import evaluate
 from captious.report.latex import comparison_table
 from captious.samples import make
 
@@ -61,6 +63,23 @@ def test_systems_are_aligned_by_id_not_by_position(systems):
     aligned = compare({"solid": systems["solid"], "expert": backwards}, "rouge", shuffles=500)
     straight = compare({"solid": systems["solid"], "expert": systems["expert"]}, "rouge", shuffles=500)
     assert aligned.differences == straight.differences
+
+
+def test_an_interval_depends_neither_on_the_place_of_a_system_nor_on_the_order_of_its_file(systems):
+    """To rounding: CIDEr adds up the n-grams of a caption in the order of the file."""
+
+    def ends(report):
+        return np.array([(one.low, one.high, one.error) for one in report.intervals.values()])
+
+    shuffled = systems["expert"].take([(7 * index) % 60 for index in range(60)])
+    first = compare({"expert": shuffled, "solid": systems["solid"]}, "cider,bleu(n=4)", shuffles=500)
+    second = compare({"solid": systems["solid"], "expert": shuffled}, "cider,bleu(n=4)", shuffles=500)
+    alone = ends(evaluate(systems["expert"], "cider,bleu(n=4)"))
+    for report in (evaluate(shuffled, "cider,bleu(n=4)"), first.reports["expert"], second.reports["expert"]):
+        assert ends(report) == pytest.approx(alone, abs=1e-12)
+    for one, other in zip(first.differences, second.differences, strict=True):
+        assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-12)
+        assert one.p == other.p
 
 
 def test_systems_on_different_items_are_refused_or_cut_to_what_they_share(systems):
