@@ -86,7 +86,7 @@ def digest(*parts: bytes) -> str:
 
 
 def data_folder() -> Path:
-    """Where this user's named corpora and resources are kept; the variable CAPTIOUS_HOME moves it."""
+    """The one folder of everything captious keeps for this user; the variable CAPTIOUS_HOME moves it."""
     if chosen := os.environ.get("CAPTIOUS_HOME"):
         return Path(chosen)
     import platformdirs
