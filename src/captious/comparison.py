@@ -11,24 +11,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from captious.captions import CaptionSet
+from captious.defaults import LEVEL, SAMPLES, SEED, SHUFFLES
 from captious.encoders.runtime import Runtime
 from captious.errors import InputError
 from captious.evaluation import Report, Specs, evaluate
 from captious.measurement import Measurement, Sums
 from captious.metrics.registry import DEFAULT
-from captious.statistics import (
-    LEVEL,
-    SAMPLES,
-    SEED,
-    Convention,
-    bootstrap_weights,
-    holm,
-    paired_bootstrap,
-    paired_randomisation,
-    swap_masks,
-)
+from captious.statistics import Convention, bootstrap_weights, holm, paired_bootstrap, paired_randomisation, swap_masks
 
-SHUFFLES = 10_000
 Test = Literal["randomisation", "bootstrap"]
 
 

@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
+from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError
 from captious.measurement import Floats, Measurement, Sums
 
-SAMPLES, SEED, LEVEL = 1000, 12345, 0.95
 BLOCK = 1 << 22
 """Draws held in memory at a time, counted in items."""
 

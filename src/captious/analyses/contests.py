@@ -14,13 +14,13 @@ from captious.analyses.reading import image_of, paths_of, text_of, texts_of
 from captious.analyses.resampling import Resampling, clusters_of, shares
 from captious.analyses.specificity import TIE
 from captious.captions import CaptionSet
+from captious.defaults import SEED
 from captious.errors import InputError
 from captious.measurement import Floats, Measurement
 from captious.metrics.base import Metric
 from captious.metrics.encoded import EncodedMetric
 from captious.metrics.labels import told_apart
 from captious.readers.rows import Row, name_of, rows_of
-from captious.statistics import SEED
 from captious.study.resampling import Estimate
 
 WRONG = ("negative", "negative_caption", "negatives", "foil")

@@ -18,12 +18,12 @@ import numpy as np
 
 from captious.analyses.reading import image_of, paths_of, text_of, texts_of
 from captious.captions import CaptionSet
+from captious.defaults import SEED
 from captious.encoders.encoder import Encoder
 from captious.encoders.similarity import tokens_of
 from captious.errors import InputError
 from captious.readers.gather import Columns, gather_references
 from captious.readers.rows import Row, name_of, rows_of
-from captious.statistics import SEED
 
 WRONG = ("wrong_units", "negative_units")
 NEGATIVES = ("negatives", "neg_captions")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli import options as o
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -109,9 +110,9 @@ def tags(
     scheduler: Scheduler = None,
     size: Size = None,
     guide: Guide = None,
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     out: o.Out = None,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,
@@ -181,9 +182,9 @@ def entities(
 @app.command()
 def recall(
     answers: Annotated[list[str], typer.Argument(help="Filled-in tasks, of one or more raters and painters.")],
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     out: o.Out = None,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,
