@@ -204,11 +204,10 @@ def recall(
 def _read(texts: str, references: str | None, rating: str | None) -> tuple[CaptionSet, Any]:
     """Texts, and the mean rating of each where the rows have ratings."""
     from captious.errors import InputError
-    from captious.readers.gather import CANDIDATE_COLUMNS, Columns
+    from captious.readers.columns import RATING_COLUMNS
     from captious.readers.read import read
     from captious.readers.rows import rows_of
     from captious.study.gathering import open_ratings
-    from captious.study.layouts import RATING_COLUMNS
     from captious.study.recipe import Layout
 
     first = next(iter(rows_of(texts)), None) if texts != "-" else None
@@ -218,8 +217,7 @@ def _read(texts: str, references: str | None, rating: str | None) -> tuple[Capti
         if ratings.captions is None:
             raise InputError(f"{texts}: ratings without captions")
         return ratings.captions, ratings.mean
-    plain = "text" in columns and not any(name in columns for name in CANDIDATE_COLUMNS)
-    return read(texts, references, columns=Columns(candidate="text") if plain else None), None
+    return read(texts, references), None
 
 
 def _encoder(weights: str, painter: str) -> Encoder:
