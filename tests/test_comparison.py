@@ -1,10 +1,13 @@
 import math
 
+import numpy as np
 import pytest
 
 from captious.captions import CaptionSet
 from captious.comparison import align, compare
 from captious.errors import InputError
+from captious.evaluation import evaluate
+from captious.report.latex import comparison_table
 from captious.samples import make
 
 
@@ -62,6 +65,23 @@ def test_systems_are_aligned_by_id_not_by_position(systems):
     assert aligned.differences == straight.differences
 
 
+def test_an_interval_depends_neither_on_the_place_of_a_system_nor_on_the_order_of_its_file(systems):
+    """To rounding: CIDEr adds up the n-grams of a caption in the order of the file."""
+
+    def ends(report):
+        return np.array([(one.low, one.high, one.error) for one in report.intervals.values()])
+
+    shuffled = systems["expert"].take([(7 * index) % 60 for index in range(60)])
+    first = compare({"expert": shuffled, "solid": systems["solid"]}, "cider,bleu(n=4)", shuffles=500)
+    second = compare({"solid": systems["solid"], "expert": shuffled}, "cider,bleu(n=4)", shuffles=500)
+    alone = ends(evaluate(systems["expert"], "cider,bleu(n=4)"))
+    for report in (evaluate(shuffled, "cider,bleu(n=4)"), first.reports["expert"], second.reports["expert"]):
+        assert ends(report) == pytest.approx(alone, abs=1e-12)
+    for one, other in zip(first.differences, second.differences, strict=True):
+        assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-12)
+        assert one.p == other.p
+
+
 def test_systems_on_different_items_are_refused_or_cut_to_what_they_share(systems):
     fewer = {"solid": systems["solid"], "expert": systems["expert"].take(range(5, 60))}
     with pytest.raises(InputError, match=r"solid and expert differ in 5 ids \(1001, .*use --missing skip"):
@@ -83,6 +103,19 @@ def test_the_winner_is_named_by_the_adjusted_p():
     rows = compare({"base": base, "one": better, "two": better}, "rouge", shuffles=20_000).differences
     assert all(row.p == pytest.approx(1 / 32, abs=0.005) and row.better is None for row in rows)
     assert compare({"base": base, "one": better}, "rouge", shuffles=20_000).differences[0].better == "one"
+
+
+def test_the_winner_is_decided_at_the_level_asked_for():
+    """p tends to 2 / 2^7 = 1/64 = .016: a winner at 95 %, none at 99 %; the report says which level it was."""
+    ids = [str(number) for number in range(7)]
+    base = CaptionSet.of(dict.fromkeys(ids, "x"), {key: ["a b"] for key in ids})
+    better = CaptionSet.of(dict.fromkeys(ids, "a b"), {key: ["a b"] for key in ids})
+    winners = {}
+    for level in (0.95, 0.99):
+        result = compare({"base": base, "one": better}, "rouge", shuffles=20_000, level=level)
+        winners[level] = result.differences[0].better
+        assert f"Holm-adjusted p < {round(1 - level, 2)}\n" in comparison_table(result)
+    assert winners == {0.95: "one", 0.99: None}
 
 
 def test_systems_are_tested_on_the_items_both_have_a_value_for():

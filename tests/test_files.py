@@ -9,6 +9,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.files import MARKER, refuse_occupied, whole_file, whole_folder
+from captious.training.outputs import put_model
 
 
 def test_a_file_appears_only_when_the_block_ends_well(tmp_path):
@@ -95,6 +96,44 @@ def test_a_failed_run_leaves_the_earlier_run_alone(tmp_path):
         raise RuntimeError
     assert (folder / MARKER).read_text() == "one"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.fixture
+def umask():
+    """A umask that no default has, set before anything is written."""
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+def modes(folder):
+    return {path.name: oct(path.stat().st_mode & 0o777) for path in folder.rglob("*")}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+def test_outputs_have_the_mode_that_the_umask_leaves_and_nobody_touches_the_umask(tmp_path, umask, monkeypatch):
+    """It belongs to the whole process: a file that another thread makes meanwhile would be open to everybody."""
+    monkeypatch.setattr(os, "umask", None)
+    with whole_file(tmp_path / "out.json") as draft:
+        draft.write_text("whole")
+    run_into(tmp_path / "run", "one")
+    run_into(tmp_path / "run", "two", overwrite=True)
+    monkeypatch.undo()
+    assert modes(tmp_path) == {"out.json": "0o640", "run": "0o750", MARKER: "0o640"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+def test_a_saved_model_can_be_read_by_those_whom_the_umask_lets(tmp_path, umask):
+    class Model:
+        """Writes its weights as safetensors does: for the owner alone."""
+
+        def save(self, folder):
+            (folder / "text").mkdir()
+            for path in (folder / "model.safetensors", folder / "text" / "tokenizer.json"):
+                path.touch(mode=0o600)
+
+    put_model(Model(), tmp_path / "model")
+    assert modes(tmp_path / "model") == {"model.safetensors": "0o640", "text": "0o750", "tokenizer.json": "0o640"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="kills a process with SIGKILL")

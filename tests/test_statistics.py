@@ -1,13 +1,17 @@
 """Intervals and tests against known answers, against sacrebleu, and by simulation."""
 
+import ast
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sacrebleu import significance
 from sacrebleu.metrics import BLEU
 
+import captious
 from captious.captions import CaptionSet
+from captious.defaults import LEVEL, SAMPLES, SEED, SHUFFLES
 from captious.errors import InputError
 from captious.measurement import Measurement, Sums
 from captious.metrics.base import MeanMetric
@@ -34,6 +38,27 @@ def mean_of(values):
     template = parse("rouge").measure(captions)
     rows = np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1)
     return Measurement(template.metric, template.ids, Sums(rows), template.signature)
+
+
+def test_default_numbers_of_resampling_are_written_in_one_place():
+    """No parameter and no field has such a number of its own as its default."""
+    numbers = {"samples": SAMPLES, "shuffles": SHUFFLES, "seed": SEED, "level": LEVEL, "confidence": LEVEL}
+    repeated = []
+    for path in Path(captious.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            pairs = []
+            if isinstance(node, ast.arguments):
+                pairs = [*zip(node.args[::-1], node.defaults[::-1], strict=False)]
+                pairs += zip(node.kwonlyargs, node.kw_defaults, strict=True)
+                pairs = [(argument.arg, value) for argument, value in pairs]
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                pairs = [(node.target.id, node.value)]
+            repeated += [
+                f"{path.name}: {name}"
+                for name, value in pairs
+                if isinstance(value, ast.Constant) and name in numbers and value.value == numbers[name]
+            ]
+    assert repeated == []
 
 
 def test_each_resample_draws_as_many_items_as_there_are():

@@ -11,24 +11,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from captious.captions import CaptionSet
+from captious.defaults import LEVEL, SAMPLES, SEED, SHUFFLES
 from captious.encoders.runtime import Runtime
 from captious.errors import InputError
 from captious.evaluation import Report, Specs, evaluate
 from captious.measurement import Measurement, Sums
 from captious.metrics.registry import DEFAULT
-from captious.statistics import (
-    LEVEL,
-    SAMPLES,
-    SEED,
-    Convention,
-    bootstrap_weights,
-    holm,
-    paired_bootstrap,
-    paired_randomisation,
-    swap_masks,
-)
+from captious.statistics import Convention, bootstrap_weights, holm, paired_bootstrap, paired_randomisation, swap_masks
 
-SHUFFLES = 10_000
 Test = Literal["randomisation", "bootstrap"]
 
 
@@ -49,7 +39,7 @@ class Difference:
     p_holm: float
     """Adjusted over all systems compared on this metric."""
     better: str | None
-    """The system that is better at the 5 % level after adjustment, if one is."""
+    """The system whose adjusted p lies below 1 − level, if one does: at a level of 95 %, below 0.05."""
 
 
 class Outcome(NamedTuple):
@@ -71,6 +61,8 @@ class Comparison:
     test: str
     """The test with its number of shuffles or resamples, and the seed."""
     warnings: tuple[str, ...] = ()
+    level: float = LEVEL
+    """Confidence level of the intervals and of ``better``."""
 
 
 def compare(
@@ -125,11 +117,11 @@ def compare(
         metric = reports[names[0]].measurements[key].metric
         for (baseline, system, found), adjusted in zip(rows, holm([row[2].p for row in rows]), strict=True):
             winner = system if (found.difference > 0) == metric.higher_is_better else baseline
-            better = winner if adjusted < 1 - LEVEL else None
+            better = winner if adjusted < 1 - level else None
             differences.append(Difference(key, baseline, system, *found, p_holm=adjusted, better=better))
     number = shuffles if test == "randomisation" else samples
     described = f"paired {test}({number},seed={seed})" + (",sacrebleu" if convention == "sacrebleu" else "")
-    return Comparison(reports, tuple(differences), described, _remarks(systems, differences))
+    return Comparison(reports, tuple(differences), described, _remarks(systems, differences), level)
 
 
 def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Measurement]:

@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Any
 
 from captious.captions import CaptionSet
+from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.encoders.runtime import Runtime, current, using
 from captious.errors import InputError, nearest
 from captious.extras import require
@@ -16,7 +17,7 @@ from captious.metrics.base import Metric
 from captious.metrics.labels import told_apart
 from captious.metrics.registry import DEFAULT, FAMILIES, parse, parse_all
 from captious.remarks import misleading
-from captious.statistics import LEVEL, SAMPLES, SEED, Interval, bootstrap
+from captious.statistics import Interval, bootstrap
 
 Specs = str | Metric | Iterable[str | Metric]
 

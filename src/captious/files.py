@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,12 +21,10 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     """A temporary path to write to; it takes the target's name only when the block ends well."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    os.close(handle)
-    draft = Path(name)
+    draft = _neighbor(target, ".part")
+    draft.touch(exist_ok=False)  # as any program makes a file, so that the umask decides its mode
     try:
         yield draft
-        draft.chmod(0o666 & ~_umask())
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
@@ -41,10 +39,10 @@ def whole_folder(path: str | Path, overwrite: bool = False, marker: str = MARKER
     target = Path(path).resolve()
     refuse_occupied(target, overwrite, marker)
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    draft = _neighbor(target, ".part")
+    draft.mkdir()
     try:
         yield draft
-        draft.chmod(0o777 & ~_umask())
         _take_place(draft, target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -55,7 +53,8 @@ def _take_place(draft: Path, target: Path) -> None:
     if not target.exists():
         draft.rename(target)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+    old = _neighbor(target, ".old")
+    old.mkdir()
     try:
         target.rename(old / "run")
         try:
@@ -87,7 +86,7 @@ def digest(*parts: bytes) -> str:
 
 
 def data_folder() -> Path:
-    """Where this user's named corpora and resources are kept; the variable CAPTIOUS_HOME moves it."""
+    """The one folder of everything captious keeps for this user; the variable CAPTIOUS_HOME moves it."""
     if chosen := os.environ.get("CAPTIOUS_HOME"):
         return Path(chosen)
     import platformdirs
@@ -95,7 +94,17 @@ def data_folder() -> Path:
     return Path(platformdirs.user_data_dir("captious", appauthor=False))
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def with_default_modes(folder: Path) -> None:
+    """Give every file of a folder the mode of a new one; some libraries (safetensors) write for the owner alone."""
+    sample = _neighbor(folder / "mode", ".part")
+    sample.touch(exist_ok=False)
+    mode = sample.stat().st_mode
+    sample.unlink()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(mode)
+
+
+def _neighbor(target: Path, suffix: str) -> Path:
+    """A hidden name beside the target that nothing else has."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}{suffix}")

@@ -1,7 +1,7 @@
 """Intervals and paired tests from stored statistics: no caption is read or tokenised again.
 
 Items are resampled, never captions or tokens. All metrics of a run share the same draws, so one run's numbers and their
-differences belong together.
+differences belong together. Draws belong to item ids, not to positions: the order of a file changes no interval.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
+from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError
 from captious.measurement import Floats, Measurement, Sums
 
-SAMPLES, SEED, LEVEL = 1000, 12345, 0.95
 BLOCK = 1 << 22
 """Draws held in memory at a time, counted in items."""
 
@@ -56,6 +56,15 @@ def swap_masks(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator
         yield np.unpackbits(words.view(np.uint8), axis=1, count=items).astype(np.float64)
 
 
+def id_order(ids: Sequence[str]) -> list[int]:
+    """Indices that sort ids, shorter ones first: the same items get the same draws however they are ordered.
+
+    >>> id_order(["10", "9", "1"])
+    [2, 1, 0]
+    """
+    return sorted(range(len(ids)), key=lambda index: (len(ids[index]), ids[index]))
+
+
 def bootstrap(
     measurements: Mapping[str, Measurement], samples: int = SAMPLES, seed: int = SEED, level: float = LEVEL
 ) -> dict[str, Interval]:
@@ -83,10 +92,13 @@ def bootstrap(
 
 
 def resampled(measurements: Sequence[Measurement], weights: Iterator[Floats]) -> list[Floats]:
-    """The corpus value of each measurement under each row of weights, one matrix product per block."""
+    """The corpus value of each measurement under each row of weights, one matrix product per block.
+
+    A column of the weights belongs to one item; items stand in the order of their ids (see ``id_order``).
+    """
     rows = [_additive(measurement).known for measurement in measurements]
     edges = np.cumsum([0, *(part.shape[1] for part in rows)])
-    together = np.hstack(rows)
+    together = np.hstack(rows)[id_order(measurements[0].ids)]
     blocks: list[list[Floats]] = [[] for _ in measurements]
     for block in weights:
         sums = block @ together
@@ -136,6 +148,7 @@ def paired_randomisation(pairs: Sequence[tuple[Measurement, Measurement]], masks
     """
     base = [_additive(baseline).known for baseline, _ in pairs]
     gap = np.hstack([_additive(system).known - rows for (_, system), rows in zip(pairs, base, strict=True)])
+    gap = gap[id_order(pairs[0][0].ids)]
     edges = np.cumsum([0, *(rows.shape[1] for rows in base)])
     larger, shuffles = np.zeros(len(pairs), dtype=np.int64), 0
     for block in masks:

@@ -79,3 +79,6 @@ def test_summary_is_json_and_states_what_matters(summary):
 def test_latex_escapes_names(summary):
     row = {**summary["results"][0], "model": "nic_plus"}
     assert r"nic\_plus & linear & $" in latex({**summary, "results": [row]})
+    row["model"] = r"a^b~\c"
+    shown = r"a\textasciicircum{}b\textasciitilde{}\textbackslash{}c & linear & $"
+    assert shown in latex({**summary, "results": [row]})

@@ -98,9 +98,9 @@ def test_wishes_that_do_not_go_together(run, arguments, message):
 
 def test_bad_rows_are_named(run, tmp_path):
     path = tmp_path / "bad.jsonl"
-    path.write_text('{"id": 1, "text": "a dog"}\n')
-    assert "bad.jsonl: row 1: no caption: found columns id, text, expected" in run("--file", path)[2]
-    assert run("--file", path, "--caption-column", "text")[0] == 0
+    path.write_text('{"id": 1, "sentence": "a dog"}\n')
+    assert "bad.jsonl: row 1: no caption: found columns id, sentence, expected" in run("--file", path)[2]
+    assert run("--file", path, "--caption-column", "sentence")[0] == 0
     path.write_text('{"id": 1, "caption": 3}\n')
     assert "row 1: caption is 3, expected a string" in run("--file", path)[2]
 

@@ -43,8 +43,8 @@ def write_source(folder, paraphrases=True):
 
 @pytest.fixture(autouse=True)
 def own_places(tmp_path, monkeypatch):
-    """Each test has an empty cache and names no source."""
-    monkeypatch.setenv("CAPTIOUS_CACHE", str(tmp_path / "cache"))
+    """Each test has an empty home and names no source."""
+    monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "home"))
     monkeypatch.delenv(resources.VARIABLE, raising=False)
 
 
@@ -68,7 +68,6 @@ def meteor_tables(request, tmp_path_factory):
     kept = getattr(request.config, "cache", None)
     with pytest.MonkeyPatch.context() as places:
         cache = kept.mkdir("captious-meteor") if kept else tmp_path_factory.mktemp("cache")
-        places.setenv("CAPTIOUS_CACHE", str(cache))
-        places.setenv("CAPTIOUS_HOME", str(tmp_path_factory.mktemp("home")))
+        places.setenv("CAPTIOUS_HOME", str(cache))
         places.delenv(resources.VARIABLE, raising=False)
         return resources.load()

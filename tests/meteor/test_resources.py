@@ -1,13 +1,18 @@
 """Where METEOR's tables come from, and what is said when they cannot be had."""
 
+import json
 import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from captious.cli import cache
 from captious.errors import InputError
+from captious.files import data_folder
 from captious.meteor import resources
 from captious.meteor.compile import Source, compile_tables
 
@@ -20,7 +25,7 @@ def nothing_installed(monkeypatch):
 
 
 def compiled():
-    return sorted(resources.cache_folder().glob("*.tables"))
+    return resources.compiled_files()
 
 
 def test_a_named_folder_is_compiled_once(make_source, capsys):
@@ -33,6 +38,19 @@ def test_a_named_folder_is_compiled_once(make_source, capsys):
     assert resources.load(str(folder)) is first
     assert file.stat().st_mtime_ns == written
     assert capsys.readouterr().err == ""
+
+
+def test_tables_live_under_the_one_root_where_the_cache_command_lists_them(make_source, tmp_path, monkeypatch):
+    """Only CAPTIOUS_HOME moves anything that captious keeps."""
+    monkeypatch.setenv("CAPTIOUS_CACHE", str(tmp_path / "elsewhere"))
+    resources.load(str(make_source()))
+    listed = json.loads(CliRunner().invoke(cache.app, ["--json"]).output)
+    (tables,) = listed["tables"]
+    assert Path(listed["home"]) == data_folder() == tmp_path / "home"
+    assert Path(listed["folder"]).parent == Path(tables["path"]).parents[1] == data_folder()
+    assert tables["bytes"] > 0 and not (tmp_path / "elsewhere").exists()
+    assert "METEOR's compiled tables" in CliRunner().invoke(cache.app).output
+    assert CliRunner().invoke(cache.app, ["prune", "--all"]).exit_code == 0 and compiled() == []
 
 
 def test_the_variable_names_a_folder(make_source, monkeypatch):

@@ -153,8 +153,8 @@ BROKEN = {
     "no id": ("p.jsonl", '{"caption": "a"}', "row 1: no id: found columns caption, expected one of image_id, id"),
     "no caption": (
         "p.jsonl",
-        '{"id": 1, "text": "a"}',
-        "no candidate caption: found columns id, text, expected one of",
+        '{"id": 1, "sentence": "a"}',
+        "no candidate caption: found columns id, sentence, expected one of",
     ),
     "bad id": ("p.jsonl", '{"id": 1.5, "caption": "a"}', "id is 1.5, expected a string or a whole number"),
     "empty file": ("p.json", "  ", "is empty, expected captions"),

@@ -132,8 +132,8 @@ def test_bad_corpora(model: StyleModel, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"rows: the style model moods has no style 'hapy'.*did you mean 'happy'"):
         StyleCheck.of(model, styled([("hapy", "x"), ("angry", "y")]))
     path = tmp_path / "c.jsonl"
-    path.write_text('{"text": "x", "style": "a"}\n')
-    with pytest.raises(InputError, match="row 1: no caption: found columns text, style"):
+    path.write_text('{"sentence": "x", "style": "a"}\n')
+    with pytest.raises(InputError, match="row 1: no caption: found columns sentence, style"):
         read_styled(path)
     path.write_text('{"caption": "x", "style": null}\n')
     with pytest.raises(InputError, match="row 1: style is None, expected the name of a style"):

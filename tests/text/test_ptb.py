@@ -77,6 +77,24 @@ def test_tokenise_drops_what_coco_caption_drops_and_keeps_brackets() -> None:
     ]
 
 
+def test_400_kilobytes_without_a_space_are_read_in_linear_time() -> None:
+    """This took minutes: rules that read to the end of the text and fail there did so at every token."""
+    units = ("a,b", "a'", "~", "1/", "#a", "a&b", "don't", "\\www.", "<!a", "1a.", "x@.", "a..com", "日", "ab-")
+    text = "".join(unit * (400_000 // len(units) // len(unit)) for unit in units)
+    tokens = split(text)
+    assert len(text) > 399_000 and tokens[:8_000] == split("a,b" * 4_000)[:8_000]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([*"adnLA19 .,-@&'<>/:!?+#~_é\xad", "www.", ".com", ".jpg", "&lt;", "<!a", "The "])))
+def test_looking_ahead_changes_no_token(parts: list[str]) -> None:
+    text = "".join(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("captious.text.ptb._LONG", 0)
+        ahead = split(text)
+    assert ahead == split(text)
+
+
 def test_newline_is_a_space() -> None:
     assert split("1\n1/2\ncups\n") == split("1 1/2 cups")
 

@@ -14,13 +14,14 @@ from captious.analyses.reading import image_of, paths_of, text_of, texts_of
 from captious.analyses.resampling import Resampling, clusters_of, shares
 from captious.analyses.specificity import TIE
 from captious.captions import CaptionSet
+from captious.defaults import SEED
 from captious.errors import InputError
 from captious.measurement import Floats, Measurement
 from captious.metrics.base import Metric
 from captious.metrics.encoded import EncodedMetric
 from captious.metrics.labels import told_apart
+from captious.readers.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
 from captious.readers.rows import Row, name_of, rows_of
-from captious.statistics import SEED
 from captious.study.resampling import Estimate
 
 WRONG = ("negative", "negative_caption", "negatives", "foil")
@@ -181,9 +182,9 @@ def _shares(contests: Contests, hits: Floats, here: Any, how: Resampling) -> lis
 def _pairs(row: Row, stem: str, plain: list[tuple[str, str]]) -> list[Contest]:
     image = image_of(row)
     wrong = texts_of(row, WRONG)
-    caption, second = text_of(row, ("caption", "positive", "text")), text_of(row, SECOND)
+    caption, second = text_of(row, (*CAPTION_COLUMNS, "positive")), text_of(row, SECOND)
     if wrong is None:
-        captions = texts_of(row, ("captions", "caption", "references"))
+        captions = texts_of(row, (*CAPTION_LIST_COLUMNS, *CAPTION_COLUMNS, *REFERENCE_COLUMNS))
         if not captions:
             raise InputError(f"{row.where}: no caption: found {', '.join(row.fields)}, expected caption and negative")
         plain += [(image, text) for text in captions]

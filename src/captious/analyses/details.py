@@ -18,16 +18,21 @@ import numpy as np
 
 from captious.analyses.reading import image_of, paths_of, text_of, texts_of
 from captious.captions import CaptionSet
+from captious.defaults import SEED
 from captious.encoders.encoder import Encoder
 from captious.encoders.similarity import tokens_of
 from captious.errors import InputError
+from captious.readers.columns import (
+    CAPTION_COLUMNS,
+    CAPTION_LIST_COLUMNS,
+    REFERENCE_COLUMNS,
+    UNIT_COLUMNS,
+    WRONG_UNIT_COLUMNS,
+)
 from captious.readers.gather import Columns, gather_references
 from captious.readers.rows import Row, name_of, rows_of
-from captious.statistics import SEED
 
-WRONG = ("wrong_units", "negative_units")
 NEGATIVES = ("negatives", "neg_captions")
-REFERENCES = ("references", "reference", "refs")
 
 
 @dataclass(frozen=True)
@@ -144,20 +149,20 @@ def read_details(
 
 def _drafts(row: Row) -> list[_Draft]:
     """What a row holds: one chain, or one for each of several captions."""
-    image, references = image_of(row), tuple(texts_of(row, REFERENCES) or ())
-    units, wrong, negatives = texts_of(row, ("units",)), texts_of(row, WRONG), texts_of(row, NEGATIVES)
+    image, references = image_of(row), tuple(texts_of(row, REFERENCE_COLUMNS) or ())
+    units, wrong, negatives = texts_of(row, UNIT_COLUMNS), texts_of(row, WRONG_UNIT_COLUMNS), texts_of(row, NEGATIVES)
     if units is not None:
         if wrong is not None and len(wrong) not in (len(units), len(units) - 1):
             raise InputError(f"{row.where}: {len(units)} units and {len(wrong)} wrong units, expected as many")
         # The first unit has nothing before it to be wrong after; a list that leaves it out is one shorter.
         steps = None if wrong is None else wrong[len(wrong) - len(units) + 1 :]
         return [_Draft(image, references, units, steps)]
-    several = texts_of(row, ("captions",))
+    several = texts_of(row, CAPTION_LIST_COLUMNS)
     if several is not None and negatives is not None:
         if len(negatives) not in (len(several), len(several) - 1):
             raise InputError(f"{row.where}: {len(several)} captions and {len(negatives)} negatives, expected one fewer")
         return [_Draft(image, references, [], grown=(tuple(several), tuple(negatives[: len(several) - 1])))]
-    caption = text_of(row, ("caption", "text", "description"))
+    caption = text_of(row, (*CAPTION_COLUMNS, "description"))
     found = several if several is not None else [] if caption is None else [caption]
     if not found:
         raise InputError(f"{row.where}: has no units, no caption and no captions: found {', '.join(row.fields)}")

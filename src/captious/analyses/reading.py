@@ -8,20 +8,18 @@ from typing import Any
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.readers.columns import ID_COLUMNS, IMAGE_COLUMNS
 from captious.readers.images import with_images
 from captious.readers.rows import Row
-
-IMAGES = ("image", "filename", "file_name", "image_path", "image_id", "id", "item_id")
-"""Columns that can name an image, the first that is there."""
 
 
 def image_of(row: Row) -> str:
     """What a row calls its image."""
-    for name in IMAGES:
+    for name in (*IMAGE_COLUMNS, *ID_COLUMNS):
         value = row.fields.get(name)
         if value is not None and value != "" and isinstance(value, (str, int)) and not isinstance(value, bool):
             return str(value)
-    raise InputError(f"{row.where}: names no image, expected a column {', '.join(IMAGES[:4])} or id")
+    raise InputError(f"{row.where}: names no image, expected a column {', '.join(IMAGE_COLUMNS)} or id")
 
 
 def text_of(row: Row, names: Sequence[str]) -> str | None:

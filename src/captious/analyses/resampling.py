@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError
 from captious.measurement import Floats
-from captious.statistics import LEVEL, SAMPLES, SEED, bootstrap_weights
+from captious.statistics import bootstrap_weights
 from captious.study.resampling import Estimate
 
 Ints = npt.NDArray[np.int64]

@@ -9,6 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from captious.defaults import LEVEL
 from captious.distributions import t_point, t_tail
 from captious.measurement import Floats
 
@@ -60,7 +61,7 @@ class Lic:
     ratio: float
     """Tested over trained images."""
     ddof: int = 0
-    level: float = 0.95
+    level: float = LEVEL
     item_error: float = math.nan
     """Standard error of the difference over tested images, for a single seed."""
 

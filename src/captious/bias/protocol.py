@@ -8,6 +8,7 @@ from typing import Any
 
 from captious.bias.masking import Style
 from captious.bias.words import Mask
+from captious.defaults import LEVEL
 
 PUBLISHED_SEEDS = (0, 12, 456, 789, 100, 200, 300, 400, 500, 1234)
 """Those of both papers' scripts; an audit of n seeds takes the first n of them, then 2000, 2001, …"""
@@ -28,7 +29,7 @@ class Protocol:
     """One split per seed for model and people; the originals draw two."""
     seeds: tuple[int, ...] = PUBLISHED_SEEDS
     ddof: int = 0
-    level: float = 0.95
+    level: float = LEVEL
     preset: str = "none"
 
     def settings(self) -> Mapping[str, Any]:

@@ -10,9 +10,8 @@ from typing import Any
 
 from captious.bias.page import page
 from captious.files import MARKER, whole_folder
+from captious.report.latex import escape
 from captious.report.run import dumped
-
-_SPECIAL = {"_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}"}
 
 
 def save(summary: Mapping[str, Any], folder: str | Path, overwrite: bool = False) -> None:
@@ -50,8 +49,8 @@ def latex(summary: Mapping[str, Any]) -> str:
             f"{row[key]:.1f}" + ("" if row[f"{key}_sd"] is None else rf" \pm {row[f'{key}_sd']:.1f}")
             for key in ("lic_m", "lic_d")
         ]
-        name = "".join(_SPECIAL.get(letter, letter) for letter in row["model"])
-        rows.append(rf"{name} & {row['classifier']} & ${spread[0]}$ & ${spread[1]}$ & ${row['lic']:+.1f}{star}$ \\")
+        names = f"{escape(row['model'])} & {escape(row['classifier'])}"
+        rows.append(rf"{names} & ${spread[0]}$ & ${spread[1]}$ & ${row['lic']:+.1f}{star}$ \\")
     return "\n".join(
         [
             r"\begin{tabular}{llrrr}",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli import options as o
+from captious.defaults import LEVEL
 
 if TYPE_CHECKING:
     from captious.bias.presets import Preset
@@ -51,7 +52,7 @@ def lic(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Train everything again and keep no finished runs.")] = False,
     ddof: Annotated[int, typer.Option("--ddof", min=0, max=1, help="1 for the sample standard deviation.")] = 0,
-    level: o.Level = 0.95,
+    level: o.Level = LEVEL,
     id_column: o.IdColumn = None,
     candidate_column: Annotated[
         str | None, typer.Option("--candidate-column", help="Column of the captions; several make several captioners.")

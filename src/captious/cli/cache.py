@@ -1,4 +1,4 @@
-"""``captious cache``: what the feature cache holds, and making room."""
+"""``captious cache``: features and compiled tables that are kept, and making room."""
 
 from __future__ import annotations
 
@@ -13,24 +13,34 @@ from captious.cli import options as o
 if TYPE_CHECKING:
     from captious.encoders.pruning import Holding
 
-app = typer.Typer(help="The feature cache: what it holds, and making room.", invoke_without_command=True)
+app = typer.Typer(help="Features and compiled tables that are kept, and making room.", invoke_without_command=True)
 
 Check = Annotated[bool, typer.Option("--check", help="Read every row, to find damage that shows only on use.")]
 
 
 @app.callback()
 def list_(context: typer.Context, check: Check = False, as_json: o.AsJson = False) -> None:
-    """Vectors of images and texts by encoder, with the room they take and when they were last used."""
+    """Vectors of images and texts by encoder, and METEOR's tables, with the room they take and their last use."""
     if context.invoked_subcommand is not None:
         return
     from captious.encoders import pruning
+    from captious.files import data_folder
+    from captious.meteor.resources import compiled_files
 
-    found = pruning.holdings(pruning.root(), check)
+    found, tables = pruning.holdings(pruning.root(), check), compiled_files()
     if as_json:
-        facts = {"folder": str(pruning.root()), "limit": pruning.limit(), "holdings": [_facts(it) for it in found]}
+        facts = {
+            "home": str(data_folder()),
+            "folder": str(pruning.root()),
+            "limit": pruning.limit(),
+            "holdings": [_facts(it) for it in found],
+            "tables": [{"path": str(path), "bytes": path.stat().st_size} for path in tables],
+        }
         typer.echo(json.dumps(facts, indent=2))
         return
     _print(found)
+    for path in tables:
+        typer.echo(f"{path}: {pruning.show_size(path.stat().st_size)}, METEOR's compiled tables")
 
 
 @app.command()
@@ -38,12 +48,13 @@ def prune(
     keep: Annotated[str | None, typer.Option("--keep", help="Size to shrink to, such as 2GB: least used go.")] = None,
     encoder: Annotated[str | None, typer.Option("--encoder", help="Name or fingerprint of one encoder.")] = None,
     damaged: Annotated[bool, typer.Option("--damaged", help="Files that are skipped.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Everything, METEOR's compiled tables too.")] = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Remove features; runs that are at work keep what they read, and anything removed is encoded again when needed."""
+    """Remove features; runs that are at work keep what they read, and anything removed is made again when needed."""
     from captious.encoders import pruning
     from captious.errors import InputError, nearest
+    from captious.meteor.resources import compiled_files
 
     if (keep is not None) + (encoder is not None) + damaged + everything != 1:
         raise InputError("expected one of --keep SIZE, --encoder NAME, --damaged, --all")
@@ -61,6 +72,8 @@ def prune(
         pruning.remove(root, lambda it: encoder in (it.encoder, it.fingerprint))
     else:
         pruning.remove(root, lambda it: True)
+        for path in compiled_files():
+            path.unlink()
     after = pruning.holdings(root)
     sizes = {name: sum(it.bytes for it in held) for name, held in (("before", before), ("after", after))}
     if as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from captious.cli import options as o
-from captious.cli.score import LEVEL, SAMPLES, SEED
+from captious.defaults import LEVEL, SAMPLES, SEED, SHUFFLES
 
 if TYPE_CHECKING:
     from captious.comparison import Comparison
@@ -39,7 +39,7 @@ def compare(
     missing: o.OnMissing = o.Missing.error,
     several: o.Several = False,
     samples: o.Samples = SAMPLES,
-    shuffles: Annotated[int, typer.Option("--shuffles", min=1, help="Shuffles of the randomisation test.")] = 10_000,
+    shuffles: Annotated[int, typer.Option("--shuffles", min=1, help="Shuffles of the randomisation test.")] = SHUFFLES,
     seed: o.Seed = SEED,
     level: o.Level = LEVEL,
     id_column: o.IdColumn = None,

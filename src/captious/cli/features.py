@@ -78,7 +78,8 @@ def image_files(folder: Path) -> list[str]:
 
 
 def _texts(source: str) -> list[str]:
-    from captious.readers.gather import CANDIDATE_COLUMNS, Columns, gather_candidates, gather_references
+    from captious.readers.columns import CANDIDATE_COLUMNS
+    from captious.readers.gather import Columns, gather_candidates, gather_references
     from captious.readers.rows import rows_of
 
     rows = list(rows_of(source))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli import options as o
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -109,9 +110,9 @@ def tags(
     scheduler: Scheduler = None,
     size: Size = None,
     guide: Guide = None,
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     out: o.Out = None,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,
@@ -181,9 +182,9 @@ def entities(
 @app.command()
 def recall(
     answers: Annotated[list[str], typer.Argument(help="Filled-in tasks, of one or more raters and painters.")],
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     out: o.Out = None,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,
@@ -203,11 +204,10 @@ def recall(
 def _read(texts: str, references: str | None, rating: str | None) -> tuple[CaptionSet, Any]:
     """Texts, and the mean rating of each where the rows have ratings."""
     from captious.errors import InputError
-    from captious.readers.gather import CANDIDATE_COLUMNS, Columns
+    from captious.readers.columns import RATING_COLUMNS
     from captious.readers.read import read
     from captious.readers.rows import rows_of
     from captious.study.gathering import open_ratings
-    from captious.study.layouts import RATING_COLUMNS
     from captious.study.recipe import Layout
 
     first = next(iter(rows_of(texts)), None) if texts != "-" else None
@@ -217,8 +217,7 @@ def _read(texts: str, references: str | None, rating: str | None) -> tuple[Capti
         if ratings.captions is None:
             raise InputError(f"{texts}: ratings without captions")
         return ratings.captions, ratings.mean
-    plain = "text" in columns and not any(name in columns for name in CANDIDATE_COLUMNS)
-    return read(texts, references, columns=Columns(candidate="text") if plain else None), None
+    return read(texts, references), None
 
 
 def _encoder(weights: str, painter: str) -> Encoder:

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from captious.cli import options as o
-
-SAMPLES, SEED, LEVEL = 1000, 12345, 0.95
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 
 def score(

@@ -132,7 +132,7 @@ def _many(
 
 def _column(row: Row, column: str | None) -> str:
     from captious.errors import InputError
-    from captious.readers.gather import CANDIDATE_COLUMNS
+    from captious.readers.columns import CANDIDATE_COLUMNS
 
     names = (column,) if column else CANDIDATE_COLUMNS
     for name in names:

@@ -9,6 +9,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.analyse.shared import deliver
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 
 class Counting(str, Enum):
@@ -36,9 +37,9 @@ def specificity(
         bool, typer.Option("--control", help="Also against wrong images: what the words alone give away.")
     ] = False,
     grammar: o.Grammar = o.Grammars.code,
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     out: o.Out = None,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,

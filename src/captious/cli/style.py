@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli import options as o
+from captious.defaults import SEED
 
 if TYPE_CHECKING:
     from captious.style.cng import StyleModel
@@ -158,7 +159,7 @@ def check(
         str, typer.Option("--reading", help='One reading, as --readings prints it: "references=pooled, itself=keep".')
     ] = "default",
     sample: Annotated[int, typer.Option("--sample", min=0, help="Test so many captions, drawn at random.")] = 0,
-    seed: o.Seed = 12345,
+    seed: o.Seed = SEED,
     caption_column: CaptionColumn = None,
     style_column: StyleColumn = "style",
     id_column: o.IdColumn = None,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from captious.encoders.devices import device_called, number_type, precision_on, quiet
 from captious.encoders.fingerprints import weights_digest
 from captious.encoders.places import find
+from captious.encoders.registry import ModelRegistry
 from captious.encoders.runtime import current
 from captious.errors import InputError
 from captious.extras import require
@@ -34,7 +35,7 @@ LAYERS = {
     "deberta-xlarge-mnli": 40,
 }
 """The layer that agrees best with people, as the authors of BERTScore found, by the last part of a model's name."""
-_LOADED: dict[tuple[str, int | None, str, str], Contextual] = {}
+_LOADED: ModelRegistry[Contextual] = ModelRegistry(limit=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +87,7 @@ def load_contextual(weights: str, layer: int | None = None) -> Contextual:
     device = device_called(runtime.device)
     precision = precision_on(device, runtime.precision)
     key = (weights, layer, str(device), precision)
-    if key not in _LOADED:
-        _LOADED[key] = _load(find(weights), weights, layer, device, precision)
-    return _LOADED[key]
+    return _LOADED.get(key, lambda: _load(find(weights), weights, layer, device, precision))
 
 
 def _load(place: Path, weights: str, layer: int | None, device: Any, precision: str) -> Contextual:

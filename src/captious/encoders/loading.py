@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from captious.encoders.encoder import Encoder
+from captious.encoders.registry import ModelRegistry
 from captious.encoders.runtime import Runtime, current
 from captious.errors import InputError
 
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 MINI = ("captious-mini", "captious-mini-specs")
 DUAL = "captious-encoder.json"
 ACTIVATIONS = ("gelu", "quick_gelu")
-KEPT = 4
-"""Encoders that stay loaded."""
 
-_LOADED: OrderedDict[tuple[object, ...], Encoder] = OrderedDict()
+_LOADED: ModelRegistry[Encoder] = ModelRegistry(limit=4)
 
 
 def load(weights: str, activation: str | None = None, order: str | None = None) -> Encoder:
@@ -40,12 +38,7 @@ def load(weights: str, activation: str | None = None, order: str | None = None) 
 def _kept(weights: str, activation: str | None, order: str | None) -> Encoder:
     runtime = current()
     key = (weights, _stamp(weights), runtime.device, runtime.precision, activation, order)
-    if key not in _LOADED:
-        _LOADED[key] = _load(weights, runtime, activation, order)
-        while len(_LOADED) > KEPT:
-            _LOADED.popitem(last=False)
-    _LOADED.move_to_end(key)
-    return _LOADED[key]
+    return _LOADED.get(key, lambda: _load(weights, runtime, activation, order))
 
 
 def _reorders(found: Encoder, order: str) -> bool:

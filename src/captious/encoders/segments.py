@@ -10,6 +10,7 @@ import hashlib
 import json
 import secrets
 import time
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from captious.files import digest, whole_file
 
-FORMAT = 1
+FORMAT = 2
 SUFFIX = ".arrow"
 FACTS = ("captious-features", "encoder", "fingerprint", "kind", "shape", "dtype", "digest")
 
@@ -115,11 +116,9 @@ def unique_keys(keys: Keys) -> tuple[Keys, Places, Places]:
 
 
 def checksums(rows: Rows) -> npt.NDArray[np.uint32]:
-    """One number per row, over all its bytes."""
-    flat = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8)
-    words = flat.view(np.uint32) if flat.shape[1] % 4 == 0 else flat
-    sums: npt.NDArray[np.uint32] = words.sum(axis=1, dtype=np.uint32)
-    return sums
+    """The CRC-32 of each row, over all its bytes and their order."""
+    flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
+    return np.fromiter((zlib.crc32(row.data) for row in flat), np.uint32, len(flat))
 
 
 def write(folder: Path, space: Space, segment: Segment) -> Path:

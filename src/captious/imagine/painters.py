@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite
@@ -12,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from captious.encoders.encoder import Pixels
+from captious.encoders.registry import ModelRegistry
 from captious.encoders.runtime import current
 from captious.errors import InputError
 
 DRAWN, GUIDED = "drawn", "guided:"
-KEPT = 2
-"""Painters that stay loaded."""
 FAULTS = (
     "",
     "the painter gave a black picture (a safety filter?)",
@@ -103,7 +101,7 @@ class Options:
             raise InputError(f"painter {painter!r}: guidance is {self.guidance}, expected a finite number")
 
 
-_LOADED: OrderedDict[tuple[object, ...], Painter] = OrderedDict()
+_LOADED: ModelRegistry[Painter] = ModelRegistry(limit=2)
 
 
 def load_painter(name: str, options: Options | None = None) -> Painter:
@@ -113,12 +111,7 @@ def load_painter(name: str, options: Options | None = None) -> Painter:
     """
     runtime, options = current(), options or Options()
     key = (name, _stamp(name.removeprefix(GUIDED)), options, runtime.device, runtime.precision)
-    if key not in _LOADED:
-        _LOADED[key] = _load(name, options)
-        while len(_LOADED) > KEPT:
-            _LOADED.popitem(last=False)
-    _LOADED.move_to_end(key)
-    return _LOADED[key]
+    return _LOADED.get(key, lambda: _load(name, options))
 
 
 def _stamp(name: str) -> tuple[object, ...]:

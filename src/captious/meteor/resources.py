@@ -6,7 +6,7 @@ captious ships none of METEOR's data. It is looked for, in this order, in
 2. what `captious resources add meteor PATH` registered, compiled, in the user's data folder;
 3. an installed `pycocoevalcap`, whose package holds `meteor-1.5.jar` and `data/paraphrase-en.gz`; it is not imported.
 
-Sources found in 1 and 3 are compiled once into the user's cache (the variable CAPTIOUS_CACHE moves it).
+Sources found in 1 and 3 are compiled once, into the folder `meteor` of the user's data folder (CAPTIOUS_HOME moves it).
 """
 
 from __future__ import annotations
@@ -62,9 +62,12 @@ def added_file() -> Path:
 
 def cache_folder() -> Path:
     """Where tables are kept that can be compiled again."""
-    import platformdirs
+    return data_folder() / "meteor"
 
-    return Path(os.environ.get("CAPTIOUS_CACHE") or platformdirs.user_cache_dir("captious", appauthor=False))
+
+def compiled_files() -> list[Path]:
+    """The tables that were compiled here, from whatever sources."""
+    return sorted(cache_folder().glob(f"*{_SUFFIX}"))
 
 
 def _find(named: str | None) -> Tables:
@@ -108,9 +111,7 @@ def _compiled(source: Source) -> Tables:
     try:
         tables.write(path)
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written ({error.strerror}); set CAPTIOUS_CACHE to another folder"
-        ) from None
+        raise InputError(f"{path}: cannot be written ({error.strerror}); set CAPTIOUS_HOME to another folder") from None
     return _open(path)
 
 

@@ -12,11 +12,8 @@ from numbers import Integral
 from typing import Any, NoReturn
 
 from captious.errors import InputError
+from captious.readers.columns import CANDIDATE_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
 from captious.readers.rows import Row
-
-ID_COLUMNS = ("image_id", "id", "item_id", "item", "key", "image")
-CANDIDATE_COLUMNS = ("candidate", "candidates", "caption", "captions", "prediction", "predictions", "hypothesis")
-REFERENCE_COLUMNS = ("references", "reference", "refs", "ref")
 
 Complain = Callable[[str], None]
 
@@ -99,9 +96,11 @@ def gather_references(rows: Iterable[Row], columns: Columns, complain: Complain 
 
 def _keep_fields(found: Gathered, key: str, row: Row, used: set[str | None], several: bool = False) -> None:
     kept = found.fields.setdefault(key, {})
-    for name, value in row.fields.items():
-        if name in used or name in ("id", "image_id"):
+    image = _pick(row, None, IMAGE_COLUMNS)
+    for column, value in row.fields.items():
+        if column in used or column in ("id", "image_id"):
             continue
+        name = "image" if column == image else column
         if several and name in kept:
             kept[name].append(value)
         else:

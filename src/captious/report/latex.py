@@ -37,7 +37,8 @@ def comparison_table(comparison: Comparison) -> str:
     first = next(iter(comparison.reports.values()))
     keys = list(first.measurements)
     lines = [f"% {first.signature(key)}" for key in keys]
-    lines.append(f"% dagger: differs from the first system, {comparison.test}, Holm-adjusted p < 0.05")
+    threshold = f"Holm-adjusted p < {1 - comparison.level:.4g}"
+    lines.append(f"% dagger: differs from the first system, {comparison.test}, {threshold}")
     lines += [rf"\begin{{tabular}}{{l{'r' * len(keys)}}}", r"\toprule"]
     lines.append(" & ".join(["System", *(escape(first.label(key)) for key in keys)]) + r" \\")
     lines.append(r"\midrule")

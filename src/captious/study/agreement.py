@@ -7,9 +7,10 @@ from typing import Literal
 
 import numpy as np
 
+from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError
 from captious.measurement import Floats
-from captious.statistics import LEVEL, SAMPLES, SEED, bootstrap_weights
+from captious.statistics import bootstrap_weights
 from captious.study.rated import Ratings
 from captious.study.resampling import Estimate
 

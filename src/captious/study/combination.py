@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError
 from captious.measurement import Floats
-from captious.statistics import LEVEL, SAMPLES, SEED
 from captious.study.problem import Problem
 from captious.study.resampling import Estimate, bootstrap, observed
 from captious.study.scores import Scores

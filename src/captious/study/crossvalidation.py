@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from captious.defaults import SEED
 from captious.errors import InputError
 from captious.measurement import Floats
-from captious.statistics import SEED
 from captious.study.problem import Problem, Statistic
 from captious.study.scores import Scores
 

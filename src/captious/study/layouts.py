@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError, nearest
-from captious.readers.gather import CANDIDATE_COLUMNS, REFERENCE_COLUMNS, Columns, gather_references
+from captious.readers.columns import (
+    CANDIDATE_COLUMNS,
+    GROUP_COLUMNS,
+    ITEM_COLUMNS,
+    RATER_COLUMNS,
+    RATING_COLUMNS,
+    REFERENCE_COLUMNS,
+    SYSTEM_COLUMNS,
+)
+from captious.readers.gather import Columns, gather_references
 from captious.readers.rows import rows_of
 from captious.study.recipe import Layout, Recipe
 
-IMAGE_COLUMNS = ("image", "image_id", "group", "item")
-RATING_COLUMNS = ("ratings", "rating", "human", "human_score", "score", "scores")
-SYSTEM_COLUMNS = ("system", "captioner", "model", "SYS")
-RATER_COLUMNS = ("rater", "worker", "annotator")
 UNNAMED = ""
 """A single rating of nobody in particular."""
-ID_COLUMNS = ("id", "item_id", "key")
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,8 @@ def _record(
     where: str, row: Mapping[str, Any], layout: Layout, references: Mapping[str, list[str]], pairs: bool
 ) -> Record:
     captions = _captions(where, row, layout, pairs)
-    key = _optional(row, layout.id, ID_COLUMNS)
-    image = _optional(row, layout.image, IMAGE_COLUMNS) or key
+    key = _optional(row, layout.id, ITEM_COLUMNS)
+    image = _optional(row, layout.image, GROUP_COLUMNS) or key
     if image is None:
         raise InputError(f"{where}: no image or id: found columns {', '.join(row)}; name one with --group")
     own = next((row[name] for name in REFERENCE_COLUMNS if name in row), None)

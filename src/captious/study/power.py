@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from captious.defaults import SEED
 from captious.distributions import normal_point, normal_tail
 from captious.errors import InputError
 from captious.measurement import Floats
-from captious.statistics import SEED
 from captious.study.kendall import Kendall
 
 

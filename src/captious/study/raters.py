@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError
 from captious.measurement import Floats
-from captious.statistics import LEVEL, SAMPLES, SEED
 from captious.study.agreement import Level, alpha
 from captious.study.problem import Rows
 from captious.study.rated import Ratings

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError
 from captious.measurement import Floats
-from captious.statistics import LEVEL, SAMPLES, SEED, bootstrap_weights, swap_masks
+from captious.statistics import bootstrap_weights, swap_masks
 from captious.study.halves import Halves
 from captious.study.kendall import Kendall
 from captious.study.problem import Problem, Statistic

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError, nearest
 from captious.metrics.registry import DEFAULT, parse_all
-from captious.statistics import LEVEL, SAMPLES, SEED
 from captious.study.gathering import open_ratings
 from captious.study.posing import pose
 from captious.study.problem import Pairs, Rows

@@ -13,8 +13,9 @@ from captious.errors import InputError
 from captious.evaluation import Report
 from captious.measurement import Floats, Measurement
 from captious.metrics.labels import told_apart
+from captious.readers.columns import GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
 from captious.readers.rows import name_of, rows_of
-from captious.study.layouts import ID_COLUMNS, IMAGE_COLUMNS, SYSTEM_COLUMNS, number
+from captious.study.layouts import number
 
 Missing = Literal["error", "skip"]
 
@@ -56,13 +57,13 @@ def read_scores(path: str | Path, ids: Sequence[str], name: str, missing: Missin
     columns: dict[str, dict[str, float]] = {}
     known = {*ids}
     for row in rows_of(path):
-        key = next((row.fields[column] for column in ID_COLUMNS + IMAGE_COLUMNS if column in row.fields), None)
+        key = next((row.fields[column] for column in ITEM_COLUMNS + GROUP_COLUMNS if column in row.fields), None)
         if key is None:
             raise InputError(f"{row.where}: no id: found columns {', '.join(row.fields)}, expected one named id")
         system = next((row.fields[column] for column in SYSTEM_COLUMNS if column in row.fields), None)
         item = str(key) if str(key) in known or system is None else f"{key}/{system}"
         for column, value in row.fields.items():
-            if column in ID_COLUMNS + IMAGE_COLUMNS + SYSTEM_COLUMNS or isinstance(value, (list, dict)):
+            if column in ITEM_COLUMNS + GROUP_COLUMNS + SYSTEM_COLUMNS or isinstance(value, (list, dict)):
                 continue
             try:
                 found = number(value, row.where, column)

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
+from captious.defaults import SEED
 from captious.errors import InputError
 from captious.measurement import Floats
-from captious.statistics import SEED
 from captious.study.bits import Ints
 
 

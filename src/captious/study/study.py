@@ -11,9 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from captious._version import __version__
+from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError, nearest
 from captious.measurement import Floats
-from captious.statistics import LEVEL, SAMPLES, SEED, holm
+from captious.statistics import holm
 from captious.study.contests import Contest, contests
 from captious.study.problem import Pairs, Problem, Rows
 from captious.study.rated import Preferences, Ratings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from captious.errors import InputError
-from captious.readers.gather import CANDIDATE_COLUMNS, ID_COLUMNS
+from captious.readers.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
 from captious.readers.rows import Row, name_of, rows_of
 
 
@@ -15,7 +15,7 @@ class StyleColumns(NamedTuple):
     """Names of the columns to use; None means the first known name that is there."""
 
     caption: str | None = None
-    style: str = "style"
+    style: str = STYLE_COLUMN
     id: str | None = None
 
 

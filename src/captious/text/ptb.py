@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from typing import NamedTuple
 
 from captious.text import ptb_rules
 
@@ -80,23 +81,54 @@ def _shadow_table() -> _Shadow:
     return table
 
 
-class _RulesAt(dict[str, list[tuple[str, re.Pattern[str]]]]):
+class _Rule(NamedTuple):
+    action: str
+    pattern: re.Pattern[str]
+    lookahead: tuple[str, str] | None
+
+
+class _RulesAt(dict[str, list[_Rule]]):
     """The rules that may match where a shadow has a character, compiled when it is first met."""
 
-    def __missing__(self, character: str) -> list[tuple[str, re.Pattern[str]]]:
+    def __missing__(self, character: str) -> list[_Rule]:
         starts = {"a" if character.isalpha() else "0" if character.isdecimal() else character}
         if character in "\u0301\xad":
             starts = {"a", character}
         elif character in "’&":
             starts = {"'", character}
         self[character] = rules = [
-            (action, re.compile(pattern))
+            _Rule(action, re.compile(pattern), ptb_rules.LOOKAHEAD.get(pattern))
             for action, first, pattern in ptb_rules.RULES
             if not first or not starts.isdisjoint(first)
         ]
         return rules
 
 
+class _Lookahead:
+    """Whether the mark of a rule stands in the run that starts at a position; positions only grow.
+
+    Every stretch of the text is searched once per rule, so that a long text without a space takes linear time.
+    """
+
+    def __init__(self, shadow: str) -> None:
+        self.shadow = shadow
+        self.seen: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def allows(self, lookahead: tuple[str, str], at: int) -> bool:
+        """False only where the rule cannot match at this position."""
+        end, mark = self.seen.get(lookahead, (0, -1))
+        if at >= end:
+            run = re.compile(lookahead[0]).match(self.shadow, at)
+            end = run.end() if run else at
+        if at > mark:
+            found = re.compile(lookahead[1]).search(self.shadow, at)
+            mark = found.start() if found else len(self.shadow)
+        self.seen[lookahead] = end, mark
+        return mark < end
+
+
+_LONG = 2000
+"""Texts longer than this are worth a lookahead; for a caption it costs more than it saves."""
 _SHADOW = _shadow_table()
 _RULES_AT = _RulesAt()
 _FUSED = ptb_rules.FUSED
@@ -131,6 +163,7 @@ def split(text: str, following: str = "") -> list[str]:
     if not (text.isprintable() and shadow.isascii()):
         shadow = shadow.translate(_SHADOW)
     tokens: list[str] = []
+    ahead = _Lookahead(shadow) if len(shadow) > _LONG else None
     at = 0
     while at < end:
         plain = _PLAIN_WORDS(shadow, at, end)
@@ -149,14 +182,16 @@ def split(text: str, following: str = "") -> list[str]:
                 at = last.end()
                 continue
         if at < end:
-            at = _take(text, shadow, at, tokens)
+            at = _take(text, shadow, at, tokens, ahead)
     return tokens
 
 
-def _take(text: str, shadow: str, at: int, tokens: list[str]) -> int:
+def _take(text: str, shadow: str, at: int, tokens: list[str], ahead: _Lookahead | None) -> int:
     """Append the token that starts at a position, if one does, and return where to go on."""
     furthest = at
-    for action, pattern in _RULES_AT[shadow[at]]:
+    for action, pattern, lookahead in _RULES_AT[shadow[at]]:
+        if ahead and lookahead and not ahead.allows(lookahead, at):
+            continue
         found = pattern.match(shadow, at)
         if found and found.end() > furthest:
             furthest, stop, best = found.end(), found.end(1), action

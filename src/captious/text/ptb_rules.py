@@ -95,6 +95,14 @@ TAG = (
 SENTENCE_END = rf"{SPACE}(?:{SPACE}|[A-ZÉ]|{TAG})"
 OPENS = rf"{SPACE}+(?:{_capitalised(OPENERS)}|{TAG}){SPACE}"
 
+IN_WWW = rf"[^{NOT_URL}{{}}.,!?]+"
+WWW = rf"(www\.(?:{IN_WWW}\.)+[A-Za-z]{{2,4}}{PATH})"
+WEBSITE = rf"((?:{LABEL}+\.)+(?:com|edu|net|org){PATH})"
+EMAIL = rf"((?:<|&lt;)?[A-Za-z0-9][^{NOT_EMAIL}]*@{DOMAIN}(?:>|&gt;)?)"
+HYPHENATED_PERIOD = rf"((?:{WORD}|{THING}|{HYPHENATED}|{COMPANY})\.)[,;:]"
+FILE_ENDING = rf"\.(?i:{'|'.join(FILE_ENDINGS)})"
+FILE = rf"([{WORDISH}{DIGIT}]+(?:\.[{WORDISH}{DIGIT}]+)*{FILE_ENDING})[\s.!?,]"
+
 RULES: list[tuple[str, str, str]] = [
     *(("asis", "a", f"((?i:{left}))(?i:{right})") for left, right in FUSED.values()),
     ("asis", "'", "('[tT])(?i:is|was)"),
@@ -120,9 +128,9 @@ RULES: list[tuple[str, str, str]] = [
     ("asis", "a", f"([{LETTER}]+[aeiouyAEIOUY]{TICK}[aeiouA-Z][{LETTER}]*)"),
     ("asis", "a", f"([yY]{APOSTROPHE})[{LETTER}]"),
     ("asis", "a", rf"((?i:https?)://[^{NOT_URL}{{}}]+{URL_END})"),
-    ("asis", "a", rf"(www\.(?:[^{NOT_URL}{{}}.,!?]+\.)+[A-Za-z]{{2,4}}{PATH})"),
-    ("asis", "", rf"((?:{LABEL}+\.)+(?:com|edu|net|org){PATH})"),
-    ("asis", "a0<&", rf"((?:<|&lt;)?[A-Za-z0-9][^{NOT_EMAIL}]*@{DOMAIN}(?:>|&gt;)?)"),
+    ("asis", "a", WWW),
+    ("asis", "", WEBSITE),
+    ("asis", "a0<&", EMAIL),
     ("asis", "@#", f"(@[a-zA-Z_][a-zA-Z_0-9]*|#[{WORDISH}]+)"),
     ("clitic", "'", f"({CLITIC})[^A-Za-z]"),
     ("clitic", "a", f"([nN]{TICK}[tT])[^A-Za-z]"),
@@ -142,11 +150,12 @@ RULES: list[tuple[str, str, str]] = [
     ("asis", "a", rf"({ACRONYM}\.)"),
     ("asis", "a", rf"([A-Za-z])\.{OPENS}"),
     ("asis", "a", r"([A-Za-z]\.)"),
-    ("word", "a0", rf"((?:{WORD}|{THING}|{HYPHENATED}|{COMPANY})\.)[,;:]"),
+    ("word", "a0", HYPHENATED_PERIOD),
+    ("word", "a0", rf"((?:{WORD}|{THING}|{COMPANY})\.)[,;:]"),
     ("word", "a0", f"({THING})"),
     ("entity", "a", f"({COMPANY})"),
-    ("word", "a0", rf"({HYPHENATED})"),
-    ("asis", "a0", rf"([{WORDISH}{DIGIT}]+(?:\.[{WORDISH}{DIGIT}]+)*\.(?i:{'|'.join(FILE_ENDINGS)}))[\s.!?,]"),
+    ("word", "a0", f"({HYPHENATED})"),
+    ("asis", "a0", FILE),
     ("asis", "-", "(-(?i:LRB|RRB|LCB|RCB|LSB|RSB)-)"),
     ("bracketed", "<>:;=", r"([<>]?[:;=][-o*']?[]()DOPdp3@[{|\\])[^A-Za-z0-9]"),
     ("bracketed", "a-^=~<>'(", rf"({EYE}_{EYE}|\({EYE}[._]?{EYE}\)|\({EYE}-{EYE}\))"),
@@ -169,6 +178,21 @@ RULES: list[tuple[str, str, str]] = [
     ("sign", "¢", "(¢)"),
     ("asis", "-.,;:/\\%&+=<>~^|©", r"([-.,;:/\\%&+=<>~^|©])"),
 ]
+
+_HYPHEN_AHEAD = r"[A-Za-z0-9.,\xad]+-?", r"-[A-Za-z0-9\xad]"
+LOOKAHEAD: dict[str, tuple[str, str]] = {
+    f"({TAG})": (r"[^>\n]+>?", ">"),
+    WWW: (rf"{IN_WWW}(?:\.{IN_WWW})*", rf"\.{IN_WWW}\.[A-Za-z]{{2}}"),
+    WEBSITE: (rf"{LABEL}+(?:\.{LABEL}+)*", r"\.(?:com|edu|net|org)"),
+    EMAIL: (f"<?[^{NOT_EMAIL}]+", f"@[^{NOT_EMAIL}.]"),
+    HYPHENATED_PERIOD: _HYPHEN_AHEAD,
+    f"({HYPHENATED})": _HYPHEN_AHEAD,
+    FILE: (rf"[{WORDISH}{DIGIT}]+(?:\.[{WORDISH}{DIGIT}]+)*", rf"{FILE_ENDING}[\s.!?,]"),
+}
+"""Patterns that may read far and then fail: the run that such a pattern reads, and the mark that must stand in it.
+
+A run ends in the same place wherever in it one starts, so a text is searched for each once, not at every token.
+"""
 
 CLASSES = {
     "\u0301": "2c2-2c5 2d2-2df 2e5-2eb 2ed 2ef-36f 375 378-379 384-385 3f6 483-487 55a-55f 591-5bd 5bf 5c1-5c2 "

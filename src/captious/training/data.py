@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
+from captious.readers.columns import (
+    CANDIDATE_COLUMNS,
+    ID_COLUMNS,
+    IMAGE_COLUMNS,
+    REFERENCE_COLUMNS,
+    UNIT_COLUMNS,
+    WRONG_UNIT_COLUMNS,
+)
 from captious.readers.images import SUFFIXES
 from captious.readers.rows import Row, rows_of
 
-IMAGE_FIELDS = ("image", "file_name", "filename", "image_path", "path")
-ID_FIELDS = ("id", "image_id")
-CAPTION_FIELDS = ("caption", "captions", "references", "text")
+TEXT_COLUMNS = (*CANDIDATE_COLUMNS, *REFERENCE_COLUMNS)
+"""Everything that is said of an image, references last."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +66,16 @@ def read_examples(
 
 def _example(row: Row, find: _Finder) -> Example | None:
     fields = row.fields
-    given = [_text(fields[key]) for key in ID_FIELDS if fields.get(key) is not None]
-    name = next((str(fields[key]) for key in IMAGE_FIELDS if fields.get(key)), "")
+    given = [_text(fields[key]) for key in ID_COLUMNS if key not in IMAGE_COLUMNS and fields.get(key) is not None]
+    name = next((str(fields[key]) for key in IMAGE_COLUMNS if fields.get(key)), "")
     if not given and not name:
-        raise InputError(f"{row.where}: has neither {' nor '.join((*ID_FIELDS, *IMAGE_FIELDS[:2]))}")
+        raise InputError(f"{row.where}: has neither {' nor '.join(('id', 'image_id', *IMAGE_COLUMNS))}")
     key = given[0] if given else Path(name).stem
-    captions = [text for field in CAPTION_FIELDS for text in _texts(fields, field, row.where)]
-    units = tuple(_texts(fields, "units", row.where))
-    wrong = tuple(_texts(fields, "wrong_units", row.where))
+    captions = [text for field in TEXT_COLUMNS for text in _texts(fields, field, row.where)]
+    units, wrong = (
+        tuple(text for field in names for text in _texts(fields, field, row.where))
+        for names in (UNIT_COLUMNS, WRONG_UNIT_COLUMNS)
+    )
     if wrong and len(wrong) != len(units):
         raise InputError(f"{row.where}: {len(wrong)} wrong_units for {len(units)} units, expected one for each")
     if not captions and units:
@@ -92,7 +101,7 @@ def _blank(fields: Mapping[str, Any]) -> int:
     >>> _blank({"captions": ["a dog", " ", ""], "text": None})
     2
     """
-    values = [fields.get(field) for field in CAPTION_FIELDS]
+    values = [fields.get(field) for field in TEXT_COLUMNS]
     return sum(not entry.strip() for value in values for entry in ([value] if isinstance(value, str) else value or []))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
-from captious.files import refuse_occupied
+from captious.files import refuse_occupied, with_default_modes
 from captious.training import checkpoints, log, processes
 
 MARKER = "captious-training.json"
@@ -35,6 +35,7 @@ def put_model(model: Any, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".model.", suffix=".part", dir=folder) as draft:
         model.save(Path(draft))
+        with_default_modes(Path(draft))
         for path in sorted(Path(draft).iterdir(), key=lambda path: path.name in LAST):
             target = folder / path.name
             if path.is_dir():

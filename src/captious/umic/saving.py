@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
 from captious._version import __version__
+from captious.encoders.registry import ModelRegistry
 from captious.encoders.runtime import current
 from captious.errors import InputError
 from captious.extras import require
@@ -15,10 +15,8 @@ from captious.umic.backbone import NAMES, Backbone, called, parameters
 
 MARKER = "captious-umic.json"
 FORMAT = 1
-KEPT = 2
-"""Models that stay loaded."""
 
-_LOADED: OrderedDict[tuple[object, ...], Backbone] = OrderedDict()
+_LOADED: ModelRegistry[Backbone] = ModelRegistry(limit=2)
 
 
 def mark(folder: str | Path, backbone: Backbone, record: dict[str, Any]) -> None:
@@ -66,14 +64,13 @@ def load_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
     read_marker(place)
     stamps = [(path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(place.iterdir())]
     key = (str(place.resolve()), tuple(stamps), runtime.device, runtime.precision, regions)
-    if key not in _LOADED:
-        found: Any = open_backbone(place, regions)
-        found.sealed = found.fingerprint
-        _LOADED[key] = found
-        while len(_LOADED) > KEPT:
-            _LOADED.popitem(last=False)
-    _LOADED.move_to_end(key)
-    return _LOADED[key]
+
+    def load() -> Backbone:
+        backbone: Any = open_backbone(place, regions)
+        backbone.sealed = backbone.fingerprint
+        return backbone  # type: ignore[no-any-return]
+
+    return _LOADED.get(key, load)
 
 
 def open_backbone(folder: str | Path, regions: str | None = None) -> Backbone:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from captious.encoders.encoder import Cost, Features, Pixels, Tokens
 from captious.encoders.loading import MINI, load
+from captious.encoders.registry import ModelRegistry
 from captious.encoders.runtime import current
 from captious.encoders.torch_encoder import TorchEncoder
 from captious.errors import InputError
@@ -36,7 +37,7 @@ LARGEST = 60_000.0
 Halves = npt.NDArray[np.float16]
 
 _SHAPES: dict[str, tuple[int, int]] = {}
-_TORCH_MINI: dict[tuple[str, str, str], TorchEncoder] = {}
+_TORCH_MINI: ModelRegistry[TorchEncoder] = ModelRegistry(limit=2)
 
 
 def frozen(weights: str) -> TorchEncoder:
@@ -47,9 +48,7 @@ def frozen(weights: str) -> TorchEncoder:
 
         runtime = current()
         key = (weights, runtime.device, runtime.precision)
-        if key not in _TORCH_MINI:
-            _TORCH_MINI[key] = load_folder(folder_of(weights), weights, runtime)
-        return _TORCH_MINI[key]
+        return _TORCH_MINI.get(key, lambda: load_folder(folder_of(weights), weights, runtime))
     found = load(weights)
     if not isinstance(found, TorchEncoder):
         raise InputError(f"encoder {weights!r}: has no states to look at, expected a CLIP-like model on torch")

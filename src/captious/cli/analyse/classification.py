@@ -9,6 +9,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.analyse import shared as s
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 
 def classification(
@@ -22,9 +23,9 @@ def classification(
         Path | None, typer.Option("--templates", help="File of templates, one a line, each with {} for the name.")
     ] = None,
     label_column: Annotated[str | None, typer.Option("--label", help="Column of the label.")] = None,
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     out: o.Out = None,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,

@@ -8,6 +8,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.analyse import shared as s
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 
 def compositionality(
@@ -19,9 +20,9 @@ def compositionality(
     kinds: Annotated[
         str | None, typer.Option("--kinds", help="Of captions alone: perturbations, by default the four of ARO.")
     ] = None,
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     out: o.Out = None,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,

@@ -8,6 +8,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.analyse import shared as s
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 
 def hubness(
@@ -16,9 +17,9 @@ def hubness(
     encoder: s.Encoders = s.DEFAULT,
     prefix: s.Prefix = "",
     k: Annotated[int, typer.Option("--k", min=1, help="How many nearest count.")] = 10,
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     out: o.Out = None,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,

@@ -10,6 +10,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 
 class AlphaLevel(str, Enum):
@@ -31,9 +32,9 @@ def agreement(
     rater: s.RaterColumn = None,
     candidate_column: s.CaptionColumn = None,
     scale: s.Scale = None,
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    confidence: Annotated[float, typer.Option("--confidence", help="Confidence level of the intervals.")] = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    confidence: Annotated[float, typer.Option("--confidence", help="Confidence level of the intervals.")] = LEVEL,
     as_json: o.AsJson = False,
 ) -> None:
     """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others."""

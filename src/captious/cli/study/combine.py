@@ -10,6 +10,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 if TYPE_CHECKING:
     from captious.study.combination import Combination
@@ -42,9 +43,9 @@ def combine(
     grid: Annotated[str, typer.Option("--grid", help="Factors that cross-validation tries.")] = GRID,
     folds: Annotated[int, typer.Option("--folds", min=0, help="Of the cross-validation; 0 for none.")] = 5,
     statistic: Annotated[str, typer.Option("--statistic", help="Correlation before and after.")] = "pearson",
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     missing: o.OnMissing = o.Missing.error,
     images: o.Images = None,
     as_json: o.AsJson = False,

@@ -9,6 +9,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 
 def lengths(
@@ -26,9 +27,9 @@ def lengths(
         str | None, typer.Option("--tokens", help="Count tokens of this encoder instead of words.")
     ] = None,
     statistic: s.Statistic = None,
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     missing: o.OnMissing = o.Missing.error,
     images: o.Images = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="SVG file to write.")] = None,

@@ -9,6 +9,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
+from captious.defaults import SEED
 
 
 def power(
@@ -20,7 +21,7 @@ def power(
     alike: Annotated[float, typer.Option("--alike", help="Correlation of the two metrics' errors.")] = 0.6,
     noise: Annotated[float, typer.Option("--noise", help="Noise of a rating against the spread of quality.")] = 0.8,
     alpha: Annotated[float, typer.Option("--alpha", help="Level of the test.")] = 0.05,
-    seed: o.Seed = 12345,
+    seed: o.Seed = SEED,
     as_json: o.AsJson = False,
 ) -> None:
     """How many captions and ratings a comparison of two metrics needs, by simulation."""

@@ -9,6 +9,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
+from captious.defaults import LEVEL, SAMPLES, SEED
 
 if TYPE_CHECKING:
     from captious.study.study import Study
@@ -39,9 +40,9 @@ def run(
     statistic: s.Statistic = None,
     test: Annotated[TestName, typer.Option("--test", help="Test behind the rank clusters.")] = TestName.permutation,
     permutations: s.Permutations = None,
-    samples: o.Samples = 1000,
-    seed: o.Seed = 12345,
-    level: o.Level = 0.95,
+    samples: o.Samples = SAMPLES,
+    seed: o.Seed = SEED,
+    level: o.Level = LEVEL,
     missing: o.OnMissing = o.Missing.error,
     images: o.Images = None,
     out: o.Out = None,

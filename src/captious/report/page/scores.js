@@ -101,7 +101,7 @@ function drawSeveral() {
 function drawScores() {
   byId("score-table").append(several ? drawSeveral() : drawSingle());
   const parts = [level ? `Bars show the value and its ${percent(level)} bootstrap interval.` : "", several ? "Best value in bold." : "",
-    several && data.differences.length ? `≈ marks a value not significantly different from ${systems[0].name} (Holm-adjusted p ≥ 0.05).` : "",
+    several && data.differences.length ? `≈ marks a value not significantly different from ${systems[0].name} (Holm-adjusted p ≥ ${+(1 - level).toFixed(6)}).` : "",
     several ? "The button beside a value copies its signature." : "A number means little without its signature: copy it with the number."];
   byId("score-note").textContent = parts.filter(Boolean).join(" ");
 }
@@ -125,7 +125,7 @@ function drawDifferences() {
   };
   draw();
   section.append(h("h2", {}, "Differences"), tools, body, h("p", { class: "note" },
-    `${data.test}. p-values are two-sided; Holm's correction runs over the systems compared on a metric. “Better” names the winner at the 5 % level after correction.`));
+    `${data.test}. p-values are two-sided; Holm's correction runs over the systems compared on a metric. “Better” names the winner at the ${percent(1 - level)} level after correction.`));
   section.hidden = false;
 }
 function differenceRow(row, metric, place, rows, reach) {
