@@ -114,6 +114,9 @@ def test_combine(run, given, sample, tmp_path):
 def test_lengths(run, given, tmp_path):
     code, out, _ = run("lengths", *given, "--edges", "6,9", "--samples", 20, "--plot", tmp_path / "plot.svg")
     assert code == 0 and "6–8" in out and (tmp_path / "plot.svg").read_text().startswith("<svg")
+    code, _, error = run("lengths", *given, "--plot", tmp_path / "plot.png")
+    assert code == 2 and "plot.png: the plot is written as SVG, expected" in error
+    assert not (tmp_path / "plot.png").exists()
     buckets = json.loads(run("lengths", *given, "--samples", 20, "--json")[1])["buckets"]
     assert sum(bucket["items"] for bucket in buckets) == 80
 

@@ -1,6 +1,7 @@
 """The mistakes people really make, one file each."""
 
 import json
+import zlib
 
 import pytest
 from PIL import Image
@@ -110,6 +111,15 @@ def test_images_that_do_not_open_or_exist(tmp_path):
     found = said(examine({"1": "a", "2": "b", "3": "c"}, images=tmp_path))
     assert "1 image (id 2) that do not open" in found
     assert "1 image (id 3) that do not exist" in found
+
+
+def test_an_image_of_nine_hundred_million_pixels_is_a_finding(tmp_path):
+    Image.new("L", (8, 8)).save(tmp_path / "1.png")
+    content = bytearray((tmp_path / "1.png").read_bytes())
+    content[16:24] = (30_000).to_bytes(4, "big") * 2  # width and height, in the header
+    content[29:33] = zlib.crc32(content[12:29]).to_bytes(4, "big")
+    (tmp_path / "1.png").write_bytes(content)
+    assert "1 image (id 1) that do not open" in said(examine({"1": "a"}, images=tmp_path), "error")
 
 
 def test_images_are_found_by_name_by_stem_by_id_and_in_cocos_way(tmp_path):

@@ -94,6 +94,12 @@ def test_the_chart_is_svg_with_every_metric(study):
     assert "ROUGE-L" in texts and "<CIDEr>" in texts and "τ & length" in texts
 
 
+@pytest.mark.parametrize("wrong", [{"alike": 2}, {"alike": -0.1}, {"noise": -1}, {"alpha": 0}, {"alpha": 1}])
+def test_power_refuses_numbers_that_no_study_can_have(wrong):
+    with pytest.raises(InputError, match="expected alike from 0 to 1, noise of at least 0 and alpha between 0 and 1"):
+        power(0.1, 100, simulations=2, **wrong)
+
+
 def test_power_grows_with_items_and_its_error_shrinks_as_the_root():
     small, large = (power(0.03, items, simulations=300) for items in (250, 1000))
     assert small.power < large.power

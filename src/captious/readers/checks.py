@@ -153,7 +153,7 @@ def _images(captions: CaptionSet) -> Iterable[Finding]:
         try:
             with Image.open(path) as image:
                 image.load()
-        except (OSError, SyntaxError, ValueError):
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
             broken.append(key)
     if broken:
         yield Finding("error", f"{_count(broken, 'image')} that do not open")

@@ -68,6 +68,11 @@ def power(
         raise InputError(f"{items} items, expected at least 10")
     if raters < 1 or levels < 2 or not -1 < tau + difference < 1:
         raise InputError(f"{raters} raters, {levels} levels, tau {tau:g} + {difference:g}: expected 1, 2 and below 1")
+    if not 0 <= alike <= 1 or not 0 <= noise < math.inf or not 0 < alpha < 1:
+        raise InputError(
+            f"alike {alike:g}, noise {noise:g}, alpha {alpha:g}: expected alike from 0 to 1, noise of at least 0 and "
+            "alpha between 0 and 1"
+        )
     world = _World(raters, levels, noise, alike)
     loads = [world.load(target, seed) for target in (tau, tau + difference)]
     generator = np.random.default_rng(seed)

@@ -50,11 +50,14 @@ def lengths(
     from captious.analyses.length import length_finding
     from captious.cli.analyse.shared import deliver
     from captious.encoders import loading
+    from captious.errors import InputError
     from captious.files import refuse_occupied, whole_file
     from captious.study.lengths import lengths as regimes
     from captious.study.opening import numbers, open_source, scores_for
     from captious.study.run import study
 
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise InputError(f"{plot}: the plot is written as SVG, expected a name that ends in .svg")
     if out is not None:
         refuse_occupied(out, overwrite)
     cuts = [int(cut) for cut in numbers(edges, "--edges", "10,20,40")] if edges else None
