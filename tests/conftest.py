@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captious.encoders.encoder import Cost, Tokens
+from captious.models.encoder import Cost, Tokens
 
 
 @pytest.fixture(scope="session")
@@ -26,10 +26,10 @@ def own_home(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path_factory.mktemp("home")))
 
 
-class ColourEncoder:
+class ColorEncoder:
     """An encoder whose vectors a reader can work out: (red, green, blue, everything else).
 
-    An image is its mean colour; a text counts the words red, green, blue, and all others. So a red image and "a red
+    An image is its mean color; a text counts the words red, green, blue, and all others. So a red image and "a red
     dog" have the cosine 1/√5. A text holds ``limit`` tokens, start and end included.
     """
 
@@ -37,14 +37,14 @@ class ColourEncoder:
     dimension = 4
     words = ("red", "green", "blue")
 
-    def __init__(self, name="colours", limit=77, turn=False):
+    def __init__(self, name="colors", limit=77, turn=False):
         self.name, self.limit, self.turn = name, limit, turn
         self.fingerprint = blake2b(name.encode(), digest_size=6).hexdigest()
 
     def prepare(self, picture):
         return np.asarray(picture.convert("RGB").resize((2, 2)))
 
-    def tokenise(self, texts):
+    def tokenize(self, texts):
         numbers = {word: place + 1 for place, word in enumerate(self.words)}
         rows = [[5, *(numbers.get(word.strip(".,").lower(), 4) for word in text.split()), 6] for text in texts]
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
@@ -54,8 +54,8 @@ class ColourEncoder:
         return Tokens(ids, lengths)
 
     def image_features(self, pixels):
-        colour = np.asarray(pixels, dtype=np.float32).mean(axis=(1, 2)) / 255
-        return np.concatenate([colour, np.zeros((len(colour), 1), np.float32)], axis=1)
+        color = np.asarray(pixels, dtype=np.float32).mean(axis=(1, 2)) / 255
+        return np.concatenate([color, np.zeros((len(color), 1), np.float32)], axis=1)
 
     def text_features(self, ids):
         counts = np.stack([(ids == number).sum(axis=1) for number in (1, 2, 3, 4)], axis=1).astype(np.float32)
@@ -66,15 +66,15 @@ class ColourEncoder:
 
 
 @pytest.fixture
-def colours(monkeypatch):
-    """Every encoder is a `ColourEncoder`, named by its weights; ``short`` reads 8 tokens, ``turned`` points away."""
-    from captious.encoders import loading
+def colors(monkeypatch):
+    """Every encoder is a `ColorEncoder`, named by its weights; ``short`` reads 8 tokens, ``turned`` points away."""
+    from captious.models import load as loading
 
     def load(weights, **options):
-        return ColourEncoder(weights, limit=8 if weights == "short" else 77, turn=weights == "turned")
+        return ColorEncoder(weights, limit=8 if weights == "short" else 77, turn=weights == "turned")
 
     monkeypatch.setattr(loading, "load", load)
-    return ColourEncoder
+    return ColorEncoder
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def photos(tmp_path):
 
     folder = tmp_path / "photos"
     folder.mkdir()
-    for name, colour in {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}.items():
-        Image.new("RGB", (8, 6), colour).save(folder / f"{name}.png")
+    for name, color in {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}.items():
+        Image.new("RGB", (8, 6), color).save(folder / f"{name}.png")
     (folder / "broken.png").write_bytes(b"not an image")
     return folder

@@ -72,7 +72,7 @@ def test_the_fingerprint_is_that_of_the_references_not_of_the_candidates():
     assert ours.fingerprint == theirs.fingerprint
 
 
-def test_one_table_per_tokeniser():
+def test_one_table_per_tokenizer():
     captions = two()
     assert captions.table("ptb") is captions.table("ptb")
     assert captions.table("ptb") is not captions.table("whitespace")

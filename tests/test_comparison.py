@@ -43,7 +43,7 @@ def test_holm_is_over_the_systems_of_a_metric(systems):
 
 def test_a_system_against_itself(systems):
     twin = {"one": systems["solid"], "two": systems["solid"]}
-    for test in ("randomisation", "bootstrap"):
+    for test in ("randomization", "bootstrap"):
         row = compare(twin, "bleu(n=4)", test=test, shuffles=200).differences[0]
         assert (row.difference, row.p, row.better) == (0, 1, None)
 
@@ -128,7 +128,7 @@ def test_systems_are_tested_on_the_items_both_have_a_value_for():
     assert result.warnings == ("lsa: whole and partly are tested on the 11 items both have",)
 
 
-@pytest.mark.parametrize("test", ["randomisation", "bootstrap"])
+@pytest.mark.parametrize("test", ["randomization", "bootstrap"])
 def test_where_nothing_is_shared_there_is_no_p_value_and_no_winner(test):
     first = CaptionSet.of({"1": ["a b", "c"], "2": ["", ""]})
     second = CaptionSet.of({"1": ["", ""], "2": ["a b", "c"]})

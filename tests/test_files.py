@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from captious._files import MARKER, refuse_occupied, whole_file, whole_folder
 from captious.errors import InputError
-from captious.files import MARKER, refuse_occupied, whole_file, whole_folder
-from captious.training.outputs import put_model
+from captious.train.loop import put_model
 
 
 def test_a_file_appears_only_when_the_block_ends_well(tmp_path):
@@ -140,7 +140,7 @@ def test_a_saved_model_can_be_read_by_those_whom_the_umask_lets(tmp_path, umask)
 def test_a_killed_program_leaves_no_half_run_behind(tmp_path):
     program = textwrap.dedent("""
         import sys, time
-        from captious.files import MARKER, whole_folder
+        from captious._files import MARKER, whole_folder
         with whole_folder(sys.argv[1]) as draft:
             (draft / MARKER).write_text("half")
             print("ready", flush=True)

@@ -11,19 +11,18 @@ from sacrebleu.metrics import BLEU
 
 import captious
 from captious.captions import CaptionSet
-from captious.defaults import LEVEL, SAMPLES, SEED, SHUFFLES
 from captious.errors import InputError
-from captious.measurement import Measurement, Sums
-from captious.metrics.base import MeanMetric
 from captious.metrics.bleu import Bleu
+from captious.metrics.contract import MeanMetric, Measurement, Sums
 from captious.metrics.registry import parse
+from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED
 from captious.samples import make
-from captious.statistics import (
+from captious.stats.resampling import (
     bootstrap,
     bootstrap_weights,
     holm,
     paired_bootstrap,
-    paired_randomisation,
+    paired_randomization,
     resampled,
     swap_masks,
 )
@@ -42,7 +41,7 @@ def mean_of(values):
 
 def test_default_numbers_of_resampling_are_written_in_one_place():
     """No parameter and no field has such a number of its own as its default."""
-    numbers = {"samples": SAMPLES, "shuffles": SHUFFLES, "seed": SEED, "level": LEVEL, "confidence": LEVEL}
+    numbers = {"samples": SAMPLES, "shuffles": PERMUTATIONS, "seed": SEED, "level": LEVEL, "confidence": LEVEL}
     repeated = []
     for path in Path(captious.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -70,7 +69,7 @@ def test_each_resample_draws_as_many_items_as_there_are():
 def test_resampling_does_not_depend_on_the_size_of_blocks(monkeypatch):
     whole = np.concatenate(list(bootstrap_weights(9, 40, seed=3)))
     masks = np.concatenate(list(swap_masks(9, 40, seed=3)))
-    monkeypatch.setattr("captious.statistics.BLOCK", 30)
+    monkeypatch.setattr("captious.stats.resampling.BLOCK", 30)
     assert np.array_equal(np.concatenate(list(bootstrap_weights(9, 40, seed=3))), whole)
     assert np.array_equal(np.concatenate(list(swap_masks(9, 40, seed=3))), masks)
 
@@ -114,7 +113,7 @@ def test_what_cannot_be_resampled_has_no_interval():
     measured = {"vocabulary": parse("vocabulary").measure(captions), "rouge": parse("rouge").measure(captions)}
     assert set(bootstrap(measured)) == {"rouge"}
     with pytest.raises(InputError, match="cannot be resampled"):
-        paired_randomisation([(measured["vocabulary"],) * 2], swap_masks(2))
+        paired_randomization([(measured["vocabulary"],) * 2], swap_masks(2))
 
 
 def test_a_negative_seed_is_refused():
@@ -139,16 +138,16 @@ def test_holm_by_hand():
     assert holm([0.02, float("nan"), 0.01]) == pytest.approx([0.02, float("nan"), 0.02], nan_ok=True)
 
 
-def test_randomisation_by_enumeration():
+def test_randomization_by_enumeration():
     """Three items with differences 1, 2, 3: of the 8 sign patterns, |sum| reaches 6 in two, so p tends to 1/4."""
     pair = mean_of([0, 0, 0]), mean_of([1, 2, 3])
-    p = paired_randomisation([pair], swap_masks(3, 40_000))[0]
+    p = paired_randomization([pair], swap_masks(3, 40_000))[0]
     assert p == pytest.approx(0.25, abs=0.01)
 
 
 def test_two_equal_systems_do_not_differ():
     system = mean_of(np.arange(10))
-    assert paired_randomisation([(system, system)], swap_masks(10)) == [1.0]
+    assert paired_randomization([(system, system)], swap_masks(10)) == [1.0]
     assert paired_bootstrap([(system, system)], bootstrap_weights(10))[0][0] == 1.0
 
 
@@ -184,14 +183,14 @@ def sacrebleu_pair(systems):
     return texts, streams, tuple(measured)
 
 
-def test_randomisation_agrees_with_sacrebleu(sacrebleu_pair):
+def test_randomization_agrees_with_sacrebleu(sacrebleu_pair):
     """The same shuffles (sacrebleu's generator and seed) on the same statistics give the same p-value."""
     texts, streams, pair = sacrebleu_pair
     items, trials = len(streams[0]), 1000
     named = list(texts.items())
     _, results = significance.PairedTest(named, {"BLEU": BLEU()}, streams, "ar", n_samples=trials)()
     stays = np.random.default_rng(12345).integers(2, size=(trials, items), dtype=bool)
-    ours = paired_randomisation([pair], iter([(~stays).astype(float)]))[0]
+    ours = paired_randomization([pair], iter([(~stays).astype(float)]))[0]
     assert ours == pytest.approx(results["BLEU"][1].p_value, abs=1e-12)
 
 
@@ -222,7 +221,7 @@ def test_under_no_difference_the_tests_reject_at_their_level():
         base = generator.normal(size=40)
         pairs.append((mean_of(base), mean_of(base + generator.normal(size=40))))
     tolerance = 4 * math.sqrt(0.05 * 0.95 / 300)
-    rejected = np.mean(np.array(paired_randomisation(pairs, swap_masks(40, 999))) < 0.05)
+    rejected = np.mean(np.array(paired_randomization(pairs, swap_masks(40, 999))) < 0.05)
     assert abs(rejected - 0.05) < tolerance
     bootstrapped = np.array([p for p, _, _ in paired_bootstrap(pairs, bootstrap_weights(40, 999))])
     assert abs(np.mean(bootstrapped < 0.05) - 0.05) < tolerance + 0.02  # small samples make the bootstrap a little bold

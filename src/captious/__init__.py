@@ -14,28 +14,27 @@ if TYPE_CHECKING:
     from captious.comparison import Comparison, compare
     from captious.errors import InputError
     from captious.evaluation import Report, evaluate, evaluate_shards
-    from captious.measurement import Measurement, Signature
-    from captious.metrics.base import Metric
+    from captious.io.join import Columns
+    from captious.io.read import read
+    from captious.metrics.contract import Measurement, Metric, Signature
     from captious.metrics.registry import parse as metric
-    from captious.readers.gather import Columns
-    from captious.readers.read import read
     from captious.study.run import study
 
 _HOMES = {
     "CaptionSet": "captious.captions",
-    "Columns": "captious.readers.gather",
+    "Columns": "captious.io.join",
     "Comparison": "captious.comparison",
     "InputError": "captious.errors",
     "Item": "captious.captions",
-    "Measurement": "captious.measurement",
-    "Metric": "captious.metrics.base",
+    "Measurement": "captious.metrics.contract",
+    "Metric": "captious.metrics.contract",
     "Report": "captious.evaluation",
-    "Signature": "captious.measurement",
+    "Signature": "captious.metrics.contract",
     "compare": "captious.comparison",
     "evaluate": "captious.evaluation",
     "evaluate_shards": "captious.evaluation",
     "metric": "captious.metrics.registry:parse",
-    "read": "captious.readers.read",
+    "read": "captious.io.read",
     "study": "captious.study",
 }
 

@@ -10,8 +10,8 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from captious._typing import Ints
 from captious.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Ragged:
     """Lists of texts of any lengths, stored flat: list ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
 
     values: Sequence[str]
-    offsets: npt.NDArray[np.int64]
+    offsets: Ints
 
     @classmethod
     def of(cls, lists: Iterable[Sequence[str]]) -> Ragged:
@@ -58,7 +58,7 @@ class Ragged:
         return tuple(self.values[self.offsets[index] : self.offsets[index + 1]])
 
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> Ints:
         """How many texts each list holds."""
         return np.diff(self.offsets)
 
@@ -145,13 +145,13 @@ class CaptionSet:
         """Where these ids stand."""
         return [self._positions[key] for key in ids]
 
-    def table(self, tokeniser: str = "ptb") -> TextTable:
-        """The token table of all captions, made once per tokeniser and shared by all metrics."""
+    def table(self, tokenizer: str = "ptb") -> TextTable:
+        """The token table of all captions, made once per tokenizer and shared by all metrics."""
         from captious.text.tables import TextTable
 
-        if tokeniser not in self._tables:
-            self._tables[tokeniser] = TextTable.of(self, tokeniser)
-        return self._tables[tokeniser]
+        if tokenizer not in self._tables:
+            self._tables[tokenizer] = TextTable.of(self, tokenizer)
+        return self._tables[tokenizer]
 
     @cached_property
     def fingerprint(self) -> int:

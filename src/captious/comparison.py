@@ -11,15 +11,21 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from captious.captions import CaptionSet
-from captious.defaults import LEVEL, SAMPLES, SEED, SHUFFLES
-from captious.encoders.runtime import Runtime
 from captious.errors import InputError
 from captious.evaluation import Report, Specs, evaluate
-from captious.measurement import Measurement, Sums
+from captious.metrics.contract import Measurement, Sums
 from captious.metrics.registry import DEFAULT
-from captious.statistics import Convention, bootstrap_weights, holm, paired_bootstrap, paired_randomisation, swap_masks
+from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED, Runtime
+from captious.stats.resampling import (
+    Convention,
+    bootstrap_weights,
+    holm,
+    paired_bootstrap,
+    paired_randomization,
+    swap_masks,
+)
 
-Test = Literal["randomisation", "bootstrap"]
+Test = Literal["randomization", "bootstrap"]
 
 
 @dataclass(frozen=True)
@@ -69,10 +75,10 @@ def compare(
     systems: Mapping[str, CaptionSet],
     metrics: Specs = DEFAULT,
     *,
-    test: Test = "randomisation",
+    test: Test = "randomization",
     every_pair: bool = False,
     samples: int = SAMPLES,
-    shuffles: int = SHUFFLES,
+    shuffles: int = PERMUTATIONS,
     seed: int = SEED,
     level: float = LEVEL,
     convention: Convention = "two-sided",
@@ -108,8 +114,8 @@ def compare(
         items = len(systems[baseline])
         bootstrapped = paired_bootstrap(pairs, bootstrap_weights(items, samples, seed), level, convention)
         p_values = [p for p, _, _ in bootstrapped]
-        if test == "randomisation":
-            p_values = paired_randomisation(pairs, swap_masks(items, shuffles, seed))
+        if test == "randomization":
+            p_values = paired_randomization(pairs, swap_masks(items, shuffles, seed))
         for key, (ours, theirs), p, (_, low, high) in zip(tested, pairs, p_values, bootstrapped, strict=True):
             shared = items - len(ours.reasons)
             by_metric[key].append((baseline, system, Outcome(theirs.corpus - ours.corpus, low, high, p, shared)))
@@ -119,7 +125,7 @@ def compare(
             winner = system if (found.difference > 0) == metric.higher_is_better else baseline
             better = winner if adjusted < 1 - level else None
             differences.append(Difference(key, baseline, system, *found, p_holm=adjusted, better=better))
-    number = shuffles if test == "randomisation" else samples
+    number = shuffles if test == "randomization" else samples
     described = f"paired {test}({number},seed={seed})" + (",sacrebleu" if convention == "sacrebleu" else "")
     return Comparison(reports, tuple(differences), described, _remarks(systems, differences), level)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class InputError(ValueError):
@@ -22,3 +24,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     found = get_close_matches(name, list(known), n=1)
     return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def require(module: str, extra: str) -> Any:
+    """Import a module that an extra of captious provides."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtra(f"this needs {module}, which is not installed: pip install 'captious[{extra}]'") from error

@@ -1,23 +1,52 @@
-"""``captious.evaluate``: every metric asked for, on one set, with intervals, signatures and warnings."""
+"""What tables and pictures call metrics: their labels, as long as those tell them apart."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 from captious.captions import CaptionSet
-from captious.defaults import LEVEL, SAMPLES, SEED
-from captious.encoders.runtime import Runtime, current, using
-from captious.errors import InputError, nearest
-from captious.extras import require
-from captious.measurement import Measurement
-from captious.metrics.base import Metric
-from captious.metrics.labels import told_apart
+from captious.errors import InputError, nearest, require
+from captious.io.check import findings_that_mislead
+from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, FAMILIES, parse, parse_all
-from captious.remarks import misleading
-from captious.statistics import Interval, bootstrap
+from captious.options import LEVEL, SAMPLES, SEED, Runtime, current, using
+from captious.stats.resampling import Interval, bootstrap
+
+
+def told_apart(labels: Mapping[str, str]) -> dict[str, str]:
+    """A name for each written form: its label, or the written form where another metric has the same label.
+
+    >>> told_apart({"clipscore": "CLIPScore", "clipscore(w=1)": "CLIPScore", "cider": "CIDEr"})
+    {'clipscore': 'clipscore', 'clipscore(w=1)': 'clipscore(w=1)', 'cider': 'CIDEr'}
+    """
+    number = Counter(labels.values())
+    return {key: label if number[label] == 1 else key for key, label in labels.items()}
+
+
+REASONS = 5
+"""Different reasons that a warning names."""
+
+
+def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> list[str]:
+    """What a person should know before trusting these numbers."""
+    warnings = [finding.message for finding in findings_that_mislead(captions)]
+    warnings += [remark for measurement in measurements for remark in measurement.metric.remarks(captions)]
+    labels: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for measurement in measurements:
+        if measurement.reasons:
+            counts = tuple(Counter(measurement.reasons.values()).most_common())
+            labels.setdefault(counts, []).append(measurement.metric.label)
+    for counts, metrics in labels.items():
+        why = ", ".join(f"{number} × {reason}" for reason, number in counts[:REASONS])
+        if rest := sum(number for _, number in counts[REASONS:]):
+            why += f", {rest} × other reasons"
+        warnings.append(f"{', '.join(metrics)}: items without a value: {why}")
+    return list(dict.fromkeys(warnings))
+
 
 Specs = str | Metric | Iterable[str | Metric]
 

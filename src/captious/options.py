@@ -22,6 +22,10 @@ Format = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 
+SAMPLES, PERMUTATIONS, SEED, LEVEL = 1000, 10_000, 12345, 0.95
+"""Bootstrap resamples, permutations of a paired test, random seed, confidence level: written here alone."""
+
+
 @dataclass(frozen=True)
 class Option:
     """How a field appears on the command line, and which values it takes. A field without one is for Python only."""
@@ -139,9 +143,9 @@ class Reading(Options):
 class Resampling(Options):
     """How the bootstrap makes intervals."""
 
-    samples: Annotated[int, Option("Bootstrap resamples; 0 for no intervals.", min=0)] = 1000
-    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0)] = 12345
-    level: Annotated[float, Option("Confidence level of the intervals.")] = 0.95
+    samples: Annotated[int, Option("Bootstrap resamples; 0 for no intervals.", min=0)] = SAMPLES
+    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0)] = SEED
+    level: Annotated[float, Option("Confidence level of the intervals.")] = LEVEL
 
     def __post_init__(self) -> None:
         super().__post_init__()

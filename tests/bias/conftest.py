@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from captious.bias.reading import Subject
-from captious.bias.splits import balanced_split
-from captious.bias.tasks import Task
+from captious.bias.corpus import Subject, Task, balanced_split
 from captious.samples import make
 
 

@@ -3,12 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.bias.auditing import audit
-from captious.bias.linear import Linear
+from captious.bias.audit import Store, audit
+from captious.bias.classifiers.linear import Linear
+from captious.bias.corpus import Subject
+from captious.bias.masking import Mask
 from captious.bias.protocol import Protocol, seeds
-from captious.bias.reading import Subject
-from captious.bias.store import Store
-from captious.bias.words import Mask
 from captious.errors import InputError
 
 GENDER = Protocol(Mask.named("gender"), seeds=seeds(4))

@@ -6,9 +6,9 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from captious.bias.auditing import Run  # noqa: E402
-from captious.bias.bert import Bert  # noqa: E402
-from captious.errors import InputError  # noqa: E402
+from captious.bias.audit import Run
+from captious.bias.classifiers.bert import Bert
+from captious.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_it_learns_and_repeats_itself(tiny, make_task, kind):
 
 
 def test_training_leaves_the_loaded_model_and_the_global_generator_alone(tiny, make_task):
-    from captious.bias.bert import loaded
+    from captious.bias.classifiers.bert import loaded
 
     before = {name: value.clone() for name, value in loaded(tiny)[1].state_dict().items()}
     state = torch.get_rng_state()
@@ -49,8 +49,7 @@ def test_training_leaves_the_loaded_model_and_the_global_generator_alone(tiny, m
 
 
 def test_a_frozen_encoder_trains_its_head_only(tiny):
-    from captious.bias.bert import loaded
-    from captious.bias.tuning import _groups, _head
+    from captious.bias.classifiers.bert import _groups, _head, loaded
 
     encoder = loaded(tiny)[1]
     head = _head(16, 8, 2)
@@ -69,7 +68,7 @@ def test_published_settings():
 
 
 def test_a_last_batch_of_one_joins_the_one_before():
-    from captious.bias.tuning import _batches
+    from captious.bias.classifiers.bert import _batches
 
     assert [len(batch) for batch in _batches(np.arange(33), 16)] == [16, 17]
     assert [len(batch) for batch in _batches(np.arange(34), 16)] == [16, 16, 2]

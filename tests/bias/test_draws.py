@@ -3,7 +3,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from captious.bias.draws import dropout, keys, normal, uniform  # noqa: E402
+from captious.bias.classifiers.lstm import dropout, keys, normal, uniform
 
 KEYS = keys([[1], [2], [3]], "cpu")
 

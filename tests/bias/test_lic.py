@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from captious.bias.lic import Lic, chance, item_scores
-from captious.distributions import t_point, t_tail
+from captious.stats.tests import t_point, t_tail
 
 
 def test_score_is_confidence_where_right_over_all_captions():

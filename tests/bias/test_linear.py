@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from captious.bias.linear import Linear
+from captious.bias.classifiers.linear import Linear
 from captious.bias.masking import as_words
 
 
-def test_agrees_with_a_general_optimiser(make_task):
-    """The same penalised likelihood on dense features, minimised by scipy."""
+def test_agrees_with_a_general_optimizer(make_task):
+    """The same penalized likelihood on dense features, minimized by scipy."""
     task = make_task(0, "model", classes=3)
     found = Linear(orders=1, c=0.5, iterations=3000).train([task], lambda more: None)[0]
     read = [as_words(caption, task.token) for caption in task.captions]

@@ -1,19 +1,16 @@
-from captious.bias.masking import as_text, as_words, masked, tokenised
-from captious.bias.tokens import treebank
-from captious.bias.vocabulary import unknown_share, vocabulary
-from captious.bias.words import Mask
+from captious.bias.masking import Mask, as_text, as_words, masked, tokenized, treebank, unknown_share, vocabulary
 
 AGE = Mask.named("age")
 
 
 def test_masking_goes_before_alignment_and_only_people_are_aligned():
-    human = tokenised(["A young man, on a unicycle."])
+    human = tokenized(["A young man, on a unicycle."])
     assert masked(human, AGE, {"a", "on"}) == [("a", "<mask>", "<mask>", "on", "a", "<unk>")]
     assert masked(human, AGE) == [("a", "<mask>", "<mask>", "on", "a", "unicycle")]
 
 
 def test_default_words_reach_mask_words_behind_hyphens_and_clitics():
-    assert masked(tokenised(["A 12-year-old boy's hat"]), AGE)[0].count("<mask>") == 2
+    assert masked(tokenized(["A 12-year-old boy's hat"]), AGE)[0].count("<mask>") == 2
 
 
 def test_the_originals_tokens():
@@ -31,9 +28,9 @@ def test_bert_reads_its_own_symbols():
 
 
 def test_vocabulary_between_spaces_counts_glued_forms_apart():
-    # Model: "a", "field." and "field" are three words between spaces, two by the tokeniser.
+    # Model: "a", "field." and "field" are three words between spaces, two by the tokenizer.
     raw = (["A field.", "a field"], ["the the the cat cat sat field. field"])
-    model, human = tokenised(raw[0]), tokenised(raw[1])
+    model, human = tokenized(raw[0]), tokenized(raw[1])
     assert vocabulary("human", "m", model, human) == {"the", "cat"}
     # Of the words that occur once, the first in the alphabet.
     assert vocabulary("human", "m", model, human, raw) == {"the", "cat", "field"}

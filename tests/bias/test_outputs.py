@@ -4,16 +4,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.bias.auditing import audit
+from captious.bias.audit import audit
+from captious.bias.classifiers.linear import Linear
 from captious.bias.leaks import leaks
-from captious.bias.linear import Linear
+from captious.bias.masking import Mask
 from captious.bias.page import page
 from captious.bias.protocol import Protocol, seeds
-from captious.bias.summary import summarise
+from captious.bias.summary import summarize
 from captious.bias.telling import Judged, surest, telling
-from captious.bias.words import Mask
 from captious.bias.writing import latex, save
-from captious.samples.bias import OWN
+from captious.samples.sample import OWN
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def summary():
 
     subject = planted_subject(0.6, 0.2)
     subject = replace(subject, captions=("<script>alert(1)</script> & co", *subject.captions[1:]))
-    return summarise(audit([subject], Protocol(Mask.named("gender"), seeds=seeds(3)), [Linear()]))
+    return summarize(audit([subject], Protocol(Mask.named("gender"), seeds=seeds(3)), [Linear()]))
 
 
 def test_the_planted_words_are_found_as_leaks_and_as_telling(summary):

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.bias.corpus import Corpus
+from captious.bias.corpus import Corpus, read_subjects
 from captious.bias.masking import MASKED
-from captious.bias.presets import PRESETS, preset
-from captious.bias.reading import read_subjects
+from captious.bias.protocol import PRESETS, preset
 from captious.errors import InputError
 
 MODELS = ("sat", "oscar", "nic_plus", "nic_equalizer")

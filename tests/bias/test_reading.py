@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from captious.bias.reading import Subject, read_subjects
+from captious.bias.corpus import Subject, read_subjects
 from captious.errors import InputError
 
 LABELS = {str(n): "ab"[n % 2] for n in range(40)}

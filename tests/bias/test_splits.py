@@ -1,6 +1,6 @@
 import pytest
 
-from captious.bias.splits import balanced_split, classes_of
+from captious.bias.corpus import balanced_split, classes_of
 from captious.errors import InputError
 
 

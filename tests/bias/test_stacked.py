@@ -7,9 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from captious.bias import cells, kernels, stacked  # noqa: E402
-from captious.bias.encoding import Encoded, epoch_batches  # noqa: E402
-from captious.bias.lstm import Lstm  # noqa: E402
+from captious.bias.classifiers import _kernels as kernels
+from captious.bias.classifiers import lstm as cells
+from captious.bias.classifiers import lstm as stacked
+from captious.bias.classifiers.encoding import Encoded, epoch_batches
+from captious.bias.classifiers.lstm import Lstm
 
 SMALL = Lstm(embedding=12, hidden=16, rate=0.01, epochs=4, batch=16, device="cpu")
 
@@ -32,7 +34,7 @@ def reference_run(config, task):
                 getattr(net, f"weight_hh_l{layer}{suffix}").copy_(start[f"back_{layer}"][direction].T)
                 getattr(net, f"bias_ih_l{layer}{suffix}").copy_(start[f"bias_in_{layer}"][direction, 0])
                 getattr(net, f"bias_hh_l{layer}{suffix}").copy_(start[f"bias_back_{layer}"][direction, 0])
-    optimiser = torch.optim.Adam([table, out, out_bias, *net.parameters()], lr=config.rate)
+    optimizer = torch.optim.Adam([table, out, out_bias, *net.parameters()], lr=config.rate)
 
     def logits(captions, chosen):
         words, lengths = (torch.from_numpy(part[chosen]) for part in captions)
@@ -45,14 +47,14 @@ def reference_run(config, task):
     for epoch in range(config.epochs):
         for batch in epoch_batches(encoded.train.lengths[None], generator, epoch, config.batch)[:, 0]:
             chosen = batch[batch >= 0]
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             found = logits(encoded.train, chosen)
             if task.classes == 2:
                 loss = torch.nn.functional.binary_cross_entropy_with_logits(found[:, 0], truth[chosen].double())
             else:
                 loss = torch.nn.functional.cross_entropy(found, truth[chosen])
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     with torch.no_grad():
         found = logits(encoded.test, np.arange(len(task.split.test)))
         if task.classes == 2:

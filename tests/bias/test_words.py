@@ -1,6 +1,6 @@
 import pytest
 
-from captious.bias.words import LISTS, Mask
+from captious.bias.masking import LISTS, Mask
 from captious.errors import InputError
 
 

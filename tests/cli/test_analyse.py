@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
+from captious._files import MARKER
 from captious.cli.app import main
-from captious.encoders.runtime import Runtime, current
 from captious.evaluation import evaluate
-from captious.files import MARKER
+from captious.options import Runtime, current
 from captious.samples import make, write
 
-pytestmark = pytest.mark.usefixtures("colours")
+pytestmark = pytest.mark.usefixtures("colors")
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +51,14 @@ def test_a_caption_beyond_the_limit_is_warned_of_and_written_down(run, sample, t
     assert "12 captions are longer" in (tmp_path / "run" / MARKER).read_text()
 
 
-def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colours):
-    from captious.encoders import loading
+def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colors):
+    from captious.models import load as loading
 
     seen = []
 
     def load(weights, **options):
         seen.append(current())
-        return colours(weights)
+        return colors(weights)
 
     monkeypatch.setattr(loading, "load", load)
     given = (sample / "predictions" / "solid.json", "--images", sample / "images", "--metrics", "specs")
@@ -68,8 +68,8 @@ def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colours):
     assert (runtime.device, runtime.batch, runtime.precision, runtime.cache, runtime.upright) == (
         "cpu", 7, "fp32", False, True,
     )  # fmt: skip
-    from captious.readers.images import with_images
-    from captious.readers.read import read
+    from captious.io.images import with_images
+    from captious.io.read import read
 
     captions = with_images(read(sample / "predictions" / "solid.json"), sample / "images")
     evaluate(captions, "specs", runtime=Runtime(batch=3))
@@ -141,9 +141,9 @@ def test_length_in_tokens(run, sample, tmp_path):
         "--samples",
         20,
     )
-    code, out, error = run("analyse", "length", *given, "--tokens", "colours", "--out", tmp_path / "l")
+    code, out, error = run("analyse", "length", *given, "--tokens", "colors", "--out", tmp_path / "l")
     assert code == 0 and "tokens" in out, error
-    tokens = json.loads(run("analyse", "length", *given, "--tokens", "colours", "--json")[1])["buckets"]
+    tokens = json.loads(run("analyse", "length", *given, "--tokens", "colors", "--json")[1])["buckets"]
     words = json.loads(run("analyse", "length", *given, "--json")[1])["buckets"]
     assert [bucket["low"] - 2 for bucket in tokens] == [bucket["low"] for bucket in words]  # start and end
     assert tokens[0]["unit"] == "tokens" and "<svg" in (tmp_path / "l" / "report.html").read_text()

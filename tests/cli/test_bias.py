@@ -57,13 +57,13 @@ def test_json_only_on_standard_output(lic):
 
 def test_a_preset_changes_the_protocol(lic):
     found = json.loads(lic("--json", "--preset", "relic").stdout)
-    assert found["protocol"]["preset"] == "relic-gender" and found["protocol"]["tokeniser"] == "treebank"
+    assert found["protocol"]["preset"] == "relic-gender" and found["protocol"]["tokenizer"] == "treebank"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--label", "colour"), "no column 'colour' for the labels"),
+        (("--label", "color"), "no column 'color' for the labels"),
         (("--mask", "agee"), "no such list or file"),
         (("--classifier", "lstn"), "did you mean 'lstm'"),
         (("--vocabulary", "absent.txt"), "no such file"),

@@ -8,10 +8,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from captious.cli import cache, features
-from captious.encoders import loading, pruning, stores
-from captious.encoders.encoder import Cost, Tokens
-from captious.encoders.segments import Segment, Space, as_keys, key_of, write
 from captious.errors import InputError
+from captious.models import load as loading
+from captious.models import store as pruning
+from captious.models import store as stores
+from captious.models._segments import Segment, Space, as_keys, key_of, write
+from captious.models.encoder import Cost, Tokens
 
 
 class Tiny:
@@ -22,7 +24,7 @@ class Tiny:
     def prepare(self, picture):
         return np.asarray(picture.convert("RGB").resize((1, 1)))
 
-    def tokenise(self, texts):
+    def tokenize(self, texts):
         return Tokens(np.array([[len(text) + 1] for text in texts]), np.array([len(text.split()) for text in texts]))
 
     def image_features(self, pixels):
@@ -54,7 +56,7 @@ def hold(name, fingerprint, rows=3):
     space = Space(name, fingerprint, "texts", (4,))
     keys = as_keys(sorted(key_of(str(row).encode()) for row in range(rows)))
     segment = Segment(keys, np.zeros(rows, np.int32), np.ones((rows, 4), np.float32))
-    return write(pruning.root() / space.folder, space, segment)
+    return write(pruning.cache_root() / space.folder, space, segment)
 
 
 def test_cache_lists_what_it_holds_and_what_is_damaged():
@@ -75,7 +77,7 @@ def test_cache_lists_what_it_holds_and_what_is_damaged():
 
 def test_an_empty_cache_is_listed():
     assert json.loads(run(cache.app, "--json"))["holdings"] == []
-    assert "0 B of 20.0 GB" in run(cache.app)
+    assert "0 B of 20.0 GB" in " ".join(run(cache.app).split())
 
 
 def test_prune_by_encoder_size_and_all():
@@ -84,13 +86,13 @@ def test_prune_by_encoder_size_and_all():
     hold("other", "cccccccccccc")
     facts = json.loads(run(cache.app, "prune", "--encoder", "clip", "--json"))
     assert 0 < facts["after"] < facts["before"]
-    assert {it.encoder for it in pruning.holdings(pruning.root())} == {"specs", "other"}
+    assert {it.encoder for it in pruning.holdings(pruning.cache_root())} == {"specs", "other"}
     run(cache.app, "prune", "--encoder", "cccccccccccc")
-    assert {it.encoder for it in pruning.holdings(pruning.root())} == {"specs"}
+    assert {it.encoder for it in pruning.holdings(pruning.cache_root())} == {"specs"}
     run(cache.app, "prune", "--keep", "1GB")
-    assert len(pruning.holdings(pruning.root())) == 1
+    assert len(pruning.holdings(pruning.cache_root())) == 1
     run(cache.app, "prune", "--all")
-    assert pruning.holdings(pruning.root()) == [] and not list(pruning.root().iterdir())
+    assert pruning.holdings(pruning.cache_root()) == [] and not list(pruning.cache_root().iterdir())
 
 
 def test_prune_asks_for_exactly_one_thing():
@@ -122,7 +124,7 @@ def test_features_build_fills_the_cache_and_names_what_it_could_not_read(photos,
     assert (facts["images"], facts["distinct_images"]) == (4, 2)  # a and c have the same bytes, bad.jpg has no vector
     assert (facts["captions"], facts["distinct_captions"], facts["truncated"]) == (3, 2, 1)
     assert len(facts["unreadable"]) == 1 and "bad.jpg" in facts["unreadable"][0]
-    held = {it.kind: it.rows for it in pruning.holdings(pruning.root()) if it.encoder == "tiny"}
+    held = {it.kind: it.rows for it in pruning.holdings(pruning.cache_root()) if it.encoder == "tiny"}
     assert held == {"images": 2, "texts": 2}
     assert "4 images, 2 distinct" in run(features.app, "build", photos, "--encoder", "tiny")
 

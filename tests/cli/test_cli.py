@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from captious._files import MARKER
 from captious.cli.app import main
-from captious.files import MARKER
 from captious.samples import make, write
 
 
@@ -123,7 +123,7 @@ def test_compare(run, sample, tmp_path):
     systems = [sample / "predictions" / f"{name}.json" for name in ("parrot", "solid", "expert")]
     code, out, _ = run("compare", *systems, "-r", sample / "references.json", "-m", "cider", "--out", tmp_path / "c")
     assert code == 0
-    assert "expert − parrot" in out and "paired randomisation(10000,seed=12345)" in out
+    assert "expert − parrot" in out and "paired randomization(10000,seed=12345)" in out
     assert (tmp_path / "c" / "report.html").exists()
     code, out, _ = run("compare", *systems, "-r", sample / "references.json", "-m", "cider", "--json", "--every-pair")
     assert len(json.loads(out)["differences"]) == 3

@@ -15,8 +15,8 @@ def one_thread():
     torch.set_num_threads(1)
 
 
-def tokeniser(folder, limit=16):
-    """CLIP's tokeniser over letters alone."""
+def tokenizer(folder, limit=16):
+    """CLIP's tokenizer over letters alone."""
     from transformers import CLIPTokenizer
 
     folder.mkdir(parents=True)
@@ -49,7 +49,7 @@ def pipeline(tmp_path_factory):
 
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("tiny") / "tiny-diffusion"
-    words = tokeniser(tmp_path_factory.mktemp("words") / "clip")
+    words = tokenizer(tmp_path_factory.mktemp("words") / "clip")
     text = CLIPTextConfig(
         vocab_size=len(words),
         hidden_size=32,

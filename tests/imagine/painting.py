@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from captious.imagine.painters import BLACK, NOT_FINITE, NOTHING, Painted
+from captious.models.painters import BLACK, NOT_FINITE, NOTHING, Painted
 
-COLOURS = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1)}
+COLORS = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1)}
 
 
 class Mixer:
-    """Paints the mean of the colours that a text names: under seed 0 plain, under other seeds half green.
+    """Paints the mean of the colors that a text names: under seed 0 plain, under other seeds half green.
 
-    ``black`` and ``broken`` in a text give what is no picture; a text without a colour says nothing.
+    ``black`` and ``broken`` in a text give what is no picture; a text without a color says nothing.
     """
 
     name, settings, shape, kept = "mixer", "size=4", (4, 4, 3), True
@@ -26,10 +26,10 @@ class Mixer:
             self.painted.append(wish)
             words = wish.text.lower().split()
             code = next((code for word, code in (("black", BLACK), ("broken", NOT_FINITE)) if word in words), 0)
-            named = [COLOURS[word] for word in words if word in COLOURS]
+            named = [COLORS[word] for word in words if word in COLORS]
             code = code or (0 if named else NOTHING)
-            colour = np.mean(named, axis=0) if named and not code else np.zeros(3)
+            color = np.mean(named, axis=0) if named and not code else np.zeros(3)
             if wish.seed and not code:
-                colour = (colour + np.array(COLOURS["green"])) / 2
-            pixels = np.broadcast_to((255 * colour).round().astype(np.uint8), (1, 4, 4, 3))
+                color = (color + np.array(COLORS["green"])) / 2
+            pixels = np.broadcast_to((255 * color).round().astype(np.uint8), (1, 4, 4, 3))
             yield Painted([place], pixels, np.array([code], np.int32))

@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.encoders.pace import Pace
-from captious.encoders.runtime import Runtime, using
 from captious.errors import InputError
-from captious.imagine import acceleration
-from captious.imagine.acceleration import in_groups
-from captious.imagine.diffusion import load_diffusion
-from captious.imagine.painters import BLACK, NOT_FINITE, Options, Wish, load_painter
+from captious.models import diffusion as acceleration
+from captious.models.diffusion import in_groups, load_diffusion
+from captious.models.painters import BLACK, NOT_FINITE, Options, Wish, load_painter
+from captious.models.pipeline import Pace
+from captious.options import Runtime, using
 
 TEXTS = ["a red dog", "two cats on a table", "x"]
 WISHES = [Wish(text, seed) for text in TEXTS for seed in range(2)]

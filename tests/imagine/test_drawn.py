@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from captious.imagine.drawn import Drawn, scene_of, stated
-from captious.imagine.painters import NOTHING, Wish
+from captious.models.painters import NOTHING, Wish
 from captious.samples import make
-from captious.samples.facts import Fact, judge
+from captious.samples.captions import Fact, judge
+from captious.samples.painter import Drawn, scene_of, stated
 
 
 def picture(text, seed=0, size=48):
@@ -33,7 +33,7 @@ def test_what_is_left_open_varies_with_the_seed_and_what_is_stated_does_not():
     scenes = [scene_of("a red ball near some trees", seed) for seed in range(12)]
     balls = [next(thing for thing in scene.things if thing.kind == "ball") for scene in scenes]
     trees = [next(thing for thing in scene.things if thing.kind == "tree") for scene in scenes]
-    assert {ball.colour for ball in balls} == {"red"} and {ball.count for ball in balls} == {1}
+    assert {ball.color for ball in balls} == {"red"} and {ball.count for ball in balls} == {1}
     assert len({ball.size for ball in balls}) > 1 and len({ball.column for ball in balls}) > 1
     assert len({scene.setting for scene in scenes}) > 1
     assert {tree.count for tree in trees} == {2, 3}  # some trees: more than one, and no kind has more than its most
@@ -48,7 +48,7 @@ def test_texts_that_state_the_same_have_the_same_picture():
 
 def test_a_text_without_articles_is_understood():
     facts = stated("red ball left of dogs")
-    assert Fact("colour", "ball", "red") in facts and Fact("relation", "ball", "left of", "dog") in facts
+    assert Fact("color", "ball", "red") in facts and Fact("relation", "ball", "left of", "dog") in facts
     assert not any(fact.aspect == "count" and fact.kind == "dog" for fact in facts)
 
 

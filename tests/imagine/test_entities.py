@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from captious.analyses.resampling import Resampling
 from captious.errors import InputError
-from captious.imagine.answers import read_answers
-from captious.imagine.entities import agreement, entities, recall, recall_finding, tasks
+from captious.probes.entities import agreement, entities, read_answers, recall, recall_finding, tasks
+from captious.stats.shares import Resampling
 
 ROWS = [
     {"painter": "a", "text": "dog and tree", "rater": "x", "seen": {"dog": True, "tree": False}},

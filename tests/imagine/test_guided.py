@@ -1,11 +1,11 @@
-"""Pictures found by optimisation over tiny random decoders, guided by captious-mini."""
+"""Pictures found by optimization over tiny random decoders, guided by captious-mini."""
 
 import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.imagine.guided import load_guided
-from captious.imagine.painters import Options, Wish, load_painter
+from captious.models.guided import load_guided
+from captious.models.painters import Options, Wish, load_painter
 
 TEXT = "a red ball in the snow"
 
@@ -13,16 +13,16 @@ TEXT = "a red ball in the snow"
 def likeness(painter, pixels):
     from PIL import Image
 
-    from captious.encoders.mini import load_mini
+    from captious.models.mini import load_mini
 
     encoder = load_mini("captious-mini")
     seen = encoder.image_features(encoder.prepare(Image.fromarray(pixels))[None])[0]
-    said = encoder.text_features(encoder.tokenise([TEXT]).ids)[0]
+    said = encoder.text_features(encoder.tokenize([TEXT]).ids)[0]
     return float(seen @ said / np.linalg.norm(seen) / np.linalg.norm(said))
 
 
 @pytest.mark.parametrize("kind", ["kl", "vq"])
-def test_optimisation_brings_the_picture_nearer_to_the_text(decoders, kind):
+def test_optimization_brings_the_picture_nearer_to_the_text(decoders, kind):
     found = {}
     for steps in (1, 12):
         painter = load_guided(str(decoders / kind), Options(steps=steps, guide="captious-mini"), cutouts=0)
@@ -52,7 +52,7 @@ def test_what_does_not_fit(decoders, pipeline):
 
 def test_no_decoder_and_no_network(monkeypatch):
     """Diffusers says of a hub that does not answer that the file is not there."""
-    from captious.encoders import places
+    from captious.models import hub as places
 
     def unreached(*arguments):
         raise places._Unreached

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from captious.analyses.resampling import Resampling
-from captious.encoders.mini import load_mini
 from captious.errors import InputError
-from captious.imagine.drawn import Drawn
-from captious.imagine.masking import _across, influence_finding, influences, masked
-from captious.imagine.pictures import Imagined
+from captious.models.mini import load_mini
+from captious.models.painters import Imagined
+from captious.probes.pictures import _across, influence_finding, influences, masked
+from captious.samples.painter import Drawn
+from captious.stats.shares import Resampling
 
 TEXTS = ["a red ball in the snow", "a black dog on the beach", "two blue kites in a field", "a green car at night"]
 
@@ -32,7 +32,7 @@ def test_pictures_of_different_seeds_are_compared():
     assert np.isnan(_across(seen, np.array([0]), np.array([2]))).all()
 
 
-def test_colours_and_nouns_matter_and_determiners_do_not():
+def test_colors_and_nouns_matter_and_determiners_do_not():
     how = Resampling(samples=50)
     found, base, unpainted = influences(TEXTS, Drawn.of(96), load_mini("captious-mini"), 3, how=how)
     by_tag = {one.group: one.decrease.value for one in found}

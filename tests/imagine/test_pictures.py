@@ -5,11 +5,11 @@ import errno
 import numpy as np
 import pytest
 
-from captious.encoders import cache, pruning
-from captious.encoders.runtime import Runtime, using
-from captious.encoders.stores import close_stores
-from captious.imagine.painters import BLACK, Wish
-from captious.imagine.pictures import imagine, picture_list, pictures
+from captious.models import store as cache
+from captious.models import store as pruning
+from captious.models.painters import BLACK, Wish, imagine, picture_list, pictures
+from captious.models.store import close_stores
+from captious.options import Runtime, using
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def mixer(request):
 
 
 @pytest.fixture
-def encoder(colours):
-    return colours("colours")
+def encoder(colors):
+    return colors("colors")
 
 
 def test_equal_texts_are_painted_once_and_vectors_have_unit_length(mixer, encoder):
@@ -36,12 +36,12 @@ def test_equal_texts_are_painted_once_and_vectors_have_unit_length(mixer, encode
     assert found.rows[found.index[1, 1]] == pytest.approx([0, 0.5**0.5, 0.5**0.5, 0], abs=1e-6)
 
 
-def test_a_second_run_paints_nothing_and_another_encoder_neither(mixer, encoder, colours):
+def test_a_second_run_paints_nothing_and_another_encoder_neither(mixer, encoder, colors):
     first = imagine(mixer(), encoder, ["red", "blue"], [0, 1])
     close_stores()
     painter = mixer()
     again = imagine(painter, encoder, ["red", "blue"], [0, 1])
-    imagine(painter, colours("another"), ["red", "blue"], [0, 1])
+    imagine(painter, colors("another"), ["red", "blue"], [0, 1])
     assert painter.painted == []
     assert (again.rows[again.index] == first.rows[first.index]).all()
     other = mixer("ba9876543210")
@@ -80,7 +80,7 @@ def test_a_kill_loses_nothing_that_was_painted(mixer, encoder):
 def test_a_full_disk_says_so_and_the_work_goes_on(mixer, encoder, monkeypatch):
     imagine(mixer(), encoder, ["red"], [0])
     close_stores()
-    before = pruning.holdings(pruning.root())
+    before = pruning.holdings(pruning.cache_root())
 
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -91,7 +91,7 @@ def test_a_full_disk_says_so_and_the_work_goes_on(mixer, encoder, monkeypatch):
         found = imagine(mixer(), encoder, ["red", "blue"], [0])
     assert (found.index >= 0).all() and any("No space left on device" in line for line in lines)
     close_stores()
-    after = pruning.holdings(pruning.root())
+    after = pruning.holdings(pruning.cache_root())
     assert [(one.kind, one.rows, one.damaged) for one in after] == [(one.kind, one.rows, {}) for one in before]
 
 
@@ -109,24 +109,24 @@ def test_two_processes_see_each_others_pictures(mixer, encoder):
 def test_the_cache_lists_pictures_and_prunes_them(mixer, encoder):
     imagine(mixer(), encoder, ["red", "blue"], [0, 1])
     close_stores()
-    held = {holding.kind: holding for holding in pruning.holdings(pruning.root())}
+    held = {holding.kind: holding for holding in pruning.holdings(pruning.cache_root())}
     assert held["pictures"].encoder == "mixer" and held["pictures"].rows == 4
     assert held["painted-0123456789ab"].rows == 4
-    pruning.remove(pruning.root(), lambda holding: holding.encoder == "mixer")
-    assert "pictures" not in {holding.kind for holding in pruning.holdings(pruning.root())}
+    pruning.remove(pruning.cache_root(), lambda holding: holding.encoder == "mixer")
+    assert "pictures" not in {holding.kind for holding in pruning.holdings(pruning.cache_root())}
 
 
 def test_without_a_cache_nothing_is_written(mixer, encoder):
     with using(Runtime(cache=False)):
         found = imagine(mixer(), encoder, ["red"], [0])
-    assert np.isfinite(found.rows).all() and not pruning.holdings(pruning.root())
+    assert np.isfinite(found.rows).all() and not pruning.holdings(pruning.cache_root())
 
 
 def test_what_is_missing_is_painted_in_one_go_however_the_cache_is_read(mixer, monkeypatch):
     painter, calls = mixer(), []
     list(pictures(painter, [Wish("red", 0), Wish("red", 3)]))
     plain = painter.paint
-    monkeypatch.setattr("captious.imagine.pictures.CHUNK_BYTES", 2 * 4 * 4 * 3)
+    monkeypatch.setattr("captious.models.painters.CHUNK_BYTES", 2 * 4 * 4 * 3)
     monkeypatch.setattr(painter, "paint", lambda wishes: calls.append([one.seed for one in wishes]) or plain(wishes))
     found = [place for batch in pictures(painter, [Wish("red", seed) for seed in range(5)]) for place in batch.places]
     assert calls == [[1, 2, 4]] and sorted(found) == [0, 1, 2, 3, 4]

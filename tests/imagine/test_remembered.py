@@ -5,15 +5,13 @@ import shutil
 import numpy as np
 import pytest
 
-from captious.encoders import memo
-from captious.encoders.runtime import Runtime, using
+from captious._files import data_folder
 from captious.errors import InputError
-from captious.files import data_folder
-from captious.imagine import remembered as module
-from captious.imagine.diffusion import Diffusion
-from captious.imagine.painters import Options, Wish
-from captious.imagine.pictures import picture_list
-from captious.imagine.remembered import Remembered, remembered
+from captious.models import diffusion as module
+from captious.models import store as memo
+from captious.models.diffusion import Diffusion, Remembered, remembered
+from captious.models.painters import Options, Wish, picture_list
+from captious.options import Runtime, using
 
 WISHES = [Wish("a red dog", 0), Wish("two cats", 1)]
 STEPS = Options(steps=2)

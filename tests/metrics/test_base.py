@@ -9,7 +9,7 @@ import pytest
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
-from captious.metrics.base import Metric
+from captious.metrics.contract import Metric
 from captious.metrics.registry import METRICS, metric_class, parse
 from captious.samples import make
 
@@ -106,7 +106,7 @@ def test_metrics_are_values():
     ("text", "message"),
     [
         ("blue", "unknown metric 'blue', known: bleu, .*did you mean 'bleu'"),
-        ("bleu(m=4)", "bleu has no parameter 'm', legal ones: n, tokeniser"),
+        ("bleu(m=4)", "bleu has no parameter 'm', legal ones: n, tokenizer"),
         ("bleu(n=four)", r"bleu\(n=four\): expected a whole number"),
         ("cider(variant=D)", r"cider\(variant=D\): expected one of d, plain"),
         ("div(strict=maybe)", "expected yes or no"),

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from captious import CaptionSet  # noqa: E402
-from captious.encoders.contextual import load_contextual  # noqa: E402
-from captious.encoders.runtime import Runtime, using  # noqa: E402
-from captious.errors import InputError  # noqa: E402
-from captious.metrics.bertscore import BertScore  # noqa: E402
-from captious.metrics.registry import parse  # noqa: E402
+from captious import CaptionSet
+from captious.errors import InputError
+from captious.metrics.bertscore import BertScore
+from captious.metrics.registry import parse
+from captious.models.language import load_contextual
+from captious.options import Runtime, using
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS += ["a", "dog", "cat", "red", "runs", "sits", "on", "the", "mat", "two", "dogs"]
@@ -101,7 +101,7 @@ def test_a_caption_that_is_a_reference_has_one_and_the_baseline_stretches(folder
 def test_batches_and_blocks_change_nothing(folder, monkeypatch):
     whole = BertScore(weights=str(folder)).measure(the_set()).statistics.rows
     monkeypatch.setattr("captious.metrics.bertscore.BLOCK", 1)
-    monkeypatch.setattr("captious.encoders.matching.PAIRS", 1)
+    monkeypatch.setattr("captious.metrics.bertscore.PAIRS", 1)
     with using(Runtime(device="cpu", batch=1)):
         assert BertScore(weights=str(folder)).measure(the_set()).statistics.rows == pytest.approx(whole, abs=1e-6)
 
@@ -152,7 +152,7 @@ def test_the_recommended_layer_is_taken_for_a_known_name(folder, tmp_path):
         ("bertscore(layer=9,weights={folder})", "layer 9: .* has 3 layers"),
         ("bertscore(baseline=1)", "baseline 1: expected less than 1"),
         ("bertscore(weights=nowhere)", "no such file or folder"),
-        ("bertscore(weights={folder}/..)", "is no language model with its tokeniser"),
+        ("bertscore(weights={folder}/..)", "is no language model with its tokenizer"),
     ],
 )
 def test_what_cannot_be_is_one_line(folder, written, says):

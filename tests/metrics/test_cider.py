@@ -19,7 +19,7 @@ def test_clipping_and_length_penalty_by_hand():
     assert Cider().measure(CAPTIONS).items["1"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_plain_cider_neither_clips_nor_penalises_length():
+def test_plain_cider_neither_clips_nor_penalizes_length():
     """n = 1: h.r = 4w2, over norms 4w2: 1. n = 2: 2 / sqrt 5."""
     expected = 10 * (1 + 2 / math.sqrt(5)) / 4
     assert Cider(variant="plain").measure(CAPTIONS).items["1"] == pytest.approx(expected, abs=1e-12)

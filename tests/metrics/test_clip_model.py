@@ -15,9 +15,9 @@ transformers = pytest.importorskip("transformers")
 @pytest.fixture
 def folder(tmp_path):
     """A small CLIP in a folder: two layers of 64 in each tower, 32 × 32 pixels."""
-    from captious.encoders.merges import clip_tokeniser
-    from captious.encoders.preparation import Preparation
-    from captious.encoders.torch_encoder import wrap
+    from captious.models.clip import wrap
+    from captious.models.preprocess import Preparation
+    from captious.models.tokenizers import clip_tokenizer
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -31,7 +31,7 @@ def folder(tmp_path):
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.mul_(3 if parameter.ndim > 1 else 1)  # a fresh model gives everything nearly the same vector
-    encoder = wrap(module, clip_tokeniser(Path("/nowhere"), 77), Preparation(size=32, crop=32), "small", "cpu", "fp32")
+    encoder = wrap(module, clip_tokenizer(Path("/nowhere"), 77), Preparation(size=32, crop=32), "small", "cpu", "fp32")
     encoder.save(tmp_path / "small")
     return tmp_path / "small"
 
@@ -53,12 +53,12 @@ def test_scores_are_those_of_transformers(folder, tmp_path):
     report = evaluate(captions, [f"clipscore(weights={folder})", f"refclipscore(weights={folder})"], samples=0)
 
     model = transformers.CLIPModel.from_pretrained(folder).eval()
-    tokeniser = transformers.CLIPTokenizerFast.from_pretrained(folder)
+    tokenizer = transformers.CLIPTokenizerFast.from_pretrained(folder)
     mean, std = np.array([0.48145466, 0.4578275, 0.40821073]), np.array([0.26862954, 0.26130258, 0.27577711])
     pixels = np.stack([(np.asarray(Image.open(path)) / 255 - mean) / std for path in paths]).transpose(0, 3, 1, 2)
 
     def read(lines):
-        found = tokeniser([f"A photo depicts {line}" for line in lines], return_tensors="pt", padding=True)
+        found = tokenizer([f"A photo depicts {line}" for line in lines], return_tensors="pt", padding=True)
         return model(**found, pixel_values=torch.tensor(pixels, dtype=torch.float32))
 
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""CLIPScore and its kin by hand: see `ColourEncoder` in conftest.py for the vectors."""
+"""CLIPScore and its kin by hand: see `ColorEncoder` in conftest.py for the vectors."""
 
 import math
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from captious.captions import CaptionSet
-from captious.encoders.encoder import Cost
-from captious.encoders.runtime import Runtime, using
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.registry import metric_class, parse
+from captious.models.encoder import Cost
+from captious.options import Runtime, using
 
-pytestmark = pytest.mark.usefixtures("colours")
+pytestmark = pytest.mark.usefixtures("colors")
 
 
 def shown(photos, candidates, references=None, images=None):
@@ -101,7 +101,7 @@ def test_what_cannot_be_scored_has_a_reason(photos):
 def test_a_set_without_images_is_refused_with_the_remedy(monkeypatch):
     with pytest.raises(InputError, match="no image; give their folder with --images"):
         evaluate(CaptionSet.of({"1": "red"}), "clipscore")
-    from captious.encoders import loading
+    from captious.models import load as loading
 
     def absent(weights, **options):
         raise InputError("no weights")
@@ -128,9 +128,9 @@ def test_captions_beyond_the_limit_are_counted_and_listed(photos):
     assert "LongCLIP: 2 captions are longer than the encoder's 8 tokens and read only so far (ids red, green)" in (
         report.warnings
     )
-    from captious.report.summary import summarise
+    from captious.report.summary import summarize
 
-    assert summarise(report)["warnings"] == list(report.warnings)
+    assert summarize(report)["warnings"] == list(report.warnings)
 
 
 def test_shards_merge_exactly(photos):
@@ -173,7 +173,7 @@ def test_no_metric_asks_for_what_is_not_there(photos):
 def test_the_cost_on_the_card_is_that_of_the_architecture(name, patch, positions, printed):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from captious.encoders.cost import clip_cost
+    from captious.models.cost import clip_cost
 
     config = transformers.CLIPConfig(
         vision_config={"patch_size": patch}, text_config={"max_position_embeddings": positions}
@@ -188,7 +188,7 @@ def test_the_cost_on_the_card_is_that_of_the_architecture(name, patch, positions
         assert stated.flops / 1e12 == pytest.approx(printed, rel=5e-3)
 
 
-@pytest.mark.usefixtures("colours")
+@pytest.mark.usefixtures("colors")
 def test_images_that_were_turned_stand_in_the_signature(photos):
     """The same file gives another number then, and the cache keeps the two apart."""
     captions = CaptionSet.of({"1": "red"}, columns={"image": [str(photos / "red.png")]})

@@ -37,7 +37,7 @@ def test_bleu(items):
     corpus, values = reference.bleu(*zip(*items, strict=True))
     captions = caption_set(items)
     for n in (1, 2, 3, 4):
-        measured = Bleu(n=n, tokeniser="whitespace").measure(captions)
+        measured = Bleu(n=n, tokenizer="whitespace").measure(captions)
         assert measured.corpus == pytest.approx(corpus[n - 1], abs=1e-12)
         assert np.allclose(measured.values, values[n - 1], rtol=0, atol=1e-12)
 
@@ -46,7 +46,7 @@ def test_bleu(items):
 @settings(max_examples=150, deadline=None)
 def test_rouge(items):
     expected = reference.rouge(*zip(*items, strict=True))
-    measured = Rouge(tokeniser="whitespace").measure(caption_set(items))
+    measured = Rouge(tokenizer="whitespace").measure(caption_set(items))
     assert np.allclose(measured.values, expected, rtol=0, atol=1e-12)
     assert measured.corpus == pytest.approx(np.mean(expected), abs=1e-12)
 
@@ -58,6 +58,6 @@ def test_cider(items):
         any(any(references) for _, references in items)
     )  # where all are empty the reference code stops with an error
     corpus, expected = reference.cider(*zip(*items, strict=True))
-    measured = Cider(tokeniser="whitespace").measure(caption_set(items))
+    measured = Cider(tokenizer="whitespace").measure(caption_set(items))
     assert np.allclose(measured.values, expected, rtol=0, atol=1e-9)
     assert measured.corpus == pytest.approx(corpus, abs=1e-9)

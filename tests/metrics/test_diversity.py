@@ -11,16 +11,8 @@ from captious.errors import InputError
 from captious.evaluation import evaluate
 from captious.metrics.bleu import Bleu
 from captious.metrics.cider import Cider
-from captious.metrics.distinct import Distinct
-from captious.metrics.div import Div
-from captious.metrics.diversity import Diversity
-from captious.metrics.lsa import Lsa
-from captious.metrics.mbleu import MBleu
-from captious.metrics.novelty import Novelty
-from captious.metrics.selfcider import SelfCider
-from captious.metrics.vocabulary import Vocabulary
-from captious.text.idf import DocumentFrequency
-from captious.text.idf_files import save
+from captious.metrics.diversity import Distinct, Div, Diversity, Lsa, MBleu, Novelty, SelfCider, Vocabulary
+from captious.text.idf import DocumentFrequency, save
 
 TEXTS = CaptionSet.of({"repeats": "a b a b a", "short": "a", "empty": ""})
 

@@ -1,6 +1,6 @@
-"""ImaginE by hand: see `Mixer` in tests/imagine/painting.py for the pictures, `ColourEncoder` for the vectors.
+"""ImaginE by hand: see `Mixer` in tests/imagine/painting.py for the pictures, `ColorEncoder` for the vectors.
 
-Under seed 0 a text's picture has its colours, under seed 1 half of it is green. So "red" is (1, 0, 0) and (1, 1, 0)/√2.
+Under seed 0 a text's picture has its colors, under seed 1 half of it is green. So "red" is (1, 0, 0) and (1, 1, 0)/√2.
 """
 
 from importlib.util import module_from_spec, spec_from_file_location
@@ -14,7 +14,7 @@ from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.imagine import Imagine
 
-pytestmark = pytest.mark.usefixtures("colours")
+pytestmark = pytest.mark.usefixtures("colors")
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def mixer(request, monkeypatch):
 
 
 def measured(candidates, others=None, columns=None, **options):
-    metric = Imagine(**{"kind": "image", "painter": "mixer", "weights": "colours", "seeds": 2, **options})
+    metric = Imagine(**{"kind": "image", "painter": "mixer", "weights": "colors", "seeds": 2, **options})
     return metric.measure(CaptionSet.of(candidates, others, columns))
 
 
@@ -43,7 +43,7 @@ PAIR = {"1": "red"}, {"1": ["red", "blue"]}
         ({}, (1.0, 1.0)),
         ({"references": "mean"}, ((1 - 1 / 9) / 2, (1 + 4 / 9) / 2)),
         ({"references": "mean", "clip": True}, (1 / 2, (1 + 4 / 9) / 2)),
-        # Texts are plain colours: with red 1 and 1/√2, with blue 0 both times; F(s) = (s − .1)/.3.
+        # Texts are plain colors: with red 1 and 1/√2, with blue 0 both times; F(s) = (s − .1)/.3.
         ({"kind": "text&image"}, (3.0, (1 / sqrt(2) - 0.1) / 0.3)),
         ({"kind": "text&image", "references": "mean"}, ((3 - 1 / 3) / 2, ((1 / sqrt(2) - 0.1) / 0.3 - 1 / 3) / 2)),
         ({"kind": "text&image", "clip": True}, (1.0, 1.0)),
@@ -72,7 +72,7 @@ def test_against_the_source_instead_of_references():
     assert found.items["1"] == pytest.approx(1.0, abs=1e-6)
     assert found.items["2"] == pytest.approx(((-1 / 9) + (1 / sqrt(2) - 0.1) / 0.9) / 2, abs=1e-6)
     assert found.reasons == {"3": "no source text"}
-    metric = Imagine(kind="image", painter="mixer", weights="colours", against="source")
+    metric = Imagine(kind="image", painter="mixer", weights="colors", against="source")
     with pytest.raises(InputError, match="no source text; give a column 'source'"):
         evaluate(CaptionSet.of({"1": "red"}), [metric])
 
@@ -96,14 +96,14 @@ def test_what_has_no_picture_has_no_value_and_says_why():
 def test_the_signature_names_painter_encoder_seeds_and_what_was_cut(mixer):
     found = measured({"1": "red a b c d e f", "2": "red"}, {"1": ["red"], "2": ["red"]}, kind="text&image")
     text = str(found.signature)
-    assert f"painter:mixer#{mixer.fingerprint}|settings:size=4|seeds:0-1|encoder:colours#" in text
+    assert f"painter:mixer#{mixer.fingerprint}|settings:size=4|seeds:0-1|encoder:colors#" in text
     assert "truncated:1" in text  # seven words, of which the painter reads six
     short = measured({"1": "red a b c d e f"}, {"1": ["red"]}, kind="text&image", weights="short")
     assert "truncated:1" in str(short.signature)  # nine tokens of eight: cut by both, counted once
 
 
 def test_the_spread_over_seeds_is_told():
-    metric = Imagine(kind="image", painter="mixer", weights="colours", seeds=2, references="mean")
+    metric = Imagine(kind="image", painter="mixer", weights="colors", seeds=2, references="mean")
     remarks = metric.remarks(CaptionSet.of(*PAIR))
     low, high = (1 - 1 / 9) / 2, (1 + 4 / 9) / 2
     mean, spread = (low + high) / 2, (high - low) / sqrt(2)
@@ -113,7 +113,7 @@ def test_the_spread_over_seeds_is_told():
 def test_several_candidates_have_their_mean_and_shards_merge():
     candidates = {"1": ["red", "blue"], "2": ["green"], "3": ["red green"]}
     captions = CaptionSet.of(candidates, {"1": ["red"], "2": ["green blue"], "3": ["blue", "red"]})
-    metric = Imagine(kind="image", painter="mixer", weights="colours", seeds=2)
+    metric = Imagine(kind="image", painter="mixer", weights="colors", seeds=2)
     whole = evaluate(captions, [metric], samples=0)[str(metric)]
     assert whole.items["1"] == pytest.approx((1 + (-1 / 9 + 4 / 9) / 2) / 2, abs=1e-6)
     parts, _ = evaluate_shards([captions.take([0]), captions.take([1, 2])], [metric], samples=0)

@@ -1,4 +1,4 @@
-"""The whole way against pycocoevalcap, Java tokeniser included, on the captions of Flickr8k-Expert."""
+"""The whole way against pycocoevalcap, Java tokenizer included, on the captions of Flickr8k-Expert."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from captious.evaluation import evaluate
 
 @pytest.mark.java
 @pytest.mark.shared_data
-@pytest.mark.skipif(shutil.which("java") is None, reason="Java, which the reference tokeniser needs, is not installed")
+@pytest.mark.skipif(shutil.which("java") is None, reason="Java, which the reference tokenizer needs, is not installed")
 def test_every_item_of_flickr8k_expert(shared_data, capsys):
     pytest.importorskip("pycocoevalcap", reason="pycocoevalcap, the reference implementation, is not installed")
     from pycocoevalcap.bleu.bleu import Bleu

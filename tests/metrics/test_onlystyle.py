@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
-from captious.metrics.onlystyle import OnlyStyle
 from captious.metrics.registry import parse
-from captious.style.count import fit
-from captious.style.files import save
+from captious.metrics.style.model import fit, save
+from captious.metrics.style.onlystyle import OnlyStyle
 
 WORDS = ["fine", "grey", "day", "a", "rain", "sun", "dog"]
 

@@ -8,7 +8,7 @@ from scipy.stats import kendalltau
 
 from captious.captions import CaptionSet
 from captious.evaluation import evaluate
-from captious.readers.read import read
+from captious.io.read import read
 
 
 @pytest.mark.shared_data

@@ -1,8 +1,7 @@
 import pytest
 
 from captious.captions import CaptionSet
-from captious.metrics.rouge import Rouge
-from captious.metrics.rouge_n import RougeN
+from captious.metrics.rouge import Rouge, RougeN
 
 CAPTIONS = CaptionSet.of({"1": "a b c d"}, {"1": ["a b", "a x y z b c w v"]})
 

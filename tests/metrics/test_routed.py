@@ -1,4 +1,4 @@
-"""The length-routed score by hand: see `ColourEncoder` in conftest.py for the vectors."""
+"""The length-routed score by hand: see `ColorEncoder` in conftest.py for the vectors."""
 
 import math
 
@@ -8,7 +8,7 @@ from captious.captions import CaptionSet
 from captious.evaluation import evaluate
 from captious.metrics.registry import parse
 
-pytestmark = pytest.mark.usefixtures("colours")
+pytestmark = pytest.mark.usefixtures("colors")
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate
 from captious.metrics.registry import parse
-from captious.metrics.stylecider import StyleCider
-from captious.style.count import fit
-from captious.style.files import save
+from captious.metrics.style.model import fit, save
+from captious.metrics.style.stylecider import StyleCider
 
 CORPUS = [("happy", "a fine day"), ("gloomy", "a grey day")]
 texts = st.lists(st.sampled_from(["fine", "grey", "day", "a", "rain", "dog"]), max_size=8).map(" ".join)

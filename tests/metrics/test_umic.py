@@ -6,13 +6,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from captious.captions import CaptionSet  # noqa: E402
-from captious.encoders.runtime import Runtime, using  # noqa: E402
-from captious.errors import InputError  # noqa: E402
-from captious.metrics.clipscore import ClipScore  # noqa: E402
-from captious.metrics.registry import parse  # noqa: E402
-from captious.metrics.umic import Umic  # noqa: E402
-from captious.umic.fusion import new_fusion  # noqa: E402
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.clip.clipscore import ClipScore
+from captious.metrics.registry import parse
+from captious.metrics.umic import Umic
+from captious.models.fusion import new_fusion
+from captious.options import Runtime, using
 
 MINI = "captious-mini"
 
@@ -31,8 +31,8 @@ def model(tmp_path_factory):
 def photos(tmp_path):
     from PIL import Image
 
-    for name, colour in (("1", (200, 0, 0)), ("2", (0, 0, 200))):
-        Image.new("RGB", (40, 30), colour).save(tmp_path / f"{name}.png")
+    for name, color in (("1", (200, 0, 0)), ("2", (0, 0, 200))):
+        Image.new("RGB", (40, 30), color).save(tmp_path / f"{name}.png")
     (tmp_path / "3.png").write_bytes(b"no image")
     return tmp_path
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from captious._files import MARKER
 from captious.errors import InputError
-from captious.files import MARKER
 from captious.render import Cell, Column, Document, Table
 from captious.render.latex import escape, table
 from captious.render.tables import columns, dumps, to_json, write_csv, write_jsonl, write_parquet

@@ -41,7 +41,7 @@ def test_a_number_is_never_cut_however_narrow_the_terminal(samples):
     assert {"0.3142", "1.0457", "0.3000 – 0.3300", "1,234"} <= set(re.findall(r"[\d.,]+(?: – [\d.]+)?", text))
 
 
-def test_plain_text_has_no_colour_and_says_everything(samples):
+def test_plain_text_has_no_color_and_says_everything(samples):
     text = str(samples.everything())
     assert "\x1b" not in text and "┃" not in text
     assert text.splitlines()[0] == "captions.json: 4 items"

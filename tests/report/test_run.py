@@ -4,11 +4,11 @@ import math
 import pyarrow.parquet as pq
 import pytest
 
+from captious._files import MARKER
 from captious.captions import CaptionSet
 from captious.comparison import compare
 from captious.errors import InputError
 from captious.evaluation import evaluate
-from captious.files import MARKER
 from captious.report.latex import comparison_table, run_table
 from captious.report.run import save, save_comparison
 from captious.samples import make

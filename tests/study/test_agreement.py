@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.study.agreement import alpha
-from captious.study.rated import Ratings
-from captious.study.raters import ceiling, ordered, raters
+from captious.study.agreement import alpha, ceiling, ordered, raters
+from captious.study.ratings import Ratings
 
 NAN = np.nan
 # Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section C: 12 units, 4 observers, missing data.

@@ -6,12 +6,12 @@ import pytest
 import captious
 from captious.errors import InputError
 from captious.samples import make, write
-from captious.study.combination import combine
+from captious.study.combine import combine
+from captious.study.design import Rows
 from captious.study.disagreement import disagreements
-from captious.study.gathering import open_ratings
 from captious.study.lengths import chart, lengths
 from captious.study.power import power
-from captious.study.problem import Rows
+from captious.study.ratings import open_ratings
 from captious.study.scores import Scores
 
 

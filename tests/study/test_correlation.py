@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
-from captious.study.correlation import Moments, Spearman, Systems
-from captious.study.kendall import Kendall
+from captious.stats.correlation import Moments, Spearman, Systems
+from captious.stats.kendall import Kendall
 
 
 @pytest.fixture

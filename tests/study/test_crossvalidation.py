@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.study.combination import combine
-from captious.study.crossvalidation import cross_validate
-from captious.study.problem import Rows
+from captious.study.combine import combine, cross_validate
+from captious.study.design import Rows
 from captious.study.scores import Scores
 
 

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from captious.study.halves import Halves
-from captious.study.kendall import Kendall
-from captious.study.workbench import accumulate
+from captious.stats.kendall import Halves, Kendall, accumulate
 
 
 def written_out(x, y, item, cluster, weight):

@@ -8,10 +8,8 @@ import pytest
 
 import captious
 from captious.errors import InputError
-from captious.study.gathering import gather, open_ratings, open_recipe
-from captious.study.layouts import Record, references_of
-from captious.study.recipe import Layout, Recipe, from_toml
-from captious.study.recipes import FLICKR8K_CF, FLICKR8K_EXPERT, PASCAL50S, RECIPES, THUMB
+from captious.study.ratings import Record, gather, open_ratings, open_recipe, references_of
+from captious.study.recipes import FLICKR8K_CF, FLICKR8K_EXPERT, PASCAL50S, RECIPES, THUMB, Layout, Recipe, from_toml
 from captious.study.run import recipe_named
 
 
@@ -185,7 +183,7 @@ def test_pascal50s_accuracies(shared_data):
         for category, value in zip(("HC", "HI", "HM", "MM"), values, strict=True):
             assert 100 * study.estimates[key][category].value == pytest.approx(value, abs=0.0501)
     strict = captious.study(pairs, "bleu(n=4),rouge", recipe=replace(PASCAL50S, ties="strict"), samples=0)
-    # From a script with a plainer tokeniser: up to 4 pairs of 1,000 fall out otherwise.
+    # From a script with a plainer tokenizer: up to 4 pairs of 1,000 fall out otherwise.
     by_hand = {"bleu(n=4)": (60.8, 93.6, 84.7, 58.7), "rouge": (62.3, 95.9, 91.6, 60.4)}
     for key, values in by_hand.items():
         found = strict.estimates[key]

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 import captious
+from captious._files import MARKER
 from captious.errors import InputError
-from captious.files import MARKER
 from captious.samples import make, write
-from captious.study.gathering import open_ratings
 from captious.study.html import page
-from captious.study.rated import Ratings
-from captious.study.recipe import Recipe
-from captious.study.summary import summarise
+from captious.study.ratings import Ratings, open_ratings
+from captious.study.recipes import Recipe
+from captious.study.summary import summarize
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +36,14 @@ def study(ratings):
 
 
 @pytest.mark.parametrize(
-    "before", ["", "import captious.study.kendall", "from captious.study import run", "from captious import study"]
+    "before", ["", "import captious.stats.kendall", "from captious.study import run", "from captious import study"]
 )
 def test_study_is_callable_whatever_was_imported_first(before):
     program = (
         f"import captious\n{before}\n"
         "found = captious.study({'a': 1, 'b': 2, 'c': 3}, {'m': {'a': 1, 'b': 2, 'c': 3}}, samples=0)\n"
-        "import captious.study.kendall as k\n"
-        "assert k.Kendall and captious.study.kendall is k\n"
+        "import captious.stats.kendall as k\n"
+        "assert k.Kendall and captious.stats.kendall is k\n"
         "again = captious.study({'a': 1, 'b': 2, 'c': 3}, {'m': {'a': 1, 'b': 2, 'c': 3}}, samples=0)\n"
         "print(found.estimates['m']['tau_b'].value, again.estimates['m']['tau_b'].value)"
     )
@@ -182,7 +181,7 @@ def test_the_page_holds_captions_as_data_only(ratings):
     texts = ["</script><b>a dog" if place % 2 else text for place, text in enumerate(captions.candidates.values)]
     evil = replace(captions, candidates=replace(captions.candidates, values=tuple(texts)))
     found = captious.study(replace(ratings, captions=evil), "bleu(n=1),rouge", samples=20, permutations=20)
-    text = page(found, summarise(found))
+    text = page(found, summarize(found))
     assert "</script><b>" not in text and "\\u003c/script>" in text
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert data["images"][0].startswith("data:image/") and len(data["worst"]["rouge"]) == 20

@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from captious.distributions import incomplete_beta, normal_tail, t_tail
 from captious.errors import InputError
-from captious.study.kendall import Kendall
-from captious.study.problem import Rows
-from captious.study.resampling import Estimate, bootstrap, observed, permuted
-from captious.study.significance import (
+from captious.stats.kendall import Kendall
+from captious.stats.tests import (
     bootstrap_p,
     correlation_test,
+    incomplete_beta,
     kendall_test,
+    normal_tail,
     permutation_p,
     rank_clusters,
+    t_tail,
     williams,
 )
+from captious.study.design import Rows
+from captious.study.resampling import Estimate, bootstrap, observed, permuted
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 5, 30, 997, 16990])

@@ -8,8 +8,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate_shards
 from captious.metrics.cider import Cider
-from captious.text.idf import DocumentFrequency
-from captious.text.idf_files import find, from_pickle, load, named, named_path, save
+from captious.text.idf import DocumentFrequency, find, from_pickle, load, named, named_path, save
 
 REFERENCES = {
     "1": ["a red dog runs on the grass", "a dog is running"],
@@ -134,7 +133,7 @@ def test_a_pickle_that_would_run_code_is_refused(tmp_path):
         from_pickle(path, "evil")
 
 
-def test_a_corpus_of_another_tokeniser_is_refused(tmp_path):
+def test_a_corpus_of_another_tokenizer_is_refused(tmp_path):
     save(DocumentFrequency.of(whole(), "whitespace"), tmp_path / "my.idf")
-    with pytest.raises(InputError, match=r"tokenised by whitespace\.1, the metric uses ptb\.1"):
+    with pytest.raises(InputError, match=r"tokenized by whitespace\.1, the metric uses ptb\.1"):
         Cider(idf=str(tmp_path / "my.idf")).measure(whole())

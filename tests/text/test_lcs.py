@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.captions import CaptionSet
-from captious.text.lcs import lcs_lengths
+from captious.metrics.rouge import lcs_lengths
 
 CAPTION = st.lists(st.sampled_from("abcde"), max_size=90)
 ITEM = st.tuples(st.lists(CAPTION, max_size=3), st.lists(CAPTION, max_size=3))

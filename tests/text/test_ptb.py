@@ -1,4 +1,4 @@
-"""The PTB tokeniser against tokens printed by the original, and its chunk path against itself."""
+"""The PTB tokenizer against tokens printed by the original, and its chunk path against itself."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captious.text.ptb import ODD_SPACE, PUNCTUATION, is_local, split, tokenise
+from captious.text.ptb import ODD_SPACE, PUNCTUATION, is_local, split, tokenize
 
 # Tokens printed by the Stanford PTBTokenizer 3.4.1 jar of pycocoevalcap 1.2 with -preserveLines -lowerCase.
 GOLDEN = """
-The grey colour of the harbour's theatre isn't great. | the grey colour of the harbour 's theatre is n't great .
+The grey color of the harbour's theatre isn't great. | the grey color of the harbour 's theatre is n't great .
 don't DON'T can't cannot gonna lemme. | do n't do n't ca n't can not gon na lem me .
 it's its' dogs' the 90's he'd've o'clock y'all ma'am | it 's its ' dogs ' the 90 's he 'd 've o'clock y' all ma'am
 'hello' `hello' ``hello'' "hello" | ` hello ' ` hello ' `` hello '' `` hello ''
@@ -71,8 +71,8 @@ def test_golden_spaced(text: str) -> None:
     assert split(text) == GOLDEN_SPACED[text]
 
 
-def test_tokenise_drops_what_coco_caption_drops_and_keeps_brackets() -> None:
-    assert tokenise("A (red) dog, \"good\": 'yes'! Is it? -- No; ... {x} ?!") == [
+def test_tokenize_drops_what_coco_caption_drops_and_keeps_brackets() -> None:
+    assert tokenize("A (red) dog, \"good\": 'yes'! Is it? -- No; ... {x} ?!") == [
         *["a", "-lrb-", "red", "-rrb-", "dog", "good", "yes", "is", "it", "no", "-lcb-", "x", "-rcb-", "?!"]
     ]
 
@@ -100,10 +100,10 @@ def test_newline_is_a_space() -> None:
 
 
 def test_following_caption_decides_the_period_of_an_initial() -> None:
-    assert tokenise("the new Wii U.") == ["the", "new", "wii", "u."]
-    assert tokenise("the new Wii U.", "A man") == ["the", "new", "wii", "u"]
-    assert tokenise("the new Wii U.", "a man") == ["the", "new", "wii", "u."]
-    assert tokenise("he says no.", "5 men") == ["he", "says", "no."]
+    assert tokenize("the new Wii U.") == ["the", "new", "wii", "u."]
+    assert tokenize("the new Wii U.", "A man") == ["the", "new", "wii", "u"]
+    assert tokenize("the new Wii U.", "a man") == ["the", "new", "wii", "u."]
+    assert tokenize("he says no.", "5 men") == ["he", "says", "no."]
 
 
 def words(text: str) -> list[str]:
@@ -137,9 +137,9 @@ def test_a_caption_of_local_chunks_is_the_sum_of_its_chunks(chunks: list[str]) -
     caption = " ".join(chunks)
     at_spaces = caption.split(" ")
     if all(map(is_local, at_spaces)):
-        assert tokenise(caption) == [token for chunk in at_spaces for token in tokenise(chunk)]
+        assert tokenize(caption) == [token for chunk in at_spaces for token in tokenize(chunk)]
     if not ODD_SPACE.search(caption) and all(map(is_local, caption.split())):
-        assert tokenise(caption) == [token for chunk in caption.split() for token in tokenise(chunk)]
+        assert tokenize(caption) == [token for chunk in caption.split() for token in tokenize(chunk)]
 
 
 @given(st.text())
@@ -254,7 +254,7 @@ def test_parity_on_shared_data(jar: Path, shared_data: Path, tmp_path: Path, nam
         split(caption, after) != want for caption, after, want in zip(captions, following, expected, strict=True)
     )
     alone = sum(
-        tokenise(caption) != [token for token in want if token not in PUNCTUATION]
+        tokenize(caption) != [token for token in want if token not in PUNCTUATION]
         for caption, want in zip(captions, expected, strict=True)
     )
     assert (len(captions), alone, in_stream) == (*FILES[name], 0)

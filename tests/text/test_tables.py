@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.captions import CaptionSet
-from captious.text.ngrams import _sorted_by
-from captious.text.tables import tokenise
-from captious.text.tokenisers import TOKENISERS
+from captious.text.tables import _sorted_by, tokenize
+from captious.text.tokenizers import TOKENIZERS
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "cat", "the", "runs", "red"]), max_size=9).map(" ".join)
 ITEMS = st.lists(
@@ -91,10 +90,10 @@ REAL = [
 
 
 @given(st.lists(st.sampled_from(REAL), max_size=8))
-def test_chunkwise_tokenising_gives_the_tokens_of_the_whole_text(texts):
-    vocabulary, tokens, lengths = tokenise(texts, TOKENISERS["ptb"])
+def test_chunkwise_tokenizing_gives_the_tokens_of_the_whole_text(texts):
+    vocabulary, tokens, lengths = tokenize(texts, TOKENIZERS["ptb"])
     ends = np.cumsum(lengths)
     for text, end, length in zip(texts, ends, lengths, strict=True):
         found = [vocabulary[token] for token in tokens[end - length : end]]
         # A token may hold a no-break space (a mixed fraction); the tables cut it there, as coco-caption's scorers do.
-        assert found == " ".join(TOKENISERS["ptb"].tokenise(text.replace("\x1e", " "))).split()
+        assert found == " ".join(TOKENIZERS["ptb"].tokenize(text.replace("\x1e", " "))).split()

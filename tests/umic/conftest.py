@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from captious.umic import Corpus
+from captious.train.negatives import Corpus
 
 TAGS = {
     "dog": "NN", "cat": "NN", "horse": "NN", "ball": "NN", "park": "NN", "man": "NN", "boat": "NN",
@@ -58,7 +58,7 @@ def tiny():
 @pytest.fixture
 def on_cpu():
     """Encoders and backbones run on the CPU, in small batches."""
-    from captious.encoders.runtime import Runtime, using
+    from captious.options import Runtime, using
 
     with using(Runtime(device="cpu", batch=4)):
         yield

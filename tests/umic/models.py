@@ -11,7 +11,7 @@ WORDS = [*SPECIAL, *PLAIN, "##s", ",", "."]
 
 
 def pictures(folder):
-    """Six images in two colours each, of different shapes."""
+    """Six images in two colors each, of different shapes."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     for number in range(6):

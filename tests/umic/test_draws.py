@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from captious.umic.draws import below, first_success, fork, image_keys, uniform
+from captious.train.negatives import below, first_success, fork, image_keys, uniform
 
 
 def test_uniform_numbers_have_the_mean_and_variance_of_uniform_numbers():

@@ -8,15 +8,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from captious.encoders.features import cosines, image_features, text_features  # noqa: E402
-from captious.encoders.runtime import Runtime, using  # noqa: E402
-from captious.errors import InputError  # noqa: E402
-from captious.umic.fusion import load_fusion, new_fusion  # noqa: E402
-from captious.umic.fusion_module import FusionModule, Shape  # noqa: E402
-from captious.umic.saving import load_backbone, read_marker  # noqa: E402
-from captious.umic.scoring import judge  # noqa: E402
-from captious.umic.states import Insides, frozen  # noqa: E402
-from captious.umic.stored import image_states, text_states  # noqa: E402
+from captious.errors import InputError
+from captious.models.crossencoders import judge, load_backbone, read_marker
+from captious.models.features import cosines, image_features, text_features
+from captious.models.fusion import FusionModule, Shape, load_fusion, new_fusion
+from captious.models.states import Insides, frozen, image_states, text_states
+from captious.options import Runtime, using
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 MINI = "captious-mini"
@@ -64,7 +61,7 @@ def test_states_are_the_encoders_last_hidden_states(scenes):
     encoder = frozen(MINI)
     found = image_states(encoder, [*paths, paths[0], "nowhere.png"])
     assert "nowhere.png: no such image" in found.faults[7] and found.index[6] == found.index[0]
-    from captious.encoders.pictures import open_picture
+    from captious.io.images import open_picture
 
     pixels = encoder.pixels_to_tensor(np.stack([encoder.prepare(open_picture(path)) for path in paths]))
     with torch.inference_mode():
@@ -72,7 +69,7 @@ def test_states_are_the_encoders_last_hidden_states(scenes):
     np.testing.assert_allclose(found.take(np.arange(6)).astype(np.float32), expected, atol=0.05, rtol=2e-3)
     for keep in (False, True, True):  # computed, computed and written, read again
         read = text_states(encoder, [*texts, texts[2]], keep)
-        one = encoder.tokenise(texts[2:3])
+        one = encoder.tokenize(texts[2:3])
         with torch.inference_mode():
             hidden = encoder.module.text_model(input_ids=torch.from_numpy(one.ids)).last_hidden_state[0].numpy()
         start, count = (part[read.index[6]] for part in (read.starts, read.counts))
@@ -93,8 +90,8 @@ def test_one_pass_gives_the_vector_that_clipscore_uses(scenes):
 
 def test_states_of_a_dual_encoder(tmp_path, scenes):
     transformers = pytest.importorskip("transformers")
-    from captious.encoders.dual import new_dual
-    from captious.encoders.dual_module import Shape as Heads
+    from captious.models.dual import Shape as Heads
+    from captious.models.dual import new_dual
 
     paths, texts = scenes
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -105,9 +102,9 @@ def test_states_of_a_dual_encoder(tmp_path, scenes):
     BertModel(BertConfig(**size, intermediate_size=32, vocab_size=1000, max_position_embeddings=40)).save_pretrained(
         tmp_path / "text"
     )
-    from captious.encoders.words import WordTokeniser
+    from captious.models.mini import WordTokenizer
 
-    WordTokeniser.built(texts, 40).save(tmp_path / "text")
+    WordTokenizer.built(texts, 40).save(tmp_path / "text")
     encoder = new_dual(str(tmp_path / "vision"), str(tmp_path / "text"), Heads(dimension=8, hidden=16), device="cpu")
     found = image_states(encoder, paths)
     assert found.rows.shape == (6, 1 + 5 * 5, 16)  # a grid of 10 x 10 averaged by 2 x 2, behind the class token

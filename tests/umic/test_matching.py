@@ -9,14 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from captious.encoders.runtime import Runtime, using  # noqa: E402
-from captious.errors import InputError  # noqa: E402
-from captious.training.umic import train  # noqa: E402
-from captious.training.umic_parts import SETTINGS, Job  # noqa: E402
-from captious.umic.blip import load_blip  # noqa: E402
-from captious.umic.saving import load_backbone, open_backbone  # noqa: E402
-from captious.umic.scoring import judge  # noqa: E402
-from captious.umic.vilt import load_vilt  # noqa: E402
+from captious.errors import InputError
+from captious.models.crossencoders import judge, load_backbone, open_backbone
+from captious.models.matching import load_blip, load_vilt
+from captious.options import Runtime, using
+from captious.train.umic import SETTINGS, Job, train
 
 LOADERS = {"vilt": load_vilt, "blip": load_blip}
 

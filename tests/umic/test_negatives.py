@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captious.errors import InputError
-from captious.umic import KINDS, Alike, Corpus, Lexicon, negatives
-from captious.umic.negatives import check
-from captious.umic.neighbours import Neighbours
-from captious.umic.rows import rows, what_was_done
+from captious.train.negatives import KINDS, Alike, Corpus, Lexicon, check, negatives, rows, what_was_done
+from captious.train.neighbors import Neighbors
 
 WORDS = [
     "dog",
@@ -164,8 +162,8 @@ def test_hard_negatives_come_from_the_three_images_most_alike_half_by_half(tagge
     size = 400
     corpus = Corpus.of({f"{i:03}": [f"dog number{i}", f"cat number{i}"] for i in range(size)})
     step = np.arange(size)[:, None]
-    words = Neighbours((step + np.array([1, 2, 3])) % size, np.ones((size, 3)))
-    pictures = Neighbours((step + np.array([11, 12, 13])) % size, np.ones((size, 3)))
+    words = Neighbors((step + np.array([1, 2, 3])) % size, np.ones((size, 3)))
+    pictures = Neighbors((step + np.array([11, 12, 13])) % size, np.ones((size, 3)))
     made = negatives(corpus, ("hard",), per=10, near=Alike(words, pictures), tagger=tagger)
     gap = (corpus.image[made.source] - corpus.image[made.caption]) % size
     by = np.array([what_was_done(made, number)["by"] for number in range(len(made))])

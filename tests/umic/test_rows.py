@@ -7,10 +7,8 @@ import pytest
 from PIL import Image
 
 from captious.errors import InputError
-from captious.umic import Alike, Corpus, negatives
-from captious.umic.rows import row, rows, save
-from captious.umic.show import marked, sample
-from captious.umic.vectors import encoded, read_vectors
+from captious.train._negatives_show import encoded, marked, read_vectors, sample
+from captious.train.negatives import Alike, Corpus, negatives, row, rows, save
 
 
 def test_the_file_holds_what_the_rows_say(pets, tagger, tmp_path):
@@ -53,10 +51,10 @@ def test_changed_words_are_marked(tagger):
     assert [(after.plain[s.start : s.end], str(s.style)) for s in after.spans] == [("cat", "bold green")]
 
 
-class Colours:
-    """An encoder that sees nothing but the mean colour."""
+class Colors:
+    """An encoder that sees nothing but the mean color."""
 
-    name, fingerprint, precision, dimension, limit = "colours", "0123456789ab", "fp32", 3, 8
+    name, fingerprint, precision, dimension, limit = "colors", "0123456789ab", "fp32", 3, 8
 
     def prepare(self, picture):
         return np.asarray(picture.convert("RGB").resize((4, 4)))
@@ -66,10 +64,10 @@ class Colours:
 
 
 def test_vectors_by_an_encoder(pets, tmp_path, monkeypatch):
-    monkeypatch.setattr("captious.encoders.loading.load", lambda weights: Colours())
-    for key, colour in {"1": "red", "2": "blue", "3": "darkred", "4": "darkblue", "5": "green"}.items():
-        Image.new("RGB", (8, 8), colour).save(tmp_path / f"{key}.png")
-    found, missing = encoded(pets, tmp_path, "colours")
+    monkeypatch.setattr("captious.models.load.load", lambda weights: Colors())
+    for key, color in {"1": "red", "2": "blue", "3": "darkred", "4": "darkblue", "5": "green"}.items():
+        Image.new("RGB", (8, 8), color).save(tmp_path / f"{key}.png")
+    found, missing = encoded(pets, tmp_path, "colors")
     assert list(missing) == ["6"] and np.isnan(found[5]).all()
     near = Alike.of(pets, found).pictures.index
     assert near[:5, 0].tolist()[:4] == [2, 3, 0, 1] and (near[5] == -1).all()

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from captious.encoders.pictures import Unreadable
-from captious.umic import shown
-from captious.umic.shown import Shown
+from captious.io.images import Unreadable
+from captious.models import matching as shown
+from captious.models.matching import Shown
 
 
 @pytest.mark.parametrize("room", [0, 10**9])

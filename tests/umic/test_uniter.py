@@ -7,11 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from captious.captions import CaptionSet  # noqa: E402
-from captious.errors import InputError  # noqa: E402
-from captious.metrics.umic import Umic  # noqa: E402
-from captious.umic.saving import load_backbone  # noqa: E402
-from captious.umic.uniter import load_uniter  # noqa: E402
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.umic import Umic
+from captious.models.crossencoders import load_backbone
+from captious.models.uniter import load_uniter
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 

@@ -1,14 +1,13 @@
 """Leakage for image captioning (LIC): how much more a captioner gives an attribute away than people do."""
 
-from captious.bias.auditing import Audit, audit
-from captious.bias.bert import Bert
+from captious.bias.audit import Audit, audit
+from captious.bias.classifiers.bert import Bert
+from captious.bias.classifiers.linear import Linear
+from captious.bias.classifiers.lstm import Lstm
+from captious.bias.corpus import Subject, read_subjects
 from captious.bias.lic import Lic
-from captious.bias.linear import Linear
-from captious.bias.lstm import Lstm
-from captious.bias.presets import preset
-from captious.bias.protocol import Protocol, seeds
-from captious.bias.reading import Subject, read_subjects
-from captious.bias.words import Mask
+from captious.bias.masking import Mask
+from captious.bias.protocol import Protocol, preset, seeds
 
 __all__ = [
     "Audit",

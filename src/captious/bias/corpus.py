@@ -1,19 +1,265 @@
-"""A captioner's masked captions, ready to be cut into tasks."""
+"""Balanced splits: as many images of every class, nine tenths to train on, one to test on, drawn anew per seed."""
 
 from __future__ import annotations
 
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from captious._typing import Floats, Ints
 from captious.bias.leaks import Leak, leaks
-from captious.bias.masking import Tokens, masked, only_symbols, tokenised
-from captious.bias.protocol import Protocol
-from captious.bias.reading import Subject
-from captious.bias.splits import balanced_split, classes_of
-from captious.bias.tasks import Task
-from captious.bias.vocabulary import unknown_share, vocabulary
+from captious.bias.masking import Style, Tokens, masked, only_symbols, tokenized, unknown_share, vocabulary
+from captious.bias.protocol import Protocol as protocol_Protocol
+from captious.errors import InputError, nearest
+from captious.io.formats import name_of, rows_of
+from captious.io.join import Columns, Gathered, gather_candidates, gather_references
+
+LEAST = 10
+"""Fewer images of a class than this cannot be split and say nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Positions of the images to train on and to test on."""
+
+    train: Ints
+    test: Ints
+
+
+def balanced_split(ids: Sequence[str], labels: Sequence[int], seed: int, stream: str = "", share: float = 0.1) -> Split:
+    """Draw a split of images without replacement, the same for the same ids whatever their order.
+
+    With m the images of the rarest class, round(share·m) of every class are tested and m − round(share·m) trained on.
+    ``stream`` names one of several independent draws of the seed: the originals draw one for LIC_M and another for
+    LIC_D, so that the two are not measured on the same images.
+
+    >>> split = balanced_split([str(i) for i in range(50)], [0] * 30 + [1] * 20, seed=0)
+    >>> len(split.train), len(split.test), len(set(split.train) & set(split.test))
+    (36, 4, 0)
+    """
+    rng = random.Random(f"{seed}/{stream}")
+    by_class: dict[int, list[int]] = {}
+    for position in sorted(range(len(ids)), key=ids.__getitem__):
+        by_class.setdefault(labels[position], []).append(position)
+    least = min(map(len, by_class.values()))
+    tested = round(share * least)
+    train: list[int] = []
+    test: list[int] = []
+    for label in sorted(by_class):
+        drawn = rng.sample(by_class[label], least)
+        train += drawn[tested:]
+        test += drawn[:tested]
+    rng.shuffle(train)
+    rng.shuffle(test)
+    return Split(np.array(train, dtype=np.int64), np.array(test, dtype=np.int64))
+
+
+def classes_of(labels: Sequence[str], name: str) -> tuple[str, ...]:
+    """The classes in order, if there are enough images of at least two.
+
+    >>> classes_of(["old"] * 12 + ["young"] * 10, "preds")
+    ('old', 'young')
+    """
+    counts = {label: labels.count(label) for label in sorted(set(labels))}
+    if len(counts) < 2:
+        found = f"all {len(labels)} labels are {next(iter(counts))!r}" if counts else "there are no labels"
+        raise InputError(f"{name}: {found}, expected at least two classes")
+    small = {label: count for label, count in counts.items() if count < LEAST}
+    if small:
+        label, count = next(iter(small.items()))
+        raise InputError(f"{name}: class {label!r} has {count} images, expected at least {LEAST} of every class")
+    return tuple(counts)
+
+
+HUMANS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """One captioner: images with label, caption and equally many human captions; ``notes`` say what was left out."""
+
+    name: str
+    ids: tuple[str, ...]
+    labels: tuple[str, ...]
+    captions: tuple[str, ...]
+    humans: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        labels: Mapping[str, Any],
+        captions: Mapping[str, str],
+        humans: Mapping[str, Sequence[str]],
+        number: int | None = None,
+    ) -> Subject:
+        """Join by id. Images without a label are left out and counted; images without human captions are an error.
+
+        ``number`` human captions are used of each image, and images with fewer are left out; by default five, or as
+        many as every image has.
+        """
+        found = {str(key): labels.get(key) for key in captions}
+        kept = [key for key in map(str, captions) if found[key] is not None and str(found[key]).strip()]
+        texts = {str(key): text for key, text in captions.items()}
+        given = {str(key): list(several) for key, several in humans.items()}
+        notes = []
+        if len(kept) < len(texts):
+            notes.append(f"{name}: {_some(set(texts) - set(kept))} without a label left out")
+        without = [key for key in kept if not given.get(key)]
+        if without:
+            raise InputError(f"{name}: {_some(without)} without human captions, expected references for every image")
+        counts = Counter(len(given[key]) for key in kept)
+        used = number or min(HUMANS, min(counts, default=HUMANS))
+        short = [key for key in kept if len(given[key]) < used]
+        if short:
+            notes.append(f"{name}: {_some(short)} with fewer than {used} human captions left out")
+            kept = [key for key in kept if len(given[key]) >= used]
+        if len(counts) > 1:
+            shown = ", ".join(f"{count} × {length}" for length, count in sorted(counts.items()))
+            notes.append(f"{name}: images have unequal numbers of human captions ({shown}); the first {used} are used")
+        return cls(
+            name,
+            tuple(kept),
+            tuple(str(found[key]).strip() for key in kept),
+            tuple(texts[key] for key in kept),
+            tuple(tuple(given[key][:used]) for key in kept),
+            tuple(notes),
+        ).checked()
+
+    def checked(self) -> Subject:
+        """The subject itself, if its labels can be learned."""
+        classes_of(self.labels, self.name)
+        return self
+
+
+def read_subjects(
+    sources: Sequence[str | Path],
+    references: str | Path | None,
+    label: str,
+    columns: Columns | None = None,
+    captions: Sequence[str] = (),
+    number: int | None = None,
+) -> list[Subject]:
+    """One subject per file, or per caption column where several are named; labels may stand in either file."""
+    columns = columns or Columns()
+    people = (
+        gather_references(rows_of(references), Columns(columns.id, None, columns.references)) if references else None
+    )
+    subjects = []
+    for source in sources:
+        for column in captions or (columns.candidate,):
+            rows = gather_candidates(rows_of(source), Columns(columns.id, column, columns.references), several=False)
+            name = column if captions and column else Path(name_of(source)).name.split(".")[0]
+            subjects.append(_subject(name, name_of(source), rows, people, label, number))
+    names = [subject.name for subject in subjects]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"two captioners are called {repeated[0]!r}: give the files different names")
+    return subjects
+
+
+def _subject(
+    name: str, source: str, rows: Gathered, people: Gathered | None, label: str, number: int | None
+) -> Subject:
+    if not rows.candidates:
+        raise InputError(f"{source}: holds no captions")
+    humans = (people or rows).references
+    if not humans:
+        raise InputError(f"{source}: no human captions: give --references FILE, or rows with references")
+    labels = {key: _label(key, label, rows, people) for key in rows.candidates}
+    if all(value is None for value in labels.values()):
+        known = sorted({column for part in (rows, people) if part for row in part.fields.values() for column in row})
+        hint = nearest(label, known)
+        raise InputError(f"{source}: no column {label!r} for the labels, found {', '.join(known) or 'none'}{hint}")
+    captions = {key: texts[0] for key, texts in rows.candidates.items()}
+    return Subject.of(name, labels, captions, humans, number)
+
+
+def _label(key: str, label: str, rows: Gathered, people: Gathered | None) -> Any:
+    for part in (rows, people):
+        value = part.fields.get(key, {}).get(label) if part else None
+        if value is not None:
+            return value
+    return None
+
+
+def _some(keys: Sequence[str] | set[str]) -> str:
+    listed = sorted(keys)
+    more = ", …" if len(listed) > 5 else ""
+    return f"{len(listed)} {'image' if len(listed) == 1 else 'images'} ({', '.join(listed[:5])}{more})"
+
+
+Progress = Callable[[float], None]
+"""Told how many tasks more are done, in fractions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Masked captions with labels, split for one seed.
+
+    ``role`` is ``model`` or ``human-0`` … ``human-4``. All randomness of a task comes from its seed and role: not from
+    the captioner's name, so that captioners are compared under the same draws, and not from the tasks beside it.
+    """
+
+    captions: Sequence[Tokens]
+    labels: Ints
+    classes: int
+    split: Split
+    seed: int
+    role: str
+    token: str = "maskword"
+    style: Style = "plain"
+
+    @property
+    def train_labels(self) -> Ints:
+        """Classes of the captions to train on."""
+        return self.labels[self.split.train]
+
+    @property
+    def test_labels(self) -> Ints:
+        """Classes of the captions to test on."""
+        return self.labels[self.split.test]
+
+    @cached_property
+    def entropy(self) -> list[int]:
+        """Words to seed generators with."""
+        words = np.frombuffer(hashlib.sha256(f"{self.seed}/{self.role}".encode()).digest(), dtype="<u4")
+        return [int(word) for word in words]
+
+    @cached_property
+    def digest(self) -> str:
+        """Stands for everything that the result of a given classifier depends on."""
+        state = hashlib.sha256(f"{self.seed}|{self.role}|{self.token}|{self.style}|{self.classes}".encode())
+        for part in (self.split.train, self.split.test):
+            for position in part.tolist():
+                line = f"{self.labels[position]}\x1f{' '.join(self.captions[position])}\x1e"
+                state.update(line.encode("utf-8", "surrogatepass"))
+            state.update(b"\x1d")
+        return state.hexdigest()[:24]
+
+
+class Classifier(Protocol):
+    """What learns a label from captions."""
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+
+    def settings(self) -> Mapping[str, Any]:
+        """Everything that can move its numbers."""
+
+    def stacks(self, tasks: Sequence[Task]) -> list[list[Task]]:
+        """Tasks in the groups they are to be trained in."""
+
+    def train(self, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
+        """Train each task and give the class probabilities of its test captions, one row each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,20 +267,20 @@ class Corpus:
     """Masked model captions, masked and aligned human captions by index, and classes as numbers."""
 
     subject: Subject
-    protocol: Protocol
+    protocol: protocol_Protocol
     classes: tuple[str, ...]
-    labels: npt.NDArray[np.int64]
+    labels: Ints
     model: list[Tokens]
     humans: list[list[Tokens]]
     unknown: float
     """Which part of the human words alignment hid."""
 
     @classmethod
-    def of(cls, subject: Subject, protocol: Protocol) -> Corpus:
-        """Tokenise, mask and align."""
+    def of(cls, subject: Subject, protocol: protocol_Protocol) -> Corpus:
+        """Tokenize, mask and align."""
         classes = classes_of(subject.labels, subject.name)
-        model = tokenised(subject.captions, protocol.style)
-        humans = [tokenised(column, protocol.style) for column in zip(*subject.humans, strict=True)]
+        model = tokenized(subject.captions, protocol.style)
+        humans = [tokenized(column, protocol.style) for column in zip(*subject.humans, strict=True)]
         people = [caption for column in humans for caption in column]
         raw = (subject.captions, [text for texts in subject.humans for text in texts]) if protocol.spaces else None
         known = vocabulary(protocol.vocabulary, subject.name, model, people, raw)

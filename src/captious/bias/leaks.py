@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from captious._typing import Ints
 from captious.bias.masking import MASKED, UNKNOWN, Tokens
 
 LEAST = 10
@@ -24,7 +24,7 @@ class Leak(NamedTuple):
 
 def leaks(
     captions: Sequence[Tokens],
-    labels: npt.NDArray[np.int64],
+    labels: Ints,
     classes: Sequence[str],
     share: float = 0.9,
     least: int = LEAST,

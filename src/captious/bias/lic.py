@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
-from captious.defaults import LEVEL
-from captious.distributions import t_point, t_tail
-from captious.measurement import Floats
+from captious._typing import Floats, Ints
+from captious.options import LEVEL
+from captious.stats.tests import t_point, t_tail
 
-Ints = npt.NDArray[np.int64]
 POINTS = 100.0
 """Scores are reported in points, as published."""
 

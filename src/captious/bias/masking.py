@@ -1,13 +1,131 @@
-"""Masked captions: words that name the attribute, and human words that the model does not know, become symbols."""
+"""Words that name an attribute outright and are masked before leakage is measured: three lists, or a user's own."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from captious.bias.tokens import spacy_like, treebank
-from captious.bias.words import Mask
-from captious.text.tokenisers import plain
+from captious.errors import InputError, nearest
+from captious.text.tokenizers import plain
+
+_MASCULINE = (
+    "man men male father gentleman gentlemen boy boys uncle husband actor prince waiter son he his him himself "
+    "brother brothers guy guys emperor emperors dude dudes cowboy"
+)
+_FEMININE = (
+    "woman women female lady ladies mother girl girls aunt wife actress princess waitress daughter she her hers "
+    "herself sister sisters queen queens pregnant"
+)
+_RACE = "white caucasian black african asian latino latina latinx hispanic native indigenous"
+_AGE = (
+    "child children young baby babies kid kids little boy boys girl girls old man men woman women lady ladies "
+    "gentleman gentlemen person people guy guys teenager teenagers teen teens adult adults elderly elder"
+)
+
+LISTS: dict[str, tuple[str, ...]] = {
+    "gender": tuple(f"{_MASCULINE} {_FEMININE}".split()),
+    "race": tuple(_RACE.split()),
+    "age": tuple(_AGE.split()),
+}
+"""The lists of Hirota et al. (gender, race) and RELIC, appendix B (age)."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Words to hide and the word that stands for them, such as ``genderword``."""
+
+    name: str
+    words: frozenset[str] = frozenset()
+
+    @property
+    def token(self) -> str:
+        """What the LSTM and the linear classifier see in place of a hidden word."""
+        return f"{self.name}word"
+
+    @classmethod
+    def named(cls, text: str) -> Mask:
+        """The mask of a list's name, of a file with one word a line, of several joined by commas, or ``none``.
+
+        >>> mask = Mask.named("race")
+        >>> mask.token, len(mask.words), len(Mask.named("gender").words), len(Mask.named("age,race").words)
+        ('raceword', 11, 50, 44)
+        """
+        parts = [part.strip() for part in text.split(",") if part.strip() and part.strip() != "none"]
+        words = frozenset(word for part in parts for word in _listed(part))
+        return cls(parts[0] if len(parts) == 1 and parts[0] in LISTS else "mask" if parts else "none", words)
+
+    @classmethod
+    def of(cls, words: Iterable[str], name: str = "mask", where: str = "mask") -> Mask:
+        """A mask of these words; each must be one word, for captions are masked word by word.
+
+        >>> Mask.of(["old man"])
+        Traceback (most recent call last):
+        ...
+        captious.errors.InputError: mask: 'old man' is not a word, expected letters and digits without spaces
+        """
+        return cls(name, frozenset(_checked(word, where) for word in words))
+
+
+def _listed(part: str) -> Iterable[str]:
+    if part in LISTS:
+        return LISTS[part]
+    path = Path(part)
+    if not path.is_file():
+        hint = nearest(part, LISTS)
+        raise InputError(f"mask {part!r}: no such list or file, expected {', '.join(LISTS)}, none or a file{hint}")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as UTF-8 text ({error})") from None
+    rows = [(number, line.strip()) for number, line in enumerate(lines, 1)]
+    words = [_checked(word, f"{path}: row {number}") for number, word in rows if word and not word.startswith("#")]
+    if not words:
+        raise InputError(f"{path}: holds no words, expected one word a line")
+    return words
+
+
+def _checked(word: str, where: str) -> str:
+    if not _WORD.fullmatch(word):
+        raise InputError(f"{where}: {word!r} is not a word, expected letters and digits without spaces")
+    return word.lower()
+
+
+_QUOTES = re.compile(r"([\"“”«»])")
+_FINAL_STOP = re.compile(r"(?<!\.)(\.)(?=[\])}>\"' ]*(?:\s|$))")
+_SINGLE = re.compile(r"(\.\.\.|--|[;@#$%&?!\[\](){}<>])")
+_COMMA = re.compile(r"([:,])(?=\D|$)")
+_CLITIC = re.compile(r"(?<=\w)(n't|'(?:s|m|d|ll|re|ve))(?=\W|$)")
+_QUOTED = re.compile(r"(?<=\w)'(?=\s|$)")
+_INFIX = re.compile(r"(?<=[^\W\d_])(-|/|~|–|—)(?=[^\W\d_])")
+_ANGLE = re.compile(r"([<>])")
+
+
+def treebank(text: str) -> list[str]:
+    """The lower-cased tokens of NLTK's ``word_tokenize``; hyphens stay.
+
+    >>> treebank("A man's t-shirt, isn't it?  Yes.")
+    ['a', 'man', "'s", 't-shirt', ',', 'is', "n't", 'it', '?', 'yes', '.']
+    """
+    text = _QUOTES.sub(r" \1 ", text.lower())
+    for pattern in (_SINGLE, _COMMA, _FINAL_STOP, _CLITIC):
+        text = pattern.sub(r" \1 ", text)
+    return _QUOTED.sub(" ' ", text).split()
+
+
+def spacy_like(tokens: list[str]) -> list[str]:
+    """What spaCy's English tokenizer makes of tokens joined by spaces: hyphens, slashes, angle brackets split off.
+
+    >>> spacy_like(["a", "t-shirt", "<unk>"])
+    ['a', 't', '-', 'shirt', '<', 'unk', '>']
+    """
+    return _ANGLE.sub(r" \1 ", _INFIX.sub(r" \1 ", " ".join(tokens))).split()
+
 
 Tokens = tuple[str, ...]
 Style = Literal["plain", "treebank"]
@@ -18,10 +136,10 @@ MASKED, UNKNOWN = "<mask>", "<unk>"
 STYLES: dict[str, Callable[[str], list[str]]] = {"plain": plain, "treebank": treebank}
 
 
-def tokenised(captions: Iterable[str], style: Style = "plain") -> list[Tokens]:
-    """Lower-cased words of each caption; one tokeniser for masking, alignment and vocabulary."""
-    tokenise = STYLES[style]
-    return [tuple(tokenise(caption)) for caption in captions]
+def tokenized(captions: Iterable[str], style: Style = "plain") -> list[Tokens]:
+    """Lower-cased words of each caption; one tokenizer for masking, alignment and vocabulary."""
+    tokenize = STYLES[style]
+    return [tuple(tokenize(caption)) for caption in captions]
 
 
 def masked(captions: Sequence[Tokens], mask: Mask, known: Collection[str] | None = None) -> list[Tokens]:
@@ -69,3 +187,70 @@ def only_symbols(captions: Iterable[Tokens]) -> int:
     2
     """
     return sum(all(word in (MASKED, UNKNOWN) for word in caption) for caption in captions)
+
+
+def vocabulary(
+    choice: str,
+    name: str,
+    model: Sequence[Tokens],
+    human: Sequence[Tokens],
+    raw: tuple[Sequence[str], Sequence[str]] | None = None,
+) -> frozenset[str] | None:
+    """The words that ``choice`` lets human captions keep; None for all.
+
+    ``model``
+        Words of the model's own captions of this run, the published method, mask words aside since they are hidden
+        first. The originals reuse one gender-masked vocabulary per model for every attribute; name its file for that.
+    ``human`` or ``human:N``
+        The N most common words of the human captions, by default as many as the model's captions have (RELIC,
+        appendix C). With ``raw`` captions they are counted between spaces, as RELIC did: "field." and "field" are two.
+    a file, one word a line; ``{model}`` in its name stands for the captioner
+        As given.
+    ``none``
+        Everything.
+
+    >>> model, human = [("a", "dog")], [("a", "dog", "and", "a", "cat"), ("a", "cat", "sits")]
+    >>> sorted(vocabulary("model", "m", model, human)), sorted(vocabulary("human", "m", model, human))
+    (['a', 'dog'], ['a', 'cat'])
+    """
+    if choice == "none":
+        return None
+    if choice == "model":
+        return frozenset(word for caption in model for word in caption)
+    if choice == "human" or re.fullmatch(r"human:\d+", choice):
+        if raw is not None:
+            model, human = ([tuple(text.lower().split()) for text in texts] for texts in raw)
+        size = int(choice.partition(":")[2] or len({word for caption in model for word in caption}))
+        return most_common(human, size)
+    return read_vocabulary(choice.replace("{model}", name))
+
+
+def most_common(captions: Sequence[Tokens], size: int) -> frozenset[str]:
+    """The ``size`` most frequent words; of equally frequent ones, the first in the alphabet."""
+    counts = Counter(word for caption in captions for word in caption)
+    return frozenset(sorted(counts, key=lambda word: (-counts[word], word))[:size])
+
+
+def read_vocabulary(path: str | Path) -> frozenset[str]:
+    """Words of a file, one a line."""
+    try:
+        words = Path(path).read_text(encoding="utf-8").split()
+    except FileNotFoundError:
+        raise InputError(f"vocabulary {path}: no such file, expected model, human, human:N, none or a file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"vocabulary {path}: cannot be read as UTF-8 text ({error})") from None
+    if not words:
+        raise InputError(f"vocabulary {path}: is empty, expected one word a line")
+    return frozenset(words)
+
+
+def unknown_share(captions: Sequence[Tokens], known: Collection[str] | None, hidden: Collection[str]) -> float:
+    """Which part of the words alignment hides.
+
+    >>> unknown_share([("a", "man", "rides", "unicycles")], {"a", "rides"}, {"man"})
+    0.25
+    """
+    words = [word for caption in captions for word in caption]
+    if known is None or not words:
+        return 0.0
+    return sum(word not in known and word not in hidden for word in words) / len(words)

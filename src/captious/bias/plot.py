@@ -15,16 +15,16 @@ def intervals(results: Sequence[Mapping[str, Any]]) -> str:
     parts = [f'<line x1="{axis.at(0)}" x2="{axis.at(0)}" y1="8" y2="{_bottom(results)}" stroke="var(--ink)"/>']
     for number, row in enumerate(results):
         y = 26 + number * STEP
-        colour = "var(--model)" if row["lic"] > 0 else "var(--human)"
-        filled = colour if row["differs_from_0"] else "var(--paper)"
+        color = "var(--model)" if row["lic"] > 0 else "var(--human)"
+        filled = color if row["differs_from_0"] else "var(--paper)"
         parts.append(_label(row, y))
         if row["low"] is not None:
             parts.append(
-                f'<line x1="{axis.at(row["low"])}" x2="{axis.at(row["high"])}" y1="{y}" y2="{y}" stroke="{colour}" '
+                f'<line x1="{axis.at(row["low"])}" x2="{axis.at(row["high"])}" y1="{y}" y2="{y}" stroke="{color}" '
                 'stroke-width="3" stroke-linecap="round"/>'
             )
         parts.append(
-            f'<circle cx="{axis.at(row["lic"])}" cy="{y}" r="6" fill="{filled}" stroke="{colour}" stroke-width="2"/>'
+            f'<circle cx="{axis.at(row["lic"])}" cy="{y}" r="6" fill="{filled}" stroke="{color}" stroke-width="2"/>'
             f'<text x="{WIDTH}" y="{y + 4}" text-anchor="end" fill="var(--ink)">{row["lic"]:+.1f}</text>'
         )
     return svg("LIC and its intervals", [*axis.ticks(_bottom(results)), *parts], _bottom(results) + 26)
@@ -44,14 +44,14 @@ def seeds(results: Sequence[Mapping[str, Any]], chance: float) -> str:
     for number, row in enumerate(results):
         y = 26 + number * STEP
         parts.append(_label(row, y))
-        for key, colour, shift in (("lic_m", "var(--model)", -6), ("lic_d", "var(--human)", 6)):
+        for key, color, shift in (("lic_m", "var(--model)", -6), ("lic_d", "var(--human)", 6)):
             dots = "".join(
-                f'<circle cx="{axis.at(seed[key])}" cy="{y + shift}" r="4" fill="{colour}" opacity=".45"/>'
+                f'<circle cx="{axis.at(seed[key])}" cy="{y + shift}" r="4" fill="{color}" opacity=".45"/>'
                 for seed in row["seeds"]
             )
             mean = axis.at(row[key])
             parts.append(
-                f'{dots}<line x1="{mean}" x2="{mean}" y1="{y + shift - 6}" y2="{y + shift + 6}" stroke="{colour}" '
+                f'{dots}<line x1="{mean}" x2="{mean}" y1="{y + shift - 6}" y2="{y + shift + 6}" stroke="{color}" '
                 'stroke-width="3"/>'
             )
     return svg("LIC_M and LIC_D of every seed", [*axis.ticks(bottom), *parts], bottom + 26)

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from captious.bias.auditing import Report
+from captious.bias.audit import Report
 
 LEAKS = 8
 
@@ -51,7 +51,7 @@ def signature(summary: Mapping[str, Any]) -> str:
     over = summary["results"][0]["interval_over"]
     return (
         f"preset:{protocol['preset']}|mask:{protocol['mask']}({len(protocol['masked_words'])} words)|"
-        f"vocabulary:{protocol['vocabulary']}|tok:{protocol['tokeniser']}|splits:{protocol['splits']}|"
+        f"vocabulary:{protocol['vocabulary']}|tok:{protocol['tokenizer']}|splits:{protocol['splits']}|"
         f"seeds:{names}|interval over {over}|sd ddof {protocol['sd_ddof']}|captious:{summary['captious']}"
     )
 

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from captious._version import __version__
-from captious.bias.auditing import Audit, Row
+from captious.bias.audit import Audit, Row
 from captious.bias.masking import as_text
 from captious.bias.telling import Judged, judged, surest, telling
 
 
-def summarise(audit: Audit) -> dict[str, Any]:
+def summarize(audit: Audit) -> dict[str, Any]:
     """Everything: protocol, numbers, per-seed values, leaks, telling n-grams, surest captions."""
     return {
         "captious": __version__,

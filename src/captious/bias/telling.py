@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captious.bias.auditing import Row
-from captious.bias.linear import ngrams
+from captious._typing import Floats
+from captious.bias.audit import Row
+from captious.bias.classifiers.linear import ngrams
 from captious.bias.masking import MASKED, UNKNOWN, Tokens
-from captious.measurement import Floats
 
 SYMBOLS = {MASKED, UNKNOWN}
 
@@ -88,7 +88,7 @@ def telling(said: Sequence[Judged], number: int, top: int = 15, orders: int = 2,
 
 
 def surest(said: Sequence[Judged], number: int, right: bool = True, top: int = 8) -> list[Judged]:
-    """Distinct captions of class ``number`` most surely recognised, or most surely taken for another class."""
+    """Distinct captions of class ``number`` most surely recognized, or most surely taken for another class."""
     own = [one for one in said if one.label == number and (int(one.probabilities.argmax()) == number) == right]
     ranked = sorted(own, key=lambda one: (-one.probabilities.max(), one.id, one.caption))
     distinct: dict[Tokens, Judged] = {}

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from captious._files import MARKER, whole_folder
 from captious.bias.page import page
-from captious.files import MARKER, whole_folder
 from captious.report.latex import escape
 from captious.report.run import dumped
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli import options as o
-from captious.defaults import LEVEL
+from captious.options import LEVEL
 
 if TYPE_CHECKING:
-    from captious.bias.presets import Preset
-    from captious.bias.protocol import Protocol
-    from captious.bias.tasks import Classifier
+    from captious.bias.corpus import Classifier
+    from captious.bias.protocol import Preset, Protocol
 
 app = typer.Typer(help="Bias amplification (LIC) for gender, race, age or any label.", no_args_is_help=True)
 
@@ -63,14 +62,14 @@ def lic(
 
     Example: captious bias lic preds.jsonl --references humans.jsonl --label gender --mask gender --classifier lstm
     """
+    from captious._files import data_folder, refuse_occupied
     from captious.bias import show
-    from captious.bias.auditing import audit
-    from captious.bias.reading import read_subjects
-    from captious.bias.summary import summarise
+    from captious.bias.audit import audit
+    from captious.bias.corpus import read_subjects
+    from captious.bias.summary import summarize
     from captious.bias.writing import save
     from captious.errors import InputError
-    from captious.files import data_folder, refuse_occupied
-    from captious.readers.gather import Columns
+    from captious.io.join import Columns
     from captious.report import terminal
     from captious.report.run import dumped
 
@@ -88,7 +87,7 @@ def lic(
     kept = None if fresh else work or data_folder() / "bias"
     with show.progress() as report:
         found = audit(subjects, protocol, kinds, work=kept, report=report)
-    summary = summarise(found)
+    summary = summarize(found)
     if out is not None:
         save(summary, out, overwrite)
     terminal.warn([*notes, *found.notes])
@@ -106,7 +105,7 @@ def words(
     as_json: o.AsJson = False,
 ) -> None:
     """The words a mask hides, one a line: edit them and give the file to --mask."""
-    from captious.bias.words import LISTS, Mask
+    from captious.bias.masking import LISTS, Mask
 
     found = LISTS.get(name) or sorted(Mask.named(name).words)
     typer.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(found))
@@ -118,8 +117,8 @@ def preset_(
     as_json: o.AsJson = False,
 ) -> None:
     """A published protocol, legacy quirks and all; use it with: captious bias lic … --preset NAME."""
-    from captious.bias.presets import PRESETS
-    from captious.bias.presets import preset as named
+    from captious.bias.protocol import PRESETS
+    from captious.bias.protocol import preset as named
 
     chosen = [named(name)] if name else list(PRESETS.values())
     shown = {one.name: _facts(one) for one in chosen}
@@ -135,8 +134,8 @@ def preset_(
 
 
 def _facts(one: Preset) -> dict[str, Any]:
-    from captious.bias.bert import Bert
-    from captious.bias.lstm import Lstm
+    from captious.bias.classifiers.bert import Bert
+    from captious.bias.classifiers.lstm import Lstm
 
     lstm, tuned, frozen = Lstm(), Bert.tuned(), Bert.pre(**one.frozen)
     return {
@@ -149,7 +148,7 @@ def _facts(one: Preset) -> dict[str, Any]:
 
 
 def _preset(name: str | None, mask: str | None, label: str) -> Preset | None:
-    from captious.bias.presets import preset as named
+    from captious.bias.protocol import preset as named
 
     return None if name is None else named(name, mask or label)
 
@@ -160,9 +159,9 @@ def _protocol(
     """The preset's protocol or the default one, with what the options say; and what a user should know of it."""
     from dataclasses import replace
 
+    from captious.bias.masking import LISTS, Mask
     from captious.bias.protocol import Protocol
     from captious.bias.protocol import seeds as first
-    from captious.bias.words import LISTS, Mask
 
     notes = []
     if chosen is not None:
@@ -184,9 +183,9 @@ def _protocol(
 
 
 def _classifiers(names: str, bert: str, device: str, stack: int, chosen: Preset | None) -> list[Classifier]:
-    from captious.bias.bert import Bert
-    from captious.bias.linear import Linear
-    from captious.bias.lstm import Lstm
+    from captious.bias.classifiers.bert import Bert
+    from captious.bias.classifiers.linear import Linear
+    from captious.bias.classifiers.lstm import Lstm
     from captious.errors import InputError, nearest
 
     made: list[Classifier] = []

@@ -11,7 +11,7 @@ import typer
 from captious.cli import options as o
 
 if TYPE_CHECKING:
-    from captious.encoders.pruning import Holding
+    from captious.models.store import Holding
 
 app = typer.Typer(help="Features and compiled tables that are kept, and making room.", invoke_without_command=True)
 
@@ -23,16 +23,16 @@ def list_(context: typer.Context, check: Check = False, as_json: o.AsJson = Fals
     """Vectors of images and texts by encoder, and METEOR's tables, with the room they take and their last use."""
     if context.invoked_subcommand is not None:
         return
-    from captious.encoders import pruning
-    from captious.files import data_folder
-    from captious.meteor.resources import compiled_files
+    from captious._files import data_folder
+    from captious.metrics.meteor.resources import compiled_files
+    from captious.models import store as pruning
 
-    found, tables = pruning.holdings(pruning.root(), check), compiled_files()
+    found, tables = pruning.holdings(pruning.cache_root(), check), compiled_files()
     if as_json:
         facts = {
             "home": str(data_folder()),
-            "folder": str(pruning.root()),
-            "limit": pruning.limit(),
+            "folder": str(pruning.cache_root()),
+            "limit": pruning.size_limit(),
             "holdings": [_facts(it) for it in found],
             "tables": [{"path": str(path), "bytes": path.stat().st_size} for path in tables],
         }
@@ -52,13 +52,13 @@ def prune(
     as_json: o.AsJson = False,
 ) -> None:
     """Remove features; runs that are at work keep what they read, and anything removed is made again when needed."""
-    from captious.encoders import pruning
     from captious.errors import InputError, nearest
-    from captious.meteor.resources import compiled_files
+    from captious.metrics.meteor.resources import compiled_files
+    from captious.models import store as pruning
 
     if (keep is not None) + (encoder is not None) + damaged + everything != 1:
         raise InputError("expected one of --keep SIZE, --encoder NAME, --damaged, --all")
-    root = pruning.root()
+    root = pruning.cache_root()
     before = pruning.holdings(root)
     if keep is not None:
         pruning.shrink(root, pruning.parse_size(keep))
@@ -99,11 +99,11 @@ def _print(found: list[Holding]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from captious.encoders import pruning
+    from captious.models import store as pruning
     from captious.report.terminal import output, warn
 
     total = sum(holding.bytes for holding in found)
-    title = f"{pruning.root()}: {pruning.show_size(total)} of {pruning.show_size(pruning.limit())}"
+    title = f"{pruning.cache_root()}: {pruning.show_size(total)} of {pruning.show_size(pruning.size_limit())}"
     table = Table(title=Text(title), title_justify="left")
     for column in ("encoder", "fingerprint", "of", "rows", "files", "size", "last used"):
         table.add_column(column, justify="right" if column in ("rows", "files", "size") else "left")

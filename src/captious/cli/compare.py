@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from captious.cli import options as o
-from captious.defaults import LEVEL, SAMPLES, SEED, SHUFFLES
+from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED
 
 if TYPE_CHECKING:
     from captious.comparison import Comparison
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Test(str, Enum):
     """The paired test behind the p-values."""
 
-    randomisation = "randomisation"
+    randomization = "randomization"
     bootstrap = "bootstrap"
 
 
@@ -27,7 +27,7 @@ def compare(
     systems: Annotated[list[str], typer.Argument(help="Files of captions, the baseline first.")],
     references: o.References = None,
     metrics: o.Metrics = "bleu,rouge,cider",
-    test: Annotated[Test, typer.Option("--test", help="Paired test.")] = Test.randomisation,
+    test: Annotated[Test, typer.Option("--test", help="Paired test.")] = Test.randomization,
     every_pair: Annotated[
         bool, typer.Option("--every-pair", help="Test all pairs, not only against the first.")
     ] = False,
@@ -39,7 +39,9 @@ def compare(
     missing: o.OnMissing = o.Missing.error,
     several: o.Several = False,
     samples: o.Samples = SAMPLES,
-    shuffles: Annotated[int, typer.Option("--shuffles", min=1, help="Shuffles of the randomisation test.")] = SHUFFLES,
+    shuffles: Annotated[
+        int, typer.Option("--shuffles", min=1, help="Shuffles of the randomization test.")
+    ] = PERMUTATIONS,
     seed: o.Seed = SEED,
     level: o.Level = LEVEL,
     id_column: o.IdColumn = None,
@@ -56,8 +58,8 @@ def compare(
     Example: captious compare a.json b.json c.json --references refs.json
     """
     from captious import comparison
+    from captious._files import refuse_occupied
     from captious.errors import InputError
-    from captious.files import refuse_occupied
     from captious.metrics.registry import parse_all
     from captious.report.run import save_comparison
 
@@ -97,12 +99,12 @@ def _show(result: Comparison, as_json: bool, latex: bool) -> None:
     from captious.report import latex as tex
     from captious.report import terminal
     from captious.report.run import dumped
-    from captious.report.summary import summarise_comparison
+    from captious.report.summary import summarize_comparison
 
     remarks = [text for report in result.reports.values() for text in report.warnings]
     terminal.warn(list(dict.fromkeys([*result.warnings, *remarks])))
     if as_json:
-        typer.echo(dumped(summarise_comparison(result)), nl=False)
+        typer.echo(dumped(summarize_comparison(result)), nl=False)
     elif latex:
         typer.echo(tex.comparison_table(result), nl=False)
     else:
@@ -111,7 +113,7 @@ def _show(result: Comparison, as_json: bool, latex: bool) -> None:
 
 def _stem(path: str) -> str:
     """The name of a file less the endings that say its format."""
-    from captious.readers.rows import FORMATS
+    from captious.io.formats import FORMATS
 
     name = Path(path).name
     while (suffix := Path(name).suffix.lower()) and suffix in {".gz", *FORMATS}:

@@ -21,12 +21,12 @@ def demo(
     CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
     """
     from captious import comparison, read, samples
-    from captious.encoders.runtime import Runtime
-    from captious.files import whole_folder
-    from captious.metrics.clipscore import ClipScore
+    from captious._files import whole_folder
+    from captious.io.images import with_images
+    from captious.metrics.clip.clipscore import ClipScore
+    from captious.metrics.clip.specs import Specs
     from captious.metrics.registry import DEFAULT, parse_all
-    from captious.metrics.specs import Specs
-    from captious.readers.images import with_images
+    from captious.options import Runtime
     from captious.report import terminal
     from captious.report.run import write_comparison
 

@@ -23,8 +23,8 @@ def doctor(
     """Examine files of captions and say everything that is wrong with them. Exit code 2 if anything must be mended."""
     from rich.markup import escape
 
-    from captious.readers.doctor import examine
-    from captious.readers.gather import Columns
+    from captious.io.check import examine
+    from captious.io.join import Columns
     from captious.report.terminal import output
 
     columns = Columns(id_column, candidate_column, references_column)
@@ -36,9 +36,9 @@ def doctor(
         )
     else:
         console = output()
-        colours = {"error": "red", "warning": "yellow", "note": "cyan"}
+        colors = {"error": "red", "warning": "yellow", "note": "cyan"}
         for finding in findings:
-            mark = f"[{colours[finding.level]}]{finding.level}[/]"
+            mark = f"[{colors[finding.level]}]{finding.level}[/]"
             console.print(f"{mark}: {escape(finding.message)}", highlight=False, soft_wrap=True)
         if not findings:
             console.print("[green]nothing wrong found[/green]")

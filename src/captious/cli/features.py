@@ -11,8 +11,8 @@ import typer
 from captious.cli import options as o
 
 if TYPE_CHECKING:
-    from captious.encoders.encoder import Encoder
-    from captious.encoders.features import Encoded
+    from captious.models.encoder import Encoder
+    from captious.models.features import Encoded
 
 app = typer.Typer(help="Vectors of images and texts: fill the cache ahead.", no_args_is_help=True)
 SHOWN = 5
@@ -36,8 +36,8 @@ def build(
     as_json: o.AsJson = False,
 ) -> None:
     """Encode every image of a folder, and captions where a file is given; what is in the cache is left as it is."""
-    from captious.encoders.features import image_features, text_features
-    from captious.encoders.loading import load
+    from captious.models.features import image_features, text_features
+    from captious.models.load import load
 
     _check_cache()
     paths = image_files(images)
@@ -52,11 +52,11 @@ def build(
 
 def _check_cache() -> None:
     """Filling a cache that keeps nothing would look like success."""
-    from captious.encoders import pruning
     from captious.errors import InputError
+    from captious.models import store as pruning
 
-    root = pruning.root()
-    if not pruning.limit():
+    root = pruning.cache_root()
+    if not pruning.size_limit():
         raise InputError("the cache is switched off (CAPTIOUS_CACHE_LIMIT is 0): there is nothing to fill")
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def _check_cache() -> None:
 def image_files(folder: Path) -> list[str]:
     """The images in a folder and its subfolders."""
     from captious.errors import InputError
-    from captious.readers.images import SUFFIXES
+    from captious.io.images import SUFFIXES
 
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder of images")
@@ -78,9 +78,9 @@ def image_files(folder: Path) -> list[str]:
 
 
 def _texts(source: str) -> list[str]:
-    from captious.readers.columns import CANDIDATE_COLUMNS
-    from captious.readers.gather import Columns, gather_candidates, gather_references
-    from captious.readers.rows import rows_of
+    from captious.io.columns import CANDIDATE_COLUMNS
+    from captious.io.formats import rows_of
+    from captious.io.join import Columns, gather_candidates, gather_references
 
     rows = list(rows_of(source))
     if any(name in row.fields for row in rows[:1] for name in CANDIDATE_COLUMNS):

@@ -24,7 +24,7 @@ def build(
     captions: Annotated[str, typer.Argument(help="Captions by id: every format that references come in.")],
     out: File = None,
     name: Name = None,
-    tokeniser: Annotated[str, typer.Option("--tokeniser", help="ptb, 13a, whitespace or plain.")] = "ptb",
+    tokenizer: Annotated[str, typer.Option("--tokenizer", help="ptb, 13a, whitespace or plain.")] = "ptb",
     id_column: o.IdColumn = None,
     references_column: o.ReferencesColumn = None,
     overwrite: o.Overwrite = False,
@@ -32,8 +32,8 @@ def build(
     """Count in how many items each n-gram occurs. The captions of one id are one item."""
     from captious.captions import CaptionSet
     from captious.errors import InputError
-    from captious.readers.gather import Columns, gather_references
-    from captious.readers.rows import rows_of
+    from captious.io.formats import rows_of
+    from captious.io.join import Columns, gather_references
     from captious.text.idf import DocumentFrequency
 
     path = _target(out, name, overwrite)
@@ -41,7 +41,7 @@ def build(
     if not found:
         raise InputError(f"{captions}: holds no captions")
     corpus = CaptionSet.of(dict.fromkeys(found, ()), found, name=captions)
-    _keep(DocumentFrequency.of(corpus, tokeniser, name or path.stem), path)
+    _keep(DocumentFrequency.of(corpus, tokenizer, name or path.stem), path)
 
 
 @app.command("import")
@@ -55,7 +55,7 @@ def import_(
     overwrite: o.Overwrite = False,
 ) -> None:
     """Take over the pickled idf table of CIDEr's reference code; the pickle is read without running anything in it."""
-    from captious.text.idf_files import from_pickle
+    from captious.text.idf import from_pickle
 
     path = _target(out, name, overwrite)
     _keep(from_pickle(pickle, name or path.stem, items), path)
@@ -65,7 +65,7 @@ def import_(
 def list_(as_json: o.AsJson = False) -> None:
     """The corpora kept under a name."""
     from captious.errors import InputError
-    from captious.text.idf_files import load, named, named_path
+    from captious.text.idf import load, named, named_path
 
     rows = {}
     for name in named():
@@ -84,7 +84,7 @@ def list_(as_json: o.AsJson = False) -> None:
 
 def _target(out: Path | None, name: str | None, overwrite: bool) -> Path:
     from captious.errors import InputError
-    from captious.text.idf_files import named_path
+    from captious.text.idf import named_path
 
     if (out is None) == (name is None):
         raise InputError("expected either --out FILE or --name NAME")
@@ -97,7 +97,7 @@ def _target(out: Path | None, name: str | None, overwrite: bool) -> Path:
 
 
 def _keep(corpus: DocumentFrequency, path: Path) -> None:
-    from captious.text.idf_files import save
+    from captious.text.idf import save
 
     save(corpus, path)
     sizes = ", ".join(f"{len(counts):,}" for counts in corpus.counts)

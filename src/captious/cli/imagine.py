@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli import options as o
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
-    from captious.encoders.encoder import Encoder
-    from captious.imagine.painters import Painter
+    from captious.models.encoder import Encoder
+    from captious.models.painters import Painter
 
 app = typer.Typer(help="Texts judged by the pictures they paint (ImaginE).", no_args_is_help=True)
 
@@ -63,10 +63,10 @@ def paint(
 
     Example: captious imagine paint ratings.jsonl --references references.json --painter drawn --out gallery/
     """
-    from captious.analyses.finding import plain_name
-    from captious.files import refuse_occupied
-    from captious.imagine import gallery
-    from captious.imagine.painters import Options, load_painter
+    from captious._files import refuse_occupied
+    from captious.models.painters import Options, load_painter
+    from captious.probes import pictures as gallery
+    from captious.probes.finding import plain_name
 
     refuse_occupied(out, overwrite, gallery.MARKER)
     options = Options(steps, guidance, scheduler, size, guide, safety, compile)
@@ -125,12 +125,12 @@ def tags(
 
     Example: captious imagine tags captions.jsonl --painter drawn --out tags/
     """
-    from captious.analyses.resampling import Resampling
+    from captious._files import refuse_occupied
     from captious.cli.analyse.shared import deliver
     from captious.errors import InputError
-    from captious.files import refuse_occupied
-    from captious.imagine.masking import influence_finding, influences, universal
-    from captious.imagine.painters import Options, load_painter
+    from captious.models.painters import Options, load_painter
+    from captious.probes.pictures import influence_finding, influences, universal
+    from captious.stats.shares import Resampling
 
     how = Resampling(samples, seed, level)
     if out is not None:
@@ -164,9 +164,9 @@ def entities(
 
     Raters copy the file, fill in ``rater`` and ``seen``, and ``captious imagine recall`` scores it.
     """
+    from captious._files import whole_file
     from captious.errors import InputError
-    from captious.files import whole_file
-    from captious.imagine.entities import tasks
+    from captious.probes.entities import tasks
 
     if out.exists() and not overwrite:
         raise InputError(f"{out}: is there already; add --overwrite to replace it")
@@ -190,11 +190,10 @@ def recall(
     as_json: o.AsJson = False,
 ) -> None:
     """Entity recall by painter from what raters saw, with intervals over texts."""
-    from captious.analyses.resampling import Resampling
     from captious.cli.analyse.shared import deliver
-    from captious.imagine.answers import read_answers
-    from captious.imagine.entities import recall as recalled
-    from captious.imagine.entities import recall_finding
+    from captious.probes.entities import read_answers, recall_finding
+    from captious.probes.entities import recall as recalled
+    from captious.stats.shares import Resampling
 
     how = Resampling(samples, seed, level)
     found = recalled(read_answers(answers), how)
@@ -204,11 +203,11 @@ def recall(
 def _read(texts: str, references: str | None, rating: str | None) -> tuple[CaptionSet, Any]:
     """Texts, and the mean rating of each where the rows have ratings."""
     from captious.errors import InputError
-    from captious.readers.columns import RATING_COLUMNS
-    from captious.readers.read import read
-    from captious.readers.rows import rows_of
-    from captious.study.gathering import open_ratings
-    from captious.study.recipe import Layout
+    from captious.io.columns import RATING_COLUMNS
+    from captious.io.formats import rows_of
+    from captious.io.read import read
+    from captious.study.ratings import open_ratings
+    from captious.study.recipes import Layout
 
     first = next(iter(rows_of(texts)), None) if texts != "-" else None
     columns = () if first is None else tuple(first.fields)
@@ -227,7 +226,7 @@ def _encoder(weights: str, painter: str) -> Encoder:
 
 
 def _signature(painter: Painter, encoder: Encoder | None, seeds: int) -> str:
-    from captious.metrics.encoded import mark
+    from captious.metrics.clip.encoded import mark
 
     told = f"painter:{painter.name}#{painter.fingerprint}|settings:{painter.settings}|seeds:0-{seeds - 1}"
     return told if encoder is None else f"{told}|encoder:{mark(encoder)}"

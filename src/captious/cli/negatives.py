@@ -11,7 +11,7 @@ import typer
 from captious.cli import options as o
 
 if TYPE_CHECKING:
-    from captious.umic import Corpus
+    from captious.train.negatives import Corpus
 
 ALL = "hard,random,substitute,shuffle,repeat"
 
@@ -41,11 +41,10 @@ def negatives(
     """
     from captious.errors import InputError
     from captious.report import terminal
-    from captious.text.tagging import tagger_named
-    from captious.umic import Corpus, show
-    from captious.umic import negatives as make
-    from captious.umic.negatives import check
-    from captious.umic.rows import row, save
+    from captious.syntax.tagging import tagger_named
+    from captious.train import _negatives_show as show
+    from captious.train.negatives import Corpus, check, row, save
+    from captious.train.negatives import negatives as make
 
     wanted = check(kinds.split(","))
     if out is None and not look and not as_json:
@@ -86,8 +85,8 @@ def negatives(
 
 def _read(captions: str, id_column: str | None, references_column: str | None) -> dict[str, list[str]]:
     from captious.errors import InputError
-    from captious.readers.gather import Columns, gather_references
-    from captious.readers.rows import rows_of
+    from captious.io.formats import rows_of
+    from captious.io.join import Columns, gather_references
 
     found = gather_references(rows_of(captions), Columns(id=id_column, references=references_column))
     if not found.references:
@@ -98,7 +97,7 @@ def _read(captions: str, id_column: str | None, references_column: str | None) -
 def _vectors(corpus: Corpus, images: Path | None, encoder: str, features: Path | None) -> tuple[Any, list[str]]:
     """Vectors of the images in the order of the corpus, from a file or an encoder; and what to say about them."""
     from captious.errors import InputError
-    from captious.umic.vectors import encoded, read_vectors
+    from captious.train._negatives_show import encoded, read_vectors
 
     if features is not None and (images is not None or encoder):
         raise InputError("--features as well as --images or --encoder, expected one way to find images that look alike")

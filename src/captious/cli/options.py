@@ -73,7 +73,7 @@ def encoding(
     device: str, batch: int, precision: Precisions, no_cache: bool, upright: bool
 ) -> Iterator[Callable[[str], None]]:
     """Encode the way the options say, with progress on standard error; gives what to call with each step."""
-    from captious.encoders.runtime import Runtime, using
+    from captious.options import Runtime, using
     from captious.report.progress import display
 
     with display() as shown:
@@ -94,9 +94,9 @@ def load(
     format: str | None = None,
 ) -> CaptionSet:
     """Read captions the way the options say."""
-    from captious.readers.gather import Columns
-    from captious.readers.images import with_images
-    from captious.readers.read import read
+    from captious.io.images import with_images
+    from captious.io.join import Columns
+    from captious.io.read import read
 
     captions = read(
         source, references, missing=missing.value, several=several, columns=Columns(*columns), format=format

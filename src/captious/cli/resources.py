@@ -20,7 +20,7 @@ def add(
 ) -> None:
     """Compile tables from where you have them and keep them; the sources are not needed afterwards."""
     from captious.errors import InputError, nearest
-    from captious.meteor import resources
+    from captious.metrics.meteor import resources
     from captious.report.terminal import steps
 
     if name != "meteor":
@@ -35,8 +35,8 @@ def add(
 def list_(as_json: o.AsJson = False) -> None:
     """Which tables are found on this computer, and by their content."""
     from captious.errors import InputError
-    from captious.meteor import resources
-    from captious.meteor.score import MODULES
+    from captious.metrics.meteor import resources
+    from captious.metrics.meteor.engine import MODULES
 
     try:
         found = resources.load()

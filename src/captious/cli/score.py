@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from captious.cli import options as o
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 
 def score(
@@ -40,13 +40,13 @@ def score(
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
     """
+    from captious._files import refuse_occupied
     from captious.evaluation import evaluate
-    from captious.files import refuse_occupied
     from captious.metrics.registry import parse_all
     from captious.report import latex as tex
     from captious.report import terminal
     from captious.report.run import dumped, save
-    from captious.report.summary import summarise
+    from captious.report.summary import summarize
 
     wanted = parse_all(metrics)
     if out is not None:
@@ -60,7 +60,7 @@ def score(
             save(report, out, overwrite)
     terminal.warn(report.warnings)
     if as_json:
-        typer.echo(dumped(summarise(report)), nl=False)
+        typer.echo(dumped(summarize(report)), nl=False)
     elif latex:
         typer.echo(tex.run_table(report), nl=False)
     else:

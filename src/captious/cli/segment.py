@@ -14,7 +14,7 @@ import typer
 from captious.cli import options as o
 
 if TYPE_CHECKING:
-    from captious.readers.rows import Row
+    from captious.io.formats import Row
 
 
 class TaggerName(str, Enum):
@@ -67,7 +67,7 @@ def _one(caption: str, tags: bool, as_json: bool, options: dict[str, Any], auxil
     from rich.text import Text
 
     from captious.report.terminal import output
-    from captious.text.units import Rules, units
+    from captious.syntax.units import Rules, units
 
     found = units(caption, rules=Rules(auxiliaries=auxiliaries), **options)
     tagged = _tagged(caption, options) if tags else []
@@ -76,8 +76,8 @@ def _one(caption: str, tags: bool, as_json: bool, options: dict[str, Any], auxil
         content = {"caption": caption, "units": found, **options, "auxiliaries": auxiliaries, **(shown if tags else {})}
         typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
         return
-    colours = ("cyan", "green", "magenta", "yellow", "blue")
-    painted = [Text(unit, style=colours[number % len(colours)]) for number, unit in enumerate(found)]
+    colors = ("cyan", "green", "magenta", "yellow", "blue")
+    painted = [Text(unit, style=colors[number % len(colors)]) for number, unit in enumerate(found)]
     console = output()
     for words, marks, text in tagged:
         console.print(Text(" ".join(map("/".join, zip(words, marks, strict=True))), style="dim"), soft_wrap=True)
@@ -89,9 +89,9 @@ def _one(caption: str, tags: bool, as_json: bool, options: dict[str, Any], auxil
 
 def _tagged(caption: str, options: dict[str, Any]) -> list[tuple[list[str], list[str], str]]:
     """Tokens, tags and bracketed phrases of each sentence."""
-    from captious.text.chunking import bracketed
-    from captious.text.sentences import sentences
-    from captious.text.tagging import tagger_named
+    from captious.syntax.chunking import bracketed
+    from captious.syntax.sentences import sentences
+    from captious.syntax.tagging import tagger_named
 
     words = [list(sentence.tokens) for sentence in sentences(caption)]
     marks = tagger_named(options["tagger"])(words)
@@ -101,11 +101,11 @@ def _tagged(caption: str, options: dict[str, Any]) -> list[tuple[list[str], list
 def _many(
     file: str, out: Path | None, overwrite: bool, column: str | None, options: dict[str, Any], auxiliaries: bool
 ) -> None:
+    from captious._files import whole_file
     from captious.errors import InputError
-    from captious.files import whole_file
-    from captious.readers.rows import name_of, rows_of
+    from captious.io.formats import name_of, rows_of
     from captious.report.terminal import steps
-    from captious.text.units import Rules, units
+    from captious.syntax.units import Rules, units
 
     if out is not None and out.exists() and not overwrite:
         raise InputError(f"{out}: is there already; add --overwrite to replace it")
@@ -132,7 +132,7 @@ def _many(
 
 def _column(row: Row, column: str | None) -> str:
     from captious.errors import InputError
-    from captious.readers.columns import CANDIDATE_COLUMNS
+    from captious.io.columns import CANDIDATE_COLUMNS
 
     names = (column,) if column else CANDIDATE_COLUMNS
     for name in names:

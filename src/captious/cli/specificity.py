@@ -9,7 +9,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.analyse.shared import deliver
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 
 class Counting(str, Enum):
@@ -53,15 +53,13 @@ def specificity(
 
     Example: captious specificity pairs.jsonl --images photos/ --metrics clipscore,specs
     """
-    from captious.analyses.details import read_details
-    from captious.analyses.resampling import Resampling
-    from captious.analyses.specificity import specificity as rates
-    from captious.analyses.specificity_finding import specificity_finding
-    from captious.files import refuse_occupied
-    from captious.metrics.encoded import EncodedMetric
+    from captious._files import refuse_occupied
+    from captious.metrics.clip.encoded import EncodedMetric
+    from captious.metrics.clip.specs import Routed, Specs
     from captious.metrics.registry import parse_all
-    from captious.metrics.routed import Routed
-    from captious.metrics.specs import Specs
+    from captious.probes.specificity import read_details, specificity_finding
+    from captious.probes.specificity import specificity as rates
+    from captious.stats.shares import Resampling
 
     wanted, how = parse_all(metrics), Resampling(samples, seed, level)
     if out is not None:

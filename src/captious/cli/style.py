@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli import options as o
-from captious.defaults import SEED
+from captious.options import SEED
 
 if TYPE_CHECKING:
-    from captious.style.cng import StyleModel
+    from captious.metrics.style.model import StyleModel
 
 app = typer.Typer(
     help="Contrastive n-grams: fit styles, see their words, rank and check captions.", no_args_is_help=True
@@ -31,22 +31,22 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write, such as flickr.style.")],
     caption_column: CaptionColumn = None,
     style_column: StyleColumn = "style",
-    tokeniser: Annotated[str, typer.Option("--tokeniser", help="plain, ptb, 13a or whitespace.")] = "plain",
+    tokenizer: Annotated[str, typer.Option("--tokenizer", help="plain, ptb, 13a or whitespace.")] = "plain",
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Count the n-grams of each style in one pass, and keep them as a model."""
     from captious.errors import InputError
+    from captious.metrics.style import model as count
+    from captious.metrics.style.model import save
+    from captious.probes.style import StyleColumns, stream
     from captious.report.terminal import steps
-    from captious.style import count
-    from captious.style.corpus import StyleColumns, stream
-    from captious.style.files import save
 
     if out.exists() and not overwrite:
         raise InputError(f"{out}: is there already; add --overwrite to replace it")
     with steps() as step:
         rows = stream(corpora, StyleColumns(caption_column, style_column))
-        model = count.fit(rows, tokeniser=tokeniser, name=out.stem, progress=lambda seen: step(f"{seen:,} captions"))
+        model = count.fit(rows, tokenizer=tokenizer, name=out.stem, progress=lambda seen: step(f"{seen:,} captions"))
         save(model, out)
     facts = _facts(model)
     if as_json:
@@ -69,10 +69,11 @@ def words(
     as_json: o.AsJson = False,
 ) -> None:
     """The n-grams that make a style."""
-    from captious.files import whole_file
+    from captious._files import whole_file
+    from captious.metrics.style.explain import all_orders
+    from captious.probes import _style_pages as page
+    from captious.probes import _style_pages as show
     from captious.report.terminal import output
-    from captious.style import page, show
-    from captious.style.words import all_orders
 
     loaded = _load(model)
     names = style or list(loaded.styles)
@@ -109,9 +110,10 @@ def rank(
 ) -> None:
     """Which styles a caption is closest to, and why: every n-gram with what it adds."""
     from captious.errors import InputError
+    from captious.metrics.style.explain import explain, ranking
+    from captious.probes import _style_pages as page
+    from captious.probes import _style_pages as show
     from captious.report.terminal import output
-    from captious.style import page, show
-    from captious.style.explain import explain, ranking
 
     loaded = _load(model)
     found = ranking(loaded, caption)
@@ -137,9 +139,9 @@ def scores(
     as_json: o.AsJson = False,
 ) -> None:
     """Scores of chosen words under chosen styles, as in the paper's Figure 2."""
+    from captious.metrics.style.explain import score_table
+    from captious.probes import _style_pages as show
     from captious.report.terminal import output
-    from captious.style import show
-    from captious.style.words import score_table
 
     loaded = _load(model)
     table = score_table(loaded, ngrams, style or [])
@@ -166,11 +168,11 @@ def check(
     as_json: o.AsJson = False,
 ) -> None:
     """The paper's Table 1 on any corpus: how often a caption scores higher under its own style; ties fail."""
+    from captious.metrics.style.stylecider import READINGS, Reading
+    from captious.probes import _style_pages as show
+    from captious.probes import style as table
+    from captious.probes.style import StyleCheck, StyleColumns, read_styled
     from captious.report.terminal import output, steps
-    from captious.style import show, table
-    from captious.style.check import StyleCheck
-    from captious.style.corpus import StyleColumns, read_styled
-    from captious.style.reading import READINGS, Reading
 
     chosen = READINGS if readings else (Reading.parse(reading),)
     loaded = _load(model)
@@ -192,9 +194,9 @@ def correlate(
     as_json: o.AsJson = False,
 ) -> None:
     """OnlyStyle against people's rankings of captions, style by style, as in the paper's Table 4."""
+    from captious.probes import _style_pages as show
+    from captious.probes.style import correlate as correlated
     from captious.report.terminal import output
-    from captious.style import show
-    from captious.style.correlate import correlate as correlated
 
     loaded = _load(model)
     found = correlated(loaded, rankings)
@@ -206,13 +208,13 @@ def correlate(
 
 
 def _load(path: Path) -> StyleModel:
-    from captious.style.files import load
+    from captious.metrics.style.model import load
 
     return load(path).contrasting()
 
 
 def _facts(model: StyleModel) -> dict[str, Any]:
-    from captious.style.show import signature
+    from captious.probes._style_pages import signature
 
     return {
         "styles": dict(zip(model.styles, model.captions.tolist(), strict=True)),
@@ -235,7 +237,7 @@ def _finite(content: Any) -> Any:
 
 
 def _write(path: Path, text: str) -> None:
-    from captious.files import whole_file
+    from captious._files import whole_file
 
     with whole_file(path) as draft:
         draft.write_text(text, encoding="utf-8")

@@ -1,24 +1,82 @@
-"""BERTScore: every token finds its nearest in the other text."""
+"""Greedy matching of token states: precision, recall and F1 of many pairs of texts, each distinct text encoded once."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet
-from captious.encoders.contextual import Contextual, load_contextual
-from captious.encoders.matching import matched
-from captious.encoders.runtime import current
-from captious.encoders.similarity import once
-from captious.errors import InputError
-from captious.measurement import Floats, Sums
-from captious.metrics.base import MeanMetric, Need, summed
-from captious.metrics.encoded import too_long
+from captious.errors import InputError, require
+from captious.metrics.clip.encoded import once, too_long
+from captious.metrics.contract import MeanMetric, Need, Sums, summed
+from captious.models.language import Contextual, Ids, load_contextual
+from captious.models.pipeline import Pace
+from captious.options import current
+
+Weigh = Callable[[Sequence[int]], Floats]
+"""How much each token of a text counts."""
+PAIRS = 256
+"""Pairs matched at a time."""
+
+
+def matched(model: Contextual, candidates: Sequence[Ids], references: Sequence[Ids], weigh: Weigh) -> Floats:
+    """Precision, recall and F1, one row per pair of texts given as token ids; NaN where no token counts."""
+    torch = require("torch", "clip")
+    texts = list(dict.fromkeys(map(tuple, (*candidates, *references))))
+    place = {ids: number for number, ids in enumerate(texts)}
+    states = _encoded(model, [list(ids) for ids in texts])
+    weights = [torch.from_numpy(weigh(ids)).to(states[0]) for ids in texts]
+    left, right = ([place[tuple(ids)] for ids in side] for side in (candidates, references))
+    found = np.empty((len(left), 3))
+    order = sorted(range(len(left)), key=lambda pair: (len(references[pair]), len(candidates[pair])))
+    for start in range(0, len(order), PAIRS):
+        some = order[start : start + PAIRS]
+        sides = [[side[pair] for pair in some] for side in (left, right)]
+        found[some] = _block(*([held[number] for number in side] for held in (states, weights) for side in sides))
+    return found
+
+
+def _encoded(model: Contextual, texts: list[Ids]) -> list[Any]:
+    """The states of each text, encoded in batches of like length."""
+    runtime = current()
+    pace, found = Pace(runtime.log), {}
+
+    def begin(numbers: Any) -> Any:
+        states, _ = model.states([texts[number] for number in numbers])
+        for number, one in zip(numbers, states, strict=True):
+            found[number] = one[: len(texts[number])].clone()
+        return lambda: np.zeros(len(numbers))
+
+    order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+    for start in range(0, len(order), runtime.batch):
+        pace.start(begin, order[start : start + runtime.batch])()
+    return [found[number] for number in range(len(texts))]
+
+
+def _block(candidates: list[Any], references: list[Any], weights: list[Any], others: list[Any]) -> Floats:
+    """Of pairs of states with their tokens' weights."""
+    torch = require("torch", "clip")
+
+    def padded(rows: list[Any]) -> Any:
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+    cosines = padded(candidates) @ padded(references).transpose(1, 2)
+    there = [padded([torch.ones_like(one, dtype=torch.bool) for one in side]) for side in (weights, others)]
+    cosines = cosines.masked_fill(~(there[0][:, :, None] & there[1][:, None, :]), float("-inf"))
+    parts = []
+    for axis, inside, heavy in ((2, there[0], padded(weights)), (1, there[1], padded(others))):
+        nearest = cosines.amax(axis).masked_fill(~inside, 0.0)
+        parts.append(((nearest * heavy).sum(1) / heavy.sum(1)).double().cpu().numpy())
+    precision, recall = parts
+    both = precision + recall
+    joined = np.divide(2 * precision * recall, both, out=np.where(np.isnan(both), np.nan, 0.0), where=both != 0)
+    return np.stack([precision, recall, joined], axis=1)
+
 
 VALUES = ("precision", "recall", "f1")
 BLOCK = 128
@@ -100,7 +158,7 @@ class BertScore(MeanMetric):
         told = {"model": _mark(model), "layer": str(model.layer), "precision": model.precision}
         return {**told, "idf": f"refs:{state.documents}"} if self.idf == "refs" else told
 
-    def unscorable(self, captions: CaptionSet) -> dict[str, npt.NDArray[np.bool_]]:
+    def unscorable(self, captions: CaptionSet) -> dict[str, Bools]:
         """A candidate and a reference must say something."""
         silent = _owners_of_silence(captions)
         return {**super().unscorable(captions), "empty caption": silent[0], "all references are empty": silent[1]}
@@ -121,13 +179,13 @@ class BertScore(MeanMetric):
         cut = item[self._found(captions, state)[1] > state.model.limit].tolist()
         return too_long(self.label, captions, cut, state.model.limit)
 
-    def _found(self, captions: CaptionSet, state: Read) -> tuple[Floats, npt.NDArray[np.int64]]:
+    def _found(self, captions: CaptionSet, state: Read) -> tuple[Floats, Ints]:
         """P, R and F1 of every candidate, and its number of tokens."""
         key = (state.model.fingerprint, "bertscore", self.idf, state.documents)
-        found: tuple[Floats, npt.NDArray[np.int64]] = once(captions, key, lambda: self._measured(captions, state))
+        found: tuple[Floats, Ints] = once(captions, key, lambda: self._measured(captions, state))
         return found
 
-    def _measured(self, captions: CaptionSet, state: Read) -> tuple[Floats, npt.NDArray[np.int64]]:
+    def _measured(self, captions: CaptionSet, state: Read) -> tuple[Floats, Ints]:
         ids, lengths = state.model.tokens(captions.candidates.values)
         others, _ = state.model.tokens(captions.references.values)
         starts = [np.concatenate([[0], np.cumsum(one.counts)]) for one in (captions.candidates, captions.references)]
@@ -150,7 +208,7 @@ class BertScore(MeanMetric):
         return found, lengths
 
 
-def _owners_of_silence(captions: CaptionSet) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _owners_of_silence(captions: CaptionSet) -> tuple[Bools, Bools]:
     """Items with a candidate that says nothing, and items whose references all say nothing."""
     found = []
     for texts in (captions.candidates, captions.references):

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.measurement import Floats, Sums
-from captious.metrics.base import Metric
+from captious.metrics.contract import Metric, Sums
 from captious.text.tables import TextTable
 
 TINY, SMALL = 1e-15, 1e-9
@@ -38,7 +37,7 @@ class Bleu(Metric):
     """
 
     n: int = 4
-    tokeniser: str = "ptb"
+    tokenizer: str = "ptb"
 
     name: ClassVar[str] = "bleu"
     shown: ClassVar[tuple[str, ...]] = ("n",)
@@ -55,7 +54,7 @@ class Bleu(Metric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Sums:
         """Length, reference length, then matches and n-grams of each order up to n."""
-        table = captions.table(self.tokeniser)
+        table = captions.table(self.tokenizer)
         rows = table.once("bleu", lambda: table.per_item(per_candidate(table)))
         return Sums(rows[:, : 2 + 2 * self.n])
 
@@ -98,7 +97,7 @@ def per_candidate(table: TextTable) -> Floats:
     return result
 
 
-def closest_reference_length(table: TextTable) -> npt.NDArray[np.int64]:
+def closest_reference_length(table: TextTable) -> Ints:
     """Of each candidate, the length of the reference closest to its own, the shorter of two equally close."""
     lengths = table.lengths
     result = np.zeros(len(table.candidates), dtype=np.int64)

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.measurement import Floats, Sums
-from captious.metrics.base import MeanMetric
+from captious.metrics.contract import MeanMetric, Sums
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable
 
@@ -41,7 +41,7 @@ class Cider(MeanMetric):
 
     idf: str = "refs"
     variant: Literal["d", "plain"] = "d"
-    tokeniser: str = "ptb"
+    tokenizer: str = "ptb"
 
     name: ClassVar[str] = "cider"
     range: ClassVar[tuple[float, float]] = (0.0, 10.0)
@@ -57,11 +57,11 @@ class Cider(MeanMetric):
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
-        return frequencies(self.idf, captions, self.tokeniser)
+        return frequencies(self.idf, captions, self.tokenizer)
 
     def statistics(self, captions: CaptionSet, state: DocumentFrequency) -> Sums:
         """Sum of the candidates' values, and their number."""
-        table = captions.table(self.tokeniser)
+        table = captions.table(self.tokenizer)
         similarity = np.where(table.is_candidate, 0.0, similarities(table, state, self.variant))
         total = [np.bincount(table.item, weights=row, minlength=table.items) for row in similarity]
         references = np.bincount(table.item[~table.is_candidate], minlength=table.items)
@@ -71,7 +71,7 @@ class Cider(MeanMetric):
 
     def remarks(self, captions: CaptionSet) -> list[str]:
         """How far a small idf corpus can be trusted."""
-        items = len(captions) if self.idf == "refs" else frequencies(self.idf, captions, self.tokeniser).items
+        items = len(captions) if self.idf == "refs" else frequencies(self.idf, captions, self.tokenizer).items
         if items == 1:
             return ["CIDEr with an idf of one item is 0 by construction (log 1 = 0): name an idf corpus, cider(idf=…)"]
         if items < FEW:
@@ -83,13 +83,13 @@ class Cider(MeanMetric):
         return {"variant": self.variant, "idf": str(state)}
 
 
-def frequencies(idf: str, captions: CaptionSet, tokeniser: str) -> DocumentFrequency:
+def frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequency:
     """The document frequencies an ``idf`` parameter asks for."""
     if idf == "refs":
-        return DocumentFrequency.of(captions, tokeniser)
-    from captious.text.idf_files import find
+        return DocumentFrequency.of(captions, tokenizer)
+    from captious.text.idf import find
 
-    return find(idf).for_tokeniser(tokeniser)
+    return find(idf).for_tokenizer(tokenizer)
 
 
 def similarities(table: TextTable, corpus: DocumentFrequency, variant: Literal["d", "plain"]) -> Floats:

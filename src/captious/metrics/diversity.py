@@ -1,16 +1,187 @@
-"""diversity: the product of div-2, div-3 and div-4."""
+"""div-n: how little a text repeats its n-grams."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import ClassVar
+from math import inf
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from captious._files import digest
+from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.measurement import Sums
-from captious.metrics.base import MeanMetric, Need
-from captious.metrics.div import div, item_means
+from captious.errors import InputError
+from captious.io.formats import rows_of
+from captious.io.join import Columns, gather_references
+from captious.metrics.bleu import ORDERS, bleu
+from captious.metrics.cider import frequencies, similarities
+from captious.metrics.contract import MeanMetric, Metric, Need, Statistics, Sums, TypeSets
+from captious.text.idf import DocumentFrequency
+from captious.text.tables import TextTable
+
+
+@dataclass(frozen=True)
+class Div(MeanMetric):
+    """div-n: distinct n-grams over all n-grams of an item's candidates taken together; 1 − rep-n.
+
+    With one candidate this is ImaginE's div-n of a text; with several candidates it is the Div-n of diverse captioning.
+    Edge cases, which no paper defines: no tokens gives 0, tokens but fewer than n gives 1 (nothing can repeat);
+    ``strict=yes`` leaves both without a value. The corpus value is the mean over items.
+
+    >>> round(Div(n=1).measure(CaptionSet.of({"1": "the cat and the dog"})).corpus, 6)  # 4 of 5 words differ
+    0.8
+    """
+
+    n: int = 2
+    strict: bool = False
+    tokenizer: str = "ptb"
+
+    name: ClassVar[str] = "div"
+    needs: ClassVar[tuple[Need, ...]] = ()
+    shown: ClassVar[tuple[str, ...]] = ("n",)
+    citation: ClassVar[str] = (
+        "Welleck et al. Neural text generation with unlikelihood training. ICLR 2020 (as 1 - rep-n)."
+    )
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise InputError(f"div(n={self.n}): expected n of at least 1")
+
+    @property
+    def label(self) -> str:
+        """div-n."""
+        return f"div-{self.n}"
+
+    def statistics(self, captions: CaptionSet, state: None) -> Sums:
+        """The item's value, and 1."""
+        return item_means(div(captions.table(self.tokenizer), self.n, self.strict))
+
+    def unscorable(self, captions: CaptionSet) -> dict[str, np.ndarray]:
+        """With ``strict``, texts without n-grams have no value."""
+        reasons = dict(super().unscorable(captions))
+        if self.strict:
+            reasons[f"fewer than {self.n} tokens"] = distinct_and_total(captions.table(self.tokenizer), self.n)[1] == 0
+        return reasons
+
+
+def div(table: TextTable, n: int, strict: bool = False) -> Floats:
+    """div-n of each item."""
+    distinct, total = distinct_and_total(table, n)
+    tokens = distinct_and_total(table, 1)[1]
+    fallback = np.full(table.items, np.nan) if strict else (tokens > 0).astype(np.float64)
+    result: Floats = np.divide(distinct, total, out=fallback, where=total > 0)
+    return result
+
+
+def distinct_and_total(table: TextTable, n: int) -> tuple[Floats, Floats]:
+    """Distinct and running n-grams of each item's candidates."""
+    grams = table.ngrams(n)
+    rows = grams.candidate_rows
+    item = table.item[grams.caption[rows]]
+    total = np.bincount(item, weights=grams.count[rows], minlength=table.items).astype(np.float64)
+    first = np.ones(len(rows), dtype=np.bool_)
+    first[1:] = grams.group[rows][1:] != grams.group[rows][:-1]
+    return np.bincount(item[first], minlength=table.items).astype(np.float64), total
+
+
+def item_means(values: Floats) -> Sums:
+    """One value per item as statistics of a mean over items."""
+    return Sums(np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1))
+
+
+@dataclass(frozen=True)
+class Vocabulary(Metric):
+    """The number of distinct tokens in all candidates; per item, in its candidates.
+
+    There is no bootstrap interval: a resample repeats items, so its vocabulary is always smaller than the set's.
+
+    >>> Vocabulary().measure(CaptionSet.of({"1": "a cat", "2": "a dog"})).corpus
+    3.0
+    """
+
+    tokenizer: str = "ptb"
+
+    name: ClassVar[str] = "vocabulary"
+    needs: ClassVar[tuple[Need, ...]] = ()
+    range: ClassVar[tuple[float, float]] = (0.0, inf)
+
+    def statistics(self, captions: CaptionSet, state: None) -> TypeSets:
+        """The words of each item."""
+        return type_sets(captions.table(self.tokenizer), 1)
+
+    def score(self, sums: Floats) -> Floats:
+        """Distinct tokens."""
+        return sums[..., 0]
+
+
+def type_sets(table: TextTable, n: int) -> TypeSets:
+    """The distinct n-grams of each item's candidates, as text so that shards unite."""
+    grams = table.ngrams(n)
+    rows = grams.candidate_rows
+    written = _written(table, n, np.unique(grams.gram[rows]))
+    types: list[set[str]] = [set() for _ in range(table.items)]
+    for item, gram in zip(table.item[grams.caption[rows]].tolist(), grams.gram[rows].tolist(), strict=True):
+        types[item].add(written[gram])
+    tokens = table.per_item(table.lengths[table.candidates, None].astype(np.float64))[:, 0]
+    return TypeSets(tuple(map(frozenset, types)), tokens.astype(np.int64))
+
+
+def _written(table: TextTable, n: int, grams: np.ndarray) -> dict[int, str]:
+    words: list[list[str]] = [[] for _ in grams]
+    current = grams
+    for order in range(n, 0, -1):
+        level = table.ngrams(order)
+        for text, last in zip(words, level.last[current].tolist(), strict=True):
+            text.append(table.vocabulary[last])
+        current = level.parent[current]
+    return {gram: " ".join(reversed(text)) for gram, text in zip(grams.tolist(), words, strict=True)}
+
+
+@dataclass(frozen=True)
+class Distinct(Metric):
+    """distinct-n: distinct n-grams over the number of **tokens** (Li et al. 2016), of one text or of the whole set.
+
+    ``over=item`` averages the items' own values, as ImaginE does; ``over=corpus`` counts distinct n-grams over all
+    candidates of the set, as in dialogue work, and has no bootstrap interval. A text without tokens scores 0.
+
+    >>> captions = CaptionSet.of({"1": "a cat sat", "2": "a cat ran"})
+    >>> values = [Distinct(n=2, over=over).measure(captions).corpus for over in ("item", "corpus")]
+    >>> [round(value, 6) for value in values]  # 2 bigrams of 3 tokens each; 3 distinct of 6 tokens
+    [0.666667, 0.5]
+    """
+
+    n: int = 2
+    over: Literal["item", "corpus"] = "item"
+    tokenizer: str = "ptb"
+
+    name: ClassVar[str] = "distinct"
+    needs: ClassVar[tuple[Need, ...]] = ()
+    shown: ClassVar[tuple[str, ...]] = ("n",)
+    citation: ClassVar[str] = "Li et al. A diversity-promoting objective function for conversation models. NAACL 2016."
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise InputError(f"distinct(n={self.n}): expected n of at least 1")
+
+    @property
+    def label(self) -> str:
+        """distinct-n."""
+        return f"distinct-{self.n}" + (" (corpus)" if self.over == "corpus" else "")
+
+    def statistics(self, captions: CaptionSet, state: None) -> Statistics:
+        """The item's value and 1, or its set of n-grams."""
+        table = captions.table(self.tokenizer)
+        if self.over == "corpus":
+            return type_sets(table, self.n)
+        distinct, tokens = distinct_and_total(table, self.n)[0], distinct_and_total(table, 1)[1]
+        return item_means(distinct / np.maximum(tokens, 1))
+
+    def score(self, sums: Floats) -> Floats:
+        """Distinct per token, or sum of values over their number."""
+        result: Floats = sums[..., 0] / np.maximum(sums[..., 1], 1)
+        return result
 
 
 @dataclass(frozen=True)
@@ -23,7 +194,7 @@ class Diversity(MeanMetric):
     0.333333
     """
 
-    tokeniser: str = "ptb"
+    tokenizer: str = "ptb"
 
     name: ClassVar[str] = "diversity"
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -31,5 +202,239 @@ class Diversity(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Sums:
         """The item's value, and 1."""
-        table = captions.table(self.tokeniser)
+        table = captions.table(self.tokenizer)
         return item_means(np.prod([div(table, n) for n in (2, 3, 4)], axis=0))
+
+
+@dataclass(frozen=True)
+class SelfCider(MeanMetric):
+    """Self-CIDEr of m candidates: 0 when all say the same, 1 when no two share anything.
+
+    K_ij is the CIDEr-D of candidate i against candidate j, for i ≤ j and mirrored; with σ its singular values::
+
+        r = √σ_max / Σ √σ,    diversity = −log(r) / log(m)
+
+    Candidates with no weighted n-gram at all carry no information; an item of only such candidates has no value.
+    The paper's code counts df over COCO train2014: name such a corpus with ``idf``; the default counts the references.
+
+    >>> captions = CaptionSet.of({"1": ["a cat", "two dogs"], "2": ["a red bus"] * 2}, {"1": ["a cat"], "2": ["a bus"]})
+    >>> SelfCider().measure(captions).values.round(6).tolist()
+    [1.0, 0.0]
+    """
+
+    idf: str = "refs"
+    tokenizer: str = "ptb"
+
+    name: ClassVar[str] = "selfcider"
+    needs: ClassVar[tuple[Need, ...]] = ("references", "several candidates")
+    undefined: ClassVar[str] = "no candidate holds an n-gram with weight"
+    citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
+
+    @property
+    def label(self) -> str:
+        """Self-CIDEr."""
+        return "Self-CIDEr"
+
+    def prepare(self, captions: CaptionSet) -> DocumentFrequency:
+        """Document frequencies: of the references, or of the corpus named."""
+        return frequencies(self.idf, captions, self.tokenizer)
+
+    def statistics(self, captions: CaptionSet, state: DocumentFrequency) -> Sums:
+        """The item's value, and 1."""
+        table = captions.table(self.tokenizer)
+        similarity = similarities(table, state, "d")[:, table.candidates]
+        bounds = np.searchsorted(table.item[table.candidates], np.arange(table.items + 1)).tolist()
+        return item_means(
+            np.array([_spread(similarity[: end - first, first:end]) for first, end in itertools.pairwise(bounds)])
+        )
+
+    def settings(self, state: DocumentFrequency) -> dict[str, str]:
+        """The idf corpus by name, size and content."""
+        return {"idf": str(state)}
+
+
+def _spread(similarity: Floats) -> float:
+    """The value of one item from the similarities of its candidates, of which only those for i ≤ j are looked at."""
+    if len(similarity) < 2:
+        return float("nan")
+    kernel = np.triu(similarity) + np.triu(similarity, 1).T
+    return diversity_of(np.sqrt(np.linalg.svd(kernel, compute_uv=False)), len(kernel))
+
+
+def diversity_of(values: Floats, m: int) -> float:
+    """−log(largest share) / log(m); NaN where there is nothing to share out."""
+    total = float(values.sum())
+    if m < 2 or total <= 0:
+        return float("nan")
+    return float(-np.log(values.max() / total) / np.log(m)) + 0.0
+
+
+@dataclass(frozen=True)
+class Lsa(MeanMetric):
+    """LSA diversity of m candidates: −log(r) / log(m), r = σ_max / Σ σ of the matrix of word counts by caption.
+
+    >>> captions = CaptionSet.of({"1": ["a cat", "two dogs"], "2": ["a red bus"] * 2})
+    >>> Lsa().measure(captions).values.round(6).tolist()
+    [1.0, 0.0]
+    """
+
+    tokenizer: str = "ptb"
+
+    name: ClassVar[str] = "lsa"
+    needs: ClassVar[tuple[Need, ...]] = ("several candidates",)
+    undefined: ClassVar[str] = "no candidate holds a token"
+    citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
+
+    @property
+    def label(self) -> str:
+        """LSA diversity."""
+        return "LSA diversity"
+
+    def statistics(self, captions: CaptionSet, state: None) -> Sums:
+        """The item's value, and 1."""
+        table = captions.table(self.tokenizer)
+        bounds = np.searchsorted(table.item[table.candidates], np.arange(table.items + 1))
+        values = np.full(table.items, np.nan)
+        for item, (first, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+            parts = [table.tokens[table.starts[c] : table.starts[c + 1]] for c in table.candidates[first:end]]
+            if end - first < 2 or not any(map(len, parts)):
+                continue
+            words, column = np.unique(np.concatenate(parts), return_inverse=True)
+            row = np.repeat(np.arange(end - first), [len(part) for part in parts])
+            counts = np.zeros((end - first, len(words)))
+            np.add.at(counts, (row, column), 1)
+            values[item] = diversity_of(np.linalg.svd(counts, compute_uv=False), end - first)
+        return item_means(values)
+
+
+@dataclass(frozen=True)
+class MBleu(MeanMetric):
+    """mBLEU-n: the mean BLEU-n of each candidate of an item against its other candidates; lower is more diverse.
+
+    >>> same = CaptionSet.of({"1": ["a cat sat on a mat", "a cat sat on a mat"]})
+    >>> round(MBleu().measure(same).corpus, 6)
+    1.0
+    """
+
+    n: int = 4
+    tokenizer: str = "ptb"
+
+    name: ClassVar[str] = "mbleu"
+    needs: ClassVar[tuple[Need, ...]] = ("several candidates",)
+    higher_is_better: ClassVar[bool] = False
+    shown: ClassVar[tuple[str, ...]] = ("n",)
+    citation: ClassVar[str] = "Shetty et al. Speaking the same language. ICCV 2017."
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n <= ORDERS:
+            raise InputError(f"mbleu(n={self.n}): expected n from 1 to {ORDERS}")
+
+    @property
+    def label(self) -> str:
+        """mBLEU-n."""
+        return f"mBLEU-{self.n}"
+
+    def statistics(self, captions: CaptionSet, state: None) -> Sums:
+        """Sum of the candidates' values, and their number."""
+        table = captions.table(self.tokenizer)
+        return Sums(table.mean_rows(bleu(table.once("mbleu", lambda: _against_the_others(table)), self.n)))
+
+
+def _against_the_others(table: TextTable) -> Floats:
+    """BLEU statistics of each candidate with the other candidates of its item as references."""
+    candidates, lengths = table.candidates, table.lengths
+    slot = np.full(len(lengths), -1)
+    slot[candidates] = np.arange(len(candidates))
+    result = np.zeros((len(candidates), 2 + 2 * ORDERS))
+    result[:, 0] = lengths[candidates]
+    result[:, 1] = _closest_other_length(table)
+    for n in range(1, ORDERS + 1):
+        grams = table.ngrams(n)
+        rows = grams.candidate_rows
+        rows = rows[np.lexsort((-grams.count[rows], grams.group[rows]))]
+        group, count = grams.group[rows], grams.count[rows]
+        # Rows of a group stand in falling order of count: the most that another caption has is the first row's count,
+        # except for the first row itself, for which it is the second's.
+        first = np.ones(len(rows), dtype=np.bool_)
+        first[1:] = group[1:] != group[:-1]
+        head = np.flatnonzero(first)[np.cumsum(first) - 1] if len(rows) else np.zeros(0, dtype=np.int64)
+        after = np.append(np.where(first[1:], 0, count[1:]), 0)
+        most = np.where(first, after, count[head])
+        result[:, 2 * n] = np.bincount(
+            slot[grams.caption[rows]], weights=np.minimum(count, most), minlength=len(candidates)
+        )
+        result[:, 2 * n + 1] = np.maximum(lengths[candidates] - n + 1, 0)
+    return result
+
+
+def _closest_other_length(table: TextTable) -> Floats:
+    lengths, item = table.lengths[table.candidates], table.item[table.candidates]
+    best = np.zeros(len(lengths))
+    bounds = np.searchsorted(item, np.arange(table.items + 1))
+    for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        if end - first < 2:
+            continue
+        own = lengths[first:end]
+        distance = np.abs(own[:, None] - own[None, :]) * (own.max() + 1) + own[None, :]
+        np.fill_diagonal(distance, np.iinfo(np.int64).max)
+        best[first:end] = own[distance.argmin(axis=1)]
+    return best
+
+
+@dataclass(frozen=True)
+class KnownCaptions:
+    """Captions that are not new, as joined tokens; shards unite."""
+
+    texts: frozenset[str]
+
+    def merge(self, other: KnownCaptions) -> KnownCaptions:
+        """What is known to either."""
+        return KnownCaptions(self.texts | other.texts)
+
+    def __str__(self) -> str:
+        content = "\n".join(sorted(self.texts)).encode()
+        return f"{len(self.texts)}:{digest(content)[:8]}"
+
+
+@dataclass(frozen=True)
+class Novelty(MeanMetric):
+    """The share of candidates whose tokens are not, as a whole, a caption already known.
+
+    ``against=refs`` knows the references of the set; a path names a file of captions, such as the training captions.
+
+    >>> captions = CaptionSet.of({"1": "A cat.", "2": "a new dog"}, {"1": ["a cat"], "2": ["a dog"]})
+    >>> Novelty().measure(captions).corpus
+    0.5
+    """
+
+    against: str = "refs"
+    tokenizer: str = "ptb"
+
+    name: ClassVar[str] = "novelty"
+    needs: ClassVar[tuple[Need, ...]] = ()
+
+    def unscorable(self, captions: CaptionSet) -> dict[str, np.ndarray]:
+        """Without a file of known captions, references are needed."""
+        reasons = dict(super().unscorable(captions))
+        if self.against == "refs":
+            reasons["no references"] = captions.references.counts == 0
+        return reasons
+
+    def prepare(self, captions: CaptionSet) -> KnownCaptions:
+        """The captions that are not new."""
+        if self.against != "refs":
+            found = gather_references(rows_of(self.against), Columns()).references
+            known = CaptionSet.of(dict.fromkeys(found, ()), found).table(self.tokenizer)
+        else:
+            known = captions.table(self.tokenizer)
+        return KnownCaptions(frozenset(" ".join(known.words(c)) for c in np.flatnonzero(~known.is_candidate).tolist()))
+
+    def statistics(self, captions: CaptionSet, state: KnownCaptions) -> Sums:
+        """How many of the item's candidates are new, and how many there are."""
+        table = captions.table(self.tokenizer)
+        new = [" ".join(table.words(caption)) not in state.texts for caption in table.candidates.tolist()]
+        return Sums(table.mean_rows(np.array(new, dtype=np.float64)))
+
+    def settings(self, state: KnownCaptions) -> dict[str, str]:
+        """What is known, by number and content."""
+        return {"known": str(state)}

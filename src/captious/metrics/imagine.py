@@ -1,24 +1,191 @@
-"""ImaginE: a text judged by the pictures that it and its references paint."""
+"""ImaginE's similarities of pairs of texts, by seed: pictures with pictures, and texts with the other's pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
-from captious.captions import CaptionSet
-from captious.encoders import loading
-from captious.encoders.encoder import Encoder
+from captious._typing import Bools, Floats, Ints
+from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.imagine.painters import DRAWN, Options, Painter, load_painter
-from captious.imagine.pairs import Judged, judged
-from captious.imagine.similarity import Kind, rescaled
-from captious.measurement import Floats, Measurement, Sums
-from captious.metrics.base import MeanMetric, Metric, Need, summed
-from captious.metrics.encoded import NAMED, mark
+from captious.metrics.clip.encoded import NAMED, mark
+from captious.metrics.contract import MeanMetric, Measurement, Metric, Need, Sums, summed
+from captious.models import load as loading
+from captious.models.encoder import Encoder, Features
+from captious.models.features import Encoded, text_features
+from captious.models.painters import DRAWN, FAULTS, Imagined, Options, Painter, imagine, load_painter
+
+Kind = Literal["image", "text&image"]
+RANGES: dict[str, tuple[float, float]] = {"image": (0.1, 1.0), "text&image": (0.1, 0.4)}
+"""[l, h] of the rescaling. Appendix A.1 of the paper has them the other way round, which its own text shows to be a
+slip: cosines of texts with pictures are those between .1 and .4."""
+CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Side:
+    """Texts of one side of all pairs: their vectors and those of their pictures."""
+
+    texts: Encoded
+    pictures: Imagined
+
+
+def rescaled(cosines: Floats, kind: str, clip: bool = False) -> Floats:
+    """F(s) = (s − l) / (h − l), which the paper does not clip.
+
+    >>> rescaled(np.array([0.1, 0.55, 1.0]), "image").round(6).tolist()
+    [0.0, 0.5, 1.0]
+    >>> rescaled(np.array([0.25, 0.7]), "text&image", clip=True).round(6).tolist()
+    [0.5, 1.0]
+    """
+    low, high = RANGES[kind]
+    values: Floats = (cosines - low) / (high - low)
+    return values.clip(0.0, 1.0) if clip else values
+
+
+def pair_cosines(kind: str, one: Side, two: Side, left: Ints, right: Ints) -> Floats:
+    """Pairs × seeds: cos(v₁, v₂), or (cos(t₁, v₂) + cos(t₂, v₁)) / 2; NaN where a picture or vector is missing."""
+    seen_left, seen_right = one.pictures.index[left], two.pictures.index[right]
+    if kind == "image":
+        return _by_seed(one.pictures.rows, seen_left, two.pictures.rows, seen_right)
+    said_left, said_right = (
+        np.broadcast_to(side.texts.index[places][:, None], seen_left.shape)
+        for side, places in ((one, left), (two, right))
+    )
+    first = _by_seed(one.texts.rows, said_left, two.pictures.rows, seen_right)
+    second = _by_seed(two.texts.rows, said_right, one.pictures.rows, seen_left)
+    return (first + second) / 2
+
+
+def _by_seed(first: Features, at_first: Ints, second: Features, at_second: Ints) -> Floats:
+    """Cosines of rows at places, any shape of places; NaN where either place is −1."""
+    values = np.full(at_first.size, np.nan)
+    one, two = at_first.ravel(), at_second.ravel()
+    both = np.flatnonzero((one >= 0) & (two >= 0))
+    for start in range(0, len(both), CHUNK):
+        part = both[start : start + CHUNK]
+        values[part] = np.einsum("ij,ij->i", first[one[part]], second[two[part]])
+    return values.reshape(at_first.shape)
+
+
+Seeds = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The candidates of a set."""
+
+    item: Ints
+    """The item of each candidate."""
+    values: Floats
+    """Candidates × seeds; NaN where there is no picture."""
+    faults: dict[int, str]
+    """Why an item has no value."""
+    cut: list[int]
+    """The item of each text that painter or encoder cut."""
+    unpainted: int
+    """Pictures that are none."""
+
+
+_MADE: WeakKeyDictionary[CaptionSet, dict[Any, Judged]] = WeakKeyDictionary()
+
+
+def judged(
+    captions: CaptionSet,
+    others: Ragged,
+    painter: Painter,
+    encoder: Encoder,
+    kind: str,
+    seeds: Seeds,
+    several: str = "max",
+    clip: bool = False,
+) -> Judged:
+    """Candidates against the other texts of their item; ``several`` others by ``max`` or ``mean``, seed by seed."""
+    content = tuple(others.values), others.offsets.tobytes()
+    key = (painter.fingerprint, encoder.fingerprint, kind, seeds, several, clip, content)
+    made = _MADE.setdefault(captions, {})
+    if key not in made:
+        made[key] = _judged(captions, others, painter, encoder, kind, seeds, several, clip)
+    return made[key]
+
+
+def _judged(
+    captions: CaptionSet,
+    others: Ragged,
+    painter: Painter,
+    encoder: Encoder,
+    kind: str,
+    seeds: Seeds,
+    several: str,
+    clip: bool,
+) -> Judged:
+    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+    owner = np.repeat(np.arange(len(captions)), others.counts)
+    held = np.array([bool(text.strip()) for text in others.values], np.bool_)
+    paired = np.bincount(owner[held], minlength=len(captions)) > 0
+    written = np.flatnonzero([bool(text.strip()) and paired[one] for text, one in _with(captions, item)])
+    kept = np.flatnonzero(held & (np.bincount(item[written], minlength=len(captions)) > 0)[owner])
+    values = np.full((len(item), len(seeds[0])), np.nan)
+    if not len(written):
+        return Judged(item, values, {}, [], 0)
+    texts = [captions.candidates.values[place] for place in written.tolist()]
+    against = [others.values[place] for place in kept.tolist()]
+    one = Side(text_features(encoder, texts), imagine(painter, encoder, texts, seeds[0]))
+    two = Side(text_features(encoder, against), imagine(painter, encoder, against, seeds[1]))
+    left, right, starts = _pairs(item[written], owner[kept])
+    cosines = rescaled(pair_cosines(kind, one, two, left, right), kind, clip)
+    values[written] = _joined(cosines, starts, several)
+    faults: dict[int, str] = {}
+    for place in np.flatnonzero(np.isnan(values[written]).any(axis=1)).tolist():
+        why = one.pictures.fault(place)
+        first = right[starts[place]]
+        faults[int(item[written[place]])] = why or f"reference: {two.pictures.fault(int(first)) or FAULTS[2]}"
+    cut = [
+        *item[written[_cut(one, texts, painter, encoder, kind)]].tolist(),
+        *owner[kept[_cut(two, against, painter, encoder, kind)]].tolist(),
+    ]
+    return Judged(item, values, faults, cut, int((one.pictures.codes > 0).sum() + (two.pictures.codes > 0).sum()))
+
+
+def _with(captions: CaptionSet, item: Ints) -> list[tuple[str, int]]:
+    return list(zip(captions.candidates.values, item.tolist(), strict=True))
+
+
+def _pairs(item: Ints, owner: Ints) -> tuple[Ints, Ints, Ints]:
+    """Every candidate with every other text of its item, and where the pairs of each candidate begin."""
+    first, end = np.searchsorted(owner, item), np.searchsorted(owner, item, side="right")
+    number = end - first
+    starts = np.cumsum(number) - number
+    left = np.repeat(np.arange(len(item)), number)
+    right = np.repeat(first - starts, number) + np.arange(int(number.sum()))
+    return left, right, starts
+
+
+def _joined(values: Floats, starts: Ints, several: str) -> Floats:
+    """One row per candidate from the rows of its pairs; pairs without a value are left out.
+
+    >>> rows = np.array([[1.0, np.nan], [3.0, np.nan], [2.0, 5.0]])
+    >>> _joined(rows, np.array([0, 2]), "mean").tolist()
+    [[2.0, nan], [2.0, 5.0]]
+    """
+    if several == "max":
+        highest: Floats = np.fmax.reduceat(values, starts, axis=0)
+        return highest
+    known = ~np.isnan(values)
+    total = np.add.reduceat(np.where(known, values, 0.0), starts, axis=0)
+    number = np.add.reduceat(known.astype(np.float64), starts, axis=0)
+    return np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
+
+
+def _cut(side: Side, texts: Sequence[str], painter: Painter, encoder: Encoder, kind: str) -> Bools:
+    """Texts cut by the painter, or by the encoder where it reads texts at all."""
+    beyond: Bools = side.texts.lengths > encoder.limit
+    return painter.cut(texts) | beyond if kind != "image" else painter.cut(texts)
+
 
 CLIP, MINI = "openai/clip-vit-base-patch32", "captious-mini"
 KINDS: tuple[Kind, ...] = ("image", "text&image")
@@ -131,7 +298,7 @@ class Imagine(MeanMetric):
             "precision": state.encoder.precision,
         }
 
-    def unscorable(self, captions: CaptionSet) -> Mapping[str, npt.NDArray[np.bool_]]:
+    def unscorable(self, captions: CaptionSet) -> Mapping[str, Bools]:
         """An item needs candidates that say something, and something to compare them with."""
         reasons = {"no candidate caption": captions.candidates.counts == 0, "empty caption": _empty(captions)}
         if self.against == "source":
@@ -198,7 +365,7 @@ def sources(captions: CaptionSet) -> list[str]:
     return [text.strip() if isinstance(text, str) else "" for text in given]
 
 
-def _empty(captions: CaptionSet) -> npt.NDArray[np.bool_]:
+def _empty(captions: CaptionSet) -> Bools:
     """Items one of whose candidates says nothing."""
     owners = np.repeat(np.arange(len(captions)), captions.candidates.counts)
     empty = np.zeros(len(captions), np.bool_)

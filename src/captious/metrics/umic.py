@@ -8,18 +8,15 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
+from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet
-from captious.encoders.devices import precision_on
-from captious.encoders.runtime import current
-from captious.encoders.similarity import image_paths
 from captious.errors import InputError
-from captious.measurement import Sums
-from captious.metrics.base import MeanMetric, Need, summed
-from captious.metrics.encoded import mark, too_long, unseen, with_images_or_refuse
-from captious.umic.backbone import ORIGINAL, Backbone, called
-from captious.umic.saving import load_backbone, read_marker
+from captious.metrics.clip.encoded import image_paths, mark, too_long, unseen, with_images_or_refuse
+from captious.metrics.contract import MeanMetric, Need, Sums, summed
+from captious.models.crossencoders import ORIGINAL, Backbone, called, load_backbone, read_marker
+from captious.models.devices import precision_on
+from captious.options import current
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +106,7 @@ class Umic(MeanMetric):
         fine = encoder.precision if encoder is not None else precision_on(backbone.device, current().precision)
         return {**told, "precision": fine}
 
-    def unscorable(self, captions: CaptionSet) -> Mapping[str, npt.NDArray[np.bool_]]:
+    def unscorable(self, captions: CaptionSet) -> Mapping[str, Bools]:
         """An item needs an image (the original: regions), and candidates that say something."""
         return {**super().unscorable(captions), **unseen(captions, self._paths(captions))}
 
@@ -138,14 +135,14 @@ class Umic(MeanMetric):
         return [path or key for path, key in zip(found, captions.ids, strict=True)] if self.regions else found
 
 
-Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], dict[int, str], list[int]]
+Found = tuple[Ints, Floats, dict[int, str], list[int]]
 _MADE: WeakKeyDictionary[CaptionSet, dict[Any, Found]] = WeakKeyDictionary()
 
 
 def _judged(metric: Umic, captions: CaptionSet, state: Trained) -> Found:
     """Of each candidate its item and score; of items, faults; items whose caption was cut. Once per set and model."""
-    from captious.encoders.similarity import tokens_of
-    from captious.umic.scoring import judge
+    from captious.metrics.clip.encoded import tokens_of
+    from captious.models.crossencoders import judge
 
     key = (state.fingerprint, metric.regions, current().upright)
     made = _MADE.setdefault(captions, {})
@@ -165,7 +162,7 @@ def _judged(metric: Umic, captions: CaptionSet, state: Trained) -> Found:
         for place, why in found.faults.items():
             owner = int(item[usable[place]])
             faults[owner] = f"image: {why.removeprefix(f'{paths[owner]}: ')}"
-        reader: Any = getattr(backbone, "encoder", None) or _Reader(backbone.tokeniser)
+        reader: Any = getattr(backbone, "encoder", None) or _Reader(backbone.tokenizer)
         before = getattr(backbone, "prefix", "")
         lengths = tokens_of(reader, [before + texts[n] for n in usable])
         cut = item[np.array(usable)[lengths > backbone.limit]].tolist()
@@ -175,6 +172,6 @@ def _judged(metric: Umic, captions: CaptionSet, state: Trained) -> Found:
 
 @dataclass(frozen=True)
 class _Reader:
-    """A tokeniser where an encoder is asked for."""
+    """A tokenizer where an encoder is asked for."""
 
-    tokenise: Any
+    tokenize: Any

@@ -1,4 +1,4 @@
-"""Charts as SVG that follows the page's colours, without a script."""
+"""Charts as SVG that follows the page's colors, without a script."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Axis:
 
 
 def svg(chart: Chart, standalone: bool = False) -> str:
-    """The chart; ``standalone`` for a file of its own, in the light colours."""
+    """The chart; ``standalone`` for a file of its own, in the light colors."""
     width = WIDTH if chart.kind in ROWS else HALF
     body, height = _DRAWINGS[chart.kind](chart)
     label = escape(" ".join(filter(None, (chart.title, chart.note))) or chart.kind)

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from captious._typing import Floats
 from captious.errors import InputError, nearest
 
 NAN = float("nan")
@@ -173,7 +174,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Series:
-    """Values of one colour in a chart; ``x`` are names of rows or ticks, or numbers."""
+    """Values of one color in a chart; ``x`` are names of rows or ticks, or numbers."""
 
     name: str
     x: Sequence[str] | Sequence[float]
@@ -227,7 +228,7 @@ class Items:
     ids: Sequence[str]
     metrics: Sequence[ItemMetric]
     systems: Sequence[str]
-    values: Sequence[Sequence[npt.NDArray[np.float64]]]
+    values: Sequence[Sequence[Floats]]
     """By system and metric, one value per item; NaN where there is none."""
     texts: Sequence[Sequence[Sequence[str]]]
     """By system and item, its candidate texts."""

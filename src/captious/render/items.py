@@ -7,8 +7,8 @@ from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from captious._typing import Floats
 from captious.render.document import Items
 from captious.render.pictures import thumbnails
 
@@ -17,7 +17,6 @@ DECIMALS = 6
 FIELD = 200
 """Letters of a further column that are shown."""
 SEED = 0
-Floats = npt.NDArray[np.float64]
 
 
 def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from captious.files import MARKER, whole_folder
+from captious._files import MARKER, whole_folder
 from captious.render.document import Document
 
 if TYPE_CHECKING:

@@ -64,7 +64,7 @@ def print_document(document: Document, console: Console | None = None) -> None:
 
 
 def plain_text(document: Document, width: int | None = None) -> str:
-    """The document without colours or lines, as wide as the terminal unless ``width`` says otherwise."""
+    """The document without colors or lines, as wide as the terminal unless ``width`` says otherwise."""
     from rich.console import Console
 
     file = io.StringIO()

@@ -8,7 +8,7 @@ import types
 from dataclasses import fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from captious.metrics.base import Metric
+from captious.metrics.contract import Metric
 from captious.metrics.registry import FAMILIES
 
 

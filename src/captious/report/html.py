@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from captious._typing import Floats
 from captious._version import __version__
 from captious.comparison import Comparison
 from captious.errors import InputError
-from captious.evaluation import Report
-from captious.measurement import Floats, Measurement
-from captious.metrics.labels import told_apart
+from captious.evaluation import Report, told_apart
+from captious.metrics.contract import Measurement
 from captious.report.page.pictures import thumbnails
 from captious.report.page.selection import select
-from captious.report.summary import number, summarise, summarise_comparison
+from captious.report.summary import number, summarize, summarize_comparison
 
 SCRIPTS = ("base.js", "state.js", "scores.js", "charts.js", "views.js", "items.js", "main.js")
 DECIMALS = 6
@@ -57,7 +57,7 @@ def page(
         "captious": __version__,
         "systems": [_system(name, report) for name, report in reports.items()],
         "test": comparison.test if comparison else None,
-        "differences": [_plain(row) for row in summarise_comparison(comparison)["differences"]] if comparison else [],
+        "differences": [_plain(row) for row in summarize_comparison(comparison)["differences"]] if comparison else [],
         "fingerprints": len({report.captions.fingerprint for report in reports.values()}),
         "unreadable": sum(bool(path) and picture is None for path, picture in zip(paths, pictures, strict=True)),
         "pictures": pictures,
@@ -146,7 +146,7 @@ class _Table:
 def _system(name: str, report: Report) -> dict[str, Any]:
     counts = report.captions.references.counts
     references = [int(counts.min()), int(counts.max())] if len(counts) else [0, 0]
-    return {**summarise(report), "name": name, "source": PurePath(report.captions.name).name, "references": references}
+    return {**summarize(report), "name": name, "source": PurePath(report.captions.name).name, "references": references}
 
 
 def _metric(key: str, measurement: Measurement, others: Mapping[str, Measurement]) -> dict[str, Any]:

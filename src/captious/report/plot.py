@@ -1,4 +1,4 @@
-"""Small pictures for pages, as SVG that follows the page's colours: intervals, lines, bars."""
+"""Small pictures for pages, as SVG that follows the page's colors: intervals, lines, bars."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 LEFT, RIGHT, WIDTH, STEP = 230, 60, 1000, 34
 LEGEND = 38
 """Letters that fit beside a picture of lines."""
-COLOURS = ("#2f6fb2", "#d9730d", "#168a64", "#b04a91", "#7a6a00", "#3aa0c9", "#c2403a", "#6b7280")
+COLORS = ("#2f6fb2", "#d9730d", "#168a64", "#b04a91", "#7a6a00", "#3aa0c9", "#c2403a", "#6b7280")
 
 
 class Axis:
@@ -70,7 +70,7 @@ class Mark(NamedTuple):
 
 
 def intervals(groups: Mapping[str, Sequence[Mark]], title: str, reference: float | None = None) -> str:
-    """A point and a line per row, a colour per group; the reference, such as chance, is a dashed line."""
+    """A point and a line per row, a color per group; the reference, such as chance, is a dashed line."""
     marks = [mark for group in groups.values() for mark in group]
     ends = [end for mark in marks for end in (mark.value, mark.low, mark.high) if not math.isnan(end)]
     ends += [] if reference is None else [reference]
@@ -85,7 +85,7 @@ def intervals(groups: Mapping[str, Sequence[Mark]], title: str, reference: float
         )
     y = 30.0
     for number, group in enumerate(groups.values()):
-        colour = COLOURS[number % len(COLOURS)]
+        color = COLORS[number % len(COLORS)]
         for mark in group:
             parts.append(label(mark.name, y))
             if math.isnan(mark.value):
@@ -93,11 +93,11 @@ def intervals(groups: Mapping[str, Sequence[Mark]], title: str, reference: float
                 continue
             if not math.isnan(mark.low):
                 parts.append(
-                    f'<line x1="{axis.at(mark.low)}" x2="{axis.at(mark.high)}" y1="{y}" y2="{y}" stroke="{colour}" '
+                    f'<line x1="{axis.at(mark.low)}" x2="{axis.at(mark.high)}" y1="{y}" y2="{y}" stroke="{color}" '
                     'stroke-width="3" stroke-linecap="round"/>'
                 )
             parts.append(
-                f'<circle cx="{axis.at(mark.value)}" cy="{y}" r="6" fill="{colour}"/>'
+                f'<circle cx="{axis.at(mark.value)}" cy="{y}" r="6" fill="{color}"/>'
                 f'<text x="{WIDTH}" y="{y + 4}" text-anchor="end" fill="var(--ink)">{mark.value:.1f}</text>'
             )
             y += STEP
@@ -136,12 +136,12 @@ def lines(
         for place, name in enumerate(places)
     ]
     for number, (name, values) in enumerate(series.items()):
-        colour = COLOURS[number % len(COLOURS)]
+        color = COLORS[number % len(COLORS)]
         points = [f"{x(place)},{y(value)}" for place, value in enumerate(values) if not math.isnan(value)]
-        parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="3.5" fill="{colour}"/>' for p in points]
+        parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{color}" stroke-width="2"/>')
+        parts += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="3.5" fill="{color}"/>' for p in points]
         parts.append(
-            f'<rect x="{right + 20}" y="{16 + 20 * number}" width="10" height="10" rx="2" fill="{colour}"/>'
+            f'<rect x="{right + 20}" y="{16 + 20 * number}" width="10" height="10" rx="2" fill="{color}"/>'
             f'<text x="{right + 36}" y="{25 + 20 * number}" fill="var(--ink)">{escape(shortened(name, LEGEND))}</text>'
         )
     return svg(title, parts, max(bottom + 34, 24 + 20 * len(series)))

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from captious._files import MARKER, whole_folder
 from captious.comparison import Comparison
 from captious.evaluation import Report
-from captious.files import MARKER, whole_folder
 from captious.report.html import page
 from captious.report.latex import comparison_table, run_table
-from captious.report.summary import item_records, summarise, summarise_comparison
+from captious.report.summary import item_records, summarize, summarize_comparison
 
 
 def save(report: Report, folder: str | Path, overwrite: bool = False) -> None:
@@ -24,7 +24,7 @@ def save(report: Report, folder: str | Path, overwrite: bool = False) -> None:
         write_items(report, draft)
         (draft / "report.tex").write_text(run_table(report), encoding="utf-8")
         (draft / "report.html").write_text(page({report.captions.name: report}), encoding="utf-8")
-        (draft / MARKER).write_text(dumped(summarise(report)), encoding="utf-8")
+        (draft / MARKER).write_text(dumped(summarize(report)), encoding="utf-8")
 
 
 def save_comparison(comparison: Comparison, folder: str | Path, overwrite: bool = False) -> None:
@@ -42,7 +42,7 @@ def write_comparison(comparison: Comparison, draft: Path) -> None:
         write_items(report, folder, draft)
     (draft / "report.tex").write_text(comparison_table(comparison), encoding="utf-8")
     (draft / "report.html").write_text(page(comparison.reports, comparison), encoding="utf-8")
-    (draft / MARKER).write_text(dumped(summarise_comparison(comparison)), encoding="utf-8")
+    (draft / MARKER).write_text(dumped(summarize_comparison(comparison)), encoding="utf-8")
 
 
 def _folder_name(name: str) -> str:

@@ -13,7 +13,7 @@ from captious.comparison import Comparison
 from captious.evaluation import Report
 
 
-def summarise(report: Report) -> dict[str, Any]:
+def summarize(report: Report) -> dict[str, Any]:
     """The numbers of a run with everything that moves them."""
     return {
         "captious": __version__,
@@ -26,13 +26,13 @@ def summarise(report: Report) -> dict[str, Any]:
     }
 
 
-def summarise_comparison(comparison: Comparison) -> dict[str, Any]:
+def summarize_comparison(comparison: Comparison) -> dict[str, Any]:
     """The numbers of several systems, and the paired tests between them."""
     return {
         "captious": __version__,
         "test": comparison.test,
         "warnings": list(comparison.warnings),
-        "systems": {name: summarise(report) for name, report in comparison.reports.items()},
+        "systems": {name: summarize(report) for name, report in comparison.reports.items()},
         "differences": [
             {
                 "metric": row.metric,

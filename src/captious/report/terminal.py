@@ -15,7 +15,7 @@ from rich.text import Text
 
 from captious.comparison import Comparison
 from captious.evaluation import Report
-from captious.measurement import Measurement
+from captious.metrics.contract import Measurement
 
 WORST_WIDTH = 100
 

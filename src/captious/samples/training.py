@@ -9,12 +9,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from captious._files import whole_folder
 from captious.errors import InputError
-from captious.files import whole_folder
-from captious.samples.captions import describe
-from captious.samples.details import long_caption, units
-from captious.samples.sampling import pick, scenes, stream
-from captious.samples.scenes import Scene
+from captious.samples.captions import describe, long_caption, units
+from captious.samples.scenes import Scene, pick, scenes, stream
 
 DATA = "train.jsonl"
 OPENING = "A photo depicts"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from captious.measurement import Floats
-from captious.study.problem import Problem, Rows
+from captious._typing import Floats
+from captious.stats.tests import Test, bootstrap_p, permutation_p, williams
+from captious.study.design import Problem, Rows
 from captious.study.resampling import Estimate, permuted
-from captious.study.significance import Test, bootstrap_p, permutation_p, williams
 
 if TYPE_CHECKING:
     from captious.study.study import Study

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 
-from captious.study.problem import Rows
+from captious.study.design import Rows
 from captious.study.study import Study
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from captious.measurement import Floats
-from captious.study.problem import Pairs, Rows
+from captious._typing import Floats
+from captious.study.design import Pairs, Rows
 from captious.study.study import Study
 
 
 def disagreements(study: Study, number: int = 20) -> dict[str, list[dict[str, Any]]]:
     """Per metric the items whose standing differs most between the metric and people, as shares of all items.
 
-    Standing: the share of items rated (scored) lower, ties half. For pairs: the largest standardised preference of the
+    Standing: the share of items rated (scored) lower, ties half. For pairs: the largest standardized preference of the
     metric for the caption that people rejected.
     """
     found = {}

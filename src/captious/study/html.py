@@ -16,9 +16,9 @@ import numpy as np
 
 from captious._version import __version__
 from captious.report.page.pictures import thumbnails
+from captious.study.design import Rows
 from captious.study.disagreement import disagreements
 from captious.study.printed import NAMES
-from captious.study.problem import Rows
 from captious.study.study import Study
 from captious.study.table import shown, table
 

@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from captious.encoders.encoder import Encoder
-from captious.encoders.similarity import tokens_of
+from captious._typing import Ints
 from captious.errors import InputError
-from captious.study.bits import Ints
-from captious.study.problem import Rows
+from captious.metrics.clip.encoded import tokens_of
+from captious.models.encoder import Encoder
+from captious.study.design import Rows
 from captious.study.resampling import Estimate, bootstrap, observed
 from captious.study.study import Study
 
@@ -91,7 +91,7 @@ def _bucket(study: Study, words: Ints, low: int, high: int, unit: str) -> Bucket
     return Bucket(low, high, len(kept), len(rows), estimates, unit)
 
 
-COLOURS = ("#2f6fb2", "#d9730d", "#168a64", "#b04a91", "#7a6a00", "#3aa0c9", "#c2403a", "#6b7280")
+COLORS = ("#2f6fb2", "#d9730d", "#168a64", "#b04a91", "#7a6a00", "#3aa0c9", "#c2403a", "#6b7280")
 
 
 def chart(buckets: Sequence[Bucket], labels: Mapping[str, str], title: str) -> str:
@@ -125,7 +125,7 @@ def chart(buckets: Sequence[Bucket], labels: Mapping[str, str], title: str) -> s
             f'text-anchor="middle" fill="#888">{bucket.items:,} captions</text>'
         )
     for number, (key, label) in enumerate(labels.items()):
-        colour, shift = COLOURS[number % len(COLOURS)], (number - (len(labels) - 1) / 2) * 0.06
+        color, shift = COLORS[number % len(COLORS)], (number - (len(labels) - 1) / 2) * 0.06
         points = []
         for place, bucket in enumerate(buckets):
             e = bucket.estimates[key]
@@ -135,12 +135,12 @@ def chart(buckets: Sequence[Bucket], labels: Mapping[str, str], title: str) -> s
             points.append(f"{at:.1f},{y(e.value):.1f}")
             if not np.isnan(e.low):
                 parts.append(
-                    f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y(e.low):.1f}" y2="{y(e.high):.1f}" stroke="{colour}" />'
+                    f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y(e.low):.1f}" y2="{y(e.high):.1f}" stroke="{color}" />'
                 )
-            parts.append(f'<circle cx="{at:.1f}" cy="{y(e.value):.1f}" r="3.5" fill="{colour}" />')
-        parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="1.5" />')
+            parts.append(f'<circle cx="{at:.1f}" cy="{y(e.value):.1f}" r="3.5" fill="{color}" />')
+        parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{color}" stroke-width="1.5" />')
         parts.append(
-            f'<rect x="{width - 136}" y="{44 + 20 * number}" width="10" height="10" rx="2" fill="{colour}" />'
+            f'<rect x="{width - 136}" y="{44 + 20 * number}" width="10" height="10" rx="2" fill="{color}" />'
             f'<text x="{width - 120}" y="{53 + 20 * number}" fill="currentColor">{escape(label)}</text>'
         )
     return "\n".join([*parts, "</svg>\n"])

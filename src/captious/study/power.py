@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captious.defaults import SEED
-from captious.distributions import normal_point, normal_tail
+from captious._typing import Floats
 from captious.errors import InputError
-from captious.measurement import Floats
-from captious.study.kendall import Kendall
+from captious.options import SEED
+from captious.stats.kendall import Kendall
+from captious.stats.tests import normal_point, normal_tail
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious._typing import Floats
 from captious.errors import InputError
-from captious.measurement import Floats
-from captious.statistics import bootstrap_weights, swap_masks
-from captious.study.halves import Halves
-from captious.study.kendall import Kendall
-from captious.study.problem import Problem, Statistic
-from captious.study.workbench import joined
+from captious.options import LEVEL, SAMPLES, SEED
+from captious.stats.kendall import Halves, Kendall, joined
+from captious.stats.resampling import bootstrap_weights, swap_masks
+from captious.study.design import Problem, Statistic
 
 
 @dataclass(frozen=True)
@@ -61,12 +59,12 @@ def permuted(
 ) -> list[tuple[float, Floats]]:
     """PERM-BOTH (Deutsch et al. 2021): the observed difference of each two metrics, and those under permutation.
 
-    Both metrics are standardised; in a permutation every image swaps its values between them with probability one half
+    Both metrics are standardized; in a permutation every image swaps its values between them with probability one half
     and the statistic is computed again for both. All contests share the permutations.
     """
     double, family = problem.doubled(), problem.families[name]
     statistics = [
-        double.family(family, np.concatenate([standardised(one), standardised(other)])) for one, other in contests
+        double.family(family, np.concatenate([standardized(one), standardized(other)])) for one, other in contests
     ]
     clusters = problem.clusters
     keep = np.repeat(np.array([[1.0, 0.0], [0.0, 1.0]]), clusters, axis=0)
@@ -80,11 +78,11 @@ def permuted(
     return [(float(value), np.concatenate(parts)) for value, parts in zip(seen, found, strict=True)]
 
 
-def standardised(values: Floats) -> Floats:
+def standardized(values: Floats) -> Floats:
     """Mean 0 and standard deviation 1."""
     spread = values.std()
     if spread == 0:
-        raise InputError("a metric is constant on the data and cannot be standardised")
+        raise InputError("a metric is constant on the data and cannot be standardized")
     result: Floats = (values - values.mean()) / spread
     return result
 

@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError, nearest
 from captious.metrics.registry import DEFAULT, parse_all
-from captious.study.gathering import open_ratings
-from captious.study.posing import pose
-from captious.study.problem import Pairs, Rows
-from captious.study.rated import Preferences, Ratings
-from captious.study.recipe import Recipe, from_toml
-from captious.study.recipes import RECIPES
+from captious.options import LEVEL, SAMPLES, SEED
+from captious.study.design import Pairs, Rows, pose
+from captious.study.ratings import Preferences, Ratings, open_ratings
+from captious.study.recipes import RECIPES, Recipe, from_toml
 from captious.study.scores import Missing, Scores, scores_of
 from captious.study.study import Options, Study, TestName
 

@@ -6,21 +6,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from captious.files import MARKER, whole_folder
+from captious._files import MARKER, whole_folder
 from captious.report.run import dumped
 from captious.report.summary import number
 from captious.study.delimited import to_csv
+from captious.study.design import Rows
 from captious.study.html import page
 from captious.study.latex import study_table
-from captious.study.problem import Rows
 from captious.study.study import Study
-from captious.study.summary import summarise
+from captious.study.summary import summarize
 
 
 def save(study: Study, folder: str | Path, overwrite: bool = False) -> None:
     """Write everything about a study."""
     with whole_folder(folder, overwrite) as draft:
-        summary = summarise(study)
+        summary = summarize(study)
         (draft / "study.csv").write_text(to_csv(study), encoding="utf-8")
         (draft / "study.tex").write_text(study_table(study), encoding="utf-8")
         (draft / "study.txt").write_text(f"{study.table()}\n{study.signature}\n", encoding="utf-8")

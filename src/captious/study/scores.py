@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from captious._typing import Floats
 from captious.errors import InputError
-from captious.evaluation import Report
-from captious.measurement import Floats, Measurement
-from captious.metrics.labels import told_apart
-from captious.readers.columns import GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
-from captious.readers.rows import name_of, rows_of
-from captious.study.layouts import number
+from captious.evaluation import Report, told_apart
+from captious.io.columns import GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
+from captious.io.formats import name_of, rows_of
+from captious.metrics.contract import Measurement
+from captious.study.ratings import number
 
 Missing = Literal["error", "skip"]
 

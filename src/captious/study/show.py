@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from captious.report.terminal import p_value
-from captious.study.agreement import Alpha
-from captious.study.combination import Combination
-from captious.study.crossvalidation import Chosen
+from captious.study.agreement import Alpha, Ceiling, Rater
+from captious.study.combine import Chosen, Combination
 from captious.study.lengths import Bucket
 from captious.study.power import Power
 from captious.study.printed import NAMES, interval, value
-from captious.study.raters import Ceiling, Rater
-from captious.study.recipe import Recipe
+from captious.study.recipes import Recipe
 from captious.study.study import Study
 from captious.study.table import Table
 

@@ -6,10 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
-from captious.defaults import SEED
+from captious._typing import Floats, Ints
 from captious.errors import InputError
-from captious.measurement import Floats
-from captious.study.bits import Ints
+from captious.options import SEED
 
 
 def soft_pairwise_accuracy(

@@ -10,17 +10,17 @@ from typing import Any, Literal
 
 import numpy as np
 
+from captious._typing import Floats
 from captious._version import __version__
-from captious.defaults import LEVEL, SAMPLES, SEED
 from captious.errors import InputError, nearest
-from captious.measurement import Floats
-from captious.statistics import holm
+from captious.options import LEVEL, SAMPLES, SEED
+from captious.stats.resampling import holm
+from captious.stats.tests import rank_clusters
 from captious.study.contests import Contest, contests
-from captious.study.problem import Pairs, Problem, Rows
-from captious.study.rated import Preferences, Ratings
+from captious.study.design import Pairs, Problem, Rows
+from captious.study.ratings import Preferences, Ratings
 from captious.study.resampling import Estimate, bootstrap, observed
 from captious.study.scores import Scores
-from captious.study.significance import rank_clusters
 from captious.study.soft import soft_pairwise_accuracy
 
 TestName = Literal["permutation", "bootstrap", "williams"]

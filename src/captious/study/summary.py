@@ -10,12 +10,12 @@ import numpy as np
 
 from captious._version import __version__
 from captious.report.summary import number
-from captious.study.problem import Rows
+from captious.study.design import Rows
 from captious.study.study import Study
 from captious.study.table import zero_tests
 
 
-def summarise(study: Study) -> dict[str, Any]:
+def summarize(study: Study) -> dict[str, Any]:
     """Every number of a study with everything that moves it."""
     problem = study.problem
     rows = len(problem.human) if isinstance(problem, Rows) else problem.items // 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from captious.stats.tests import correlation_test, kendall_test
+from captious.study.design import Pairs, Rows
 from captious.study.printed import NAMES, interval, p_value, value
-from captious.study.problem import Pairs, Rows
-from captious.study.significance import correlation_test, kendall_test
 from captious.study.study import Study
 
 

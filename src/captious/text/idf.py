@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from captious._files import Kind, data_folder
+from captious._typing import Ints, Ints32
 from captious.captions import CaptionSet
-from captious.errors import InputError
-from captious.text.tables import Ints, TextTable
-from captious.text.tokenisers import tokeniser_named
+from captious.errors import InputError, nearest
+from captious.text.tables import TextTable
+from captious.text.tokenizers import tokenizer_named
 
 ORDERS = 4
 
@@ -25,10 +34,10 @@ class DocumentFrequency:
     """
 
     items: int
-    tokeniser: str
+    tokenizer: str
     vocabulary: list[str]
-    parents: tuple[npt.NDArray[np.int32], ...]
-    lasts: tuple[npt.NDArray[np.int32], ...]
+    parents: tuple[Ints32, ...]
+    lasts: tuple[Ints32, ...]
     counts: tuple[Ints, ...]
     fingerprint: int
     """Of the items counted, in any order."""
@@ -38,18 +47,18 @@ class DocumentFrequency:
     table: TextTable | None = None
 
     @classmethod
-    def of(cls, captions: CaptionSet, tokeniser: str = "ptb", name: str = "refs") -> DocumentFrequency:
+    def of(cls, captions: CaptionSet, tokenizer: str = "ptb", name: str = "refs") -> DocumentFrequency:
         """Count the references of a set.
 
         >>> corpus = DocumentFrequency.of(CaptionSet.of({"1": "", "2": ""}, {"1": ["a dog"], "2": ["a cat", "a cat"]}))
         >>> dict(zip(corpus.vocabulary, corpus.counts[0].tolist()))
         {'a': 2, 'dog': 1, 'cat': 1}
         """
-        table = captions.table(tokeniser)
+        table = captions.table(tokenizer)
         orders = [table.ngrams(n) for n in range(1, ORDERS + 1)]
         return cls(
             items=int((captions.references.counts > 0).sum()),
-            tokeniser=str(table.tokeniser),
+            tokenizer=str(table.tokenizer),
             vocabulary=table.vocabulary,
             parents=tuple(order.parent for order in orders),
             lasts=tuple(order.last for order in orders),
@@ -62,11 +71,11 @@ class DocumentFrequency:
     def __str__(self) -> str:
         return f"{self.name}:{self.items}:{f'{self.fingerprint:016x}'[:8]}"
 
-    def for_tokeniser(self, name: str) -> DocumentFrequency:
-        """The corpus itself, if it was tokenised the same way."""
-        version = str(tokeniser_named(name))
-        if version != self.tokeniser:
-            raise InputError(f"idf corpus {self.name!r} was tokenised by {self.tokeniser}, the metric uses {version}")
+    def for_tokenizer(self, name: str) -> DocumentFrequency:
+        """The corpus itself, if it was tokenized the same way."""
+        version = str(tokenizer_named(name))
+        if version != self.tokenizer:
+            raise InputError(f"idf corpus {self.name!r} was tokenized by {self.tokenizer}, the metric uses {version}")
         return self
 
     def frequencies(self, table: TextTable, n: int) -> Ints:
@@ -113,8 +122,8 @@ class DocumentFrequency:
             return self
         if self.complete or other.complete:
             raise InputError(f"cannot merge the idf corpora {self} and {other}: one of them is complete already")
-        if self.tokeniser != other.tokeniser:
-            raise InputError(f"cannot merge idf corpora tokenised by {self.tokeniser} and {other.tokeniser}")
+        if self.tokenizer != other.tokenizer:
+            raise InputError(f"cannot merge idf corpora tokenized by {self.tokenizer} and {other.tokenizer}")
         vocabulary = {word: index for index, word in enumerate(dict.fromkeys([*self.vocabulary, *other.vocabulary]))}
         width = len(vocabulary)
         words = [np.array([vocabulary[word] for word in part.vocabulary], dtype=np.int64) for part in (self, other)]
@@ -141,3 +150,118 @@ class DocumentFrequency:
             fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
             table=None,
         )
+
+
+KIND = Kind("captious-idf", 1, "idf corpus", "captious idf build")
+SUFFIX = ".idf"
+
+
+def save(corpus: DocumentFrequency, path: str | Path) -> None:
+    """Write a corpus whole."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for n in range(ORDERS):
+        arrays |= {f"parent{n}": corpus.parents[n], f"last{n}": corpus.lasts[n], f"count{n}": corpus.counts[n]}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, words=np.array("\n".join(corpus.vocabulary)), **arrays)  # type: ignore[arg-type]
+    header = {
+        "items": corpus.items,
+        "tokenizer": corpus.tokenizer,
+        "fingerprint": corpus.fingerprint,
+        "name": corpus.name,
+    }
+    KIND.write(path, header, buffer.getvalue())
+
+
+def load(path: str | Path) -> DocumentFrequency:
+    """Read a file that `save` wrote; a damaged or foreign one is refused."""
+    header, payload = KIND.read(path)
+    with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
+        return DocumentFrequency(
+            items=header["items"],
+            tokenizer=header["tokenizer"],
+            vocabulary=str(arrays["words"]).split("\n"),
+            parents=tuple(arrays[f"parent{n}"] for n in range(ORDERS)),
+            lasts=tuple(arrays[f"last{n}"] for n in range(ORDERS)),
+            counts=tuple(arrays[f"count{n}"] for n in range(ORDERS)),
+            fingerprint=header["fingerprint"],
+            name=header["name"],
+            complete=True,
+        )
+
+
+def named_path(name: str) -> Path:
+    """Where a named corpus is kept for this user."""
+    return data_folder() / "idf" / f"{name}{SUFFIX}"
+
+
+def named() -> list[str]:
+    """The corpora this user has named."""
+    return sorted(path.stem for path in (data_folder() / "idf").glob(f"*{SUFFIX}"))
+
+
+def find(where: str) -> DocumentFrequency:
+    """A corpus by path or by name."""
+    path = Path(where)
+    if not path.is_file():
+        path = named_path(where)
+    if not path.is_file():
+        known = named()
+        listed = f"named corpora: {', '.join(known)}" if known else "no corpus is named yet"
+        raise InputError(
+            f"no idf corpus {where!r}: neither a file nor a name ({listed}{nearest(where, known)}); "
+            f"make one with: captious idf build captions.jsonl --name {path.stem}"
+        )
+    return _opened(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _opened(path: Path, changed: int) -> DocumentFrequency:
+    return load(path)
+
+
+def from_pickle(path: str | Path, name: str, items: int | None = None) -> DocumentFrequency:
+    """A corpus from CIDEr's reference code, a pickled ``{ref_len, document_frequency}``, read without running it."""
+    try:
+        with Path(path).open("rb") as file:
+            content = _Restricted(file, encoding="latin1").load()
+        # Older files hold the table alone and leave the number of items to the code that reads them.
+        counts: Mapping[tuple[str, ...], float] = content.get("document_frequency", content)
+        number = items if items is not None else round(float(content["ref_len"]))
+        return from_counts(counts, number, name)
+    except (pickle.UnpicklingError, KeyError, TypeError, ValueError, EOFError, AttributeError, OSError) as error:
+        wanted = "with ref_len and document_frequency, or a bare table and --items"
+        raise InputError(f"{path}: not a pickled idf table {wanted} ({error})") from None
+
+
+def from_counts(counts: Mapping[tuple[str, ...], float], items: int, name: str) -> DocumentFrequency:
+    """A corpus from n-grams written out.
+
+    >>> corpus = from_counts({("a",): 2, ("dog",): 1, ("a", "dog"): 1}, items=2, name="tiny")
+    >>> corpus.vocabulary, corpus.parents[1].tolist(), corpus.lasts[1].tolist()
+    (['a', 'dog'], [0], [1])
+    """
+    vocabulary = {word: index for index, word in enumerate(sorted({word for gram in counts for word in gram}))}
+    numbers: dict[tuple[str, ...], int] = {(): 0}
+    parents, lasts, values = [], [], []
+    for n in range(1, ORDERS + 1):
+        rows = sorted(
+            (numbers[gram[:-1]], vocabulary[gram[-1]], int(count), gram)
+            for gram, count in counts.items()
+            if len(gram) == n and gram[:-1] in numbers
+        )
+        numbers = {gram: index for index, (*_, gram) in enumerate(rows)}
+        parents.append(np.array([row[0] for row in rows], dtype=np.int32))
+        lasts.append(np.array([row[1] for row in rows], dtype=np.int32))
+        values.append(np.array([row[2] for row in rows], dtype=np.int64))
+    mark = int.from_bytes(blake2b(repr(sorted(counts.items())).encode(), digest_size=8).digest(), "little")
+    return DocumentFrequency(items, "ptb.1", list(vocabulary), tuple(parents), tuple(lasts), tuple(values), mark, name)
+
+
+class _Restricted(pickle.Unpickler):
+    """Reads dictionaries, tuples, strings and numbers, and nothing that could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        allowed = {"defaultdict": defaultdict, "dict": dict, "float": float, "int": int}
+        if module in ("collections", "builtins", "__builtin__") and name in allowed:
+            return allowed[name]
+        raise pickle.UnpicklingError(f"it would load {module}.{name}")

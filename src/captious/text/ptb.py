@@ -1,4 +1,4 @@
-"""A tokeniser that gives the tokens of the Stanford PTBTokenizer 3.4.1 as coco-caption calls it, without Java."""
+"""A tokenizer that gives the tokens of the Stanford PTBTokenizer 3.4.1 as coco-caption calls it, without Java."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple
 
-from captious.text import ptb_rules
+from captious.text import _ptb_rules as ptb_rules
 
 PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"])
 """Tokens that coco-caption drops. It lists brackets too, in upper case, and so keeps ``-lrb-``: so do we."""
 
 ODD_SPACE = re.compile("[\x0b-\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-"""What ``str.split`` takes for a space and this tokeniser may not: a text with one is not to be cut by it."""
+"""What ``str.split`` takes for a space and this tokenizer may not: a text with one is not to be cut by it."""
 
 _SIGNS = {
     **dict.fromkeys("\x80¤₠€", "$"),
@@ -223,10 +223,10 @@ def plain_word(text: str) -> str | None:
     return word
 
 
-def tokenise(text: str, following: str = "") -> list[str]:
+def tokenize(text: str, following: str = "") -> list[str]:
     """The tokens of a caption that coco-caption's metrics see: lower-cased, its punctuation list left out.
 
-    >>> tokenise('A man (left) says: "hi!"')
+    >>> tokenize('A man (left) says: "hi!"')
     ['a', 'man', '-lrb-', 'left', '-rrb-', 'says', 'hi']
     """
     if (word := plain_word(text)) is not None:
@@ -247,7 +247,7 @@ _ACRONYM = re.compile(r'["(]*(?:[A-Za-z]\.){2,}\Z').match
 def is_local(chunk: str) -> bool:
     """Whether the tokens of a chunk between spaces never depend on the chunks around it. No when in doubt.
 
-    The tokens are those of ``tokenise``; a chunk that holds a tab or another odd space is not local.
+    The tokens are those of ``tokenize``; a chunk that holds a tab or another odd space is not local.
 
     >>> [is_local(chunk) for chunk in ("dog's", "end.", "p.m.", "1/2", "no.", "<b")]
     [True, True, True, False, False, False]

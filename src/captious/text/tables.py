@@ -1,8 +1,4 @@
-"""Token and n-gram tables: one tokenisation per set, integer ids, flat arrays.
-
-Captions are numbered item by item, an item's candidates before its references, so that a run of items is a run of
-captions and a run of tokens.
-"""
+"""N-gram counts of every caption as one sorted table per order."""
 
 from __future__ import annotations
 
@@ -15,13 +11,138 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from captious.text.tokenisers import Tokeniser, tokeniser_named
+from captious._typing import Bools, Floats, Ints, Ints32
+from captious.text.tokenizers import Tokenizer, tokenizer_named
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
-    from captious.text.ngrams import NgramTable
 
-Ints = npt.NDArray[np.int64]
+
+@dataclass(frozen=True, eq=False)
+class NgramTable:
+    """Rows (n-gram, item, caption, count), sorted in that order.
+
+    The rows of one n-gram in one item stand together, the candidates' before the references': clipping against
+    references, document frequency and dot products are reductions over such groups.
+    """
+
+    n: int
+    size: int
+    """Distinct n-grams in the whole set."""
+    order: Ints32
+    """The tokens at which an n-gram starts, sorted by n-gram."""
+    at: Ints32
+    """The n-gram that starts at each token; -1 where the caption ends too soon."""
+    parent: Ints32
+    """Of each n-gram, the (n-1)-gram it starts with."""
+    last: Ints32
+    """Of each n-gram, its last token."""
+    gram: Ints32
+    caption: Ints32
+    count: Ints32
+    group: Ints32
+    """Number of the (n-gram, item) group of each row."""
+    heads: Ints
+    """First row of each group."""
+    reference_row: Bools
+
+    @classmethod
+    def of(cls, table: TextTable, n: int) -> NgramTable:
+        """Count the n-grams of all captions: each is an (n-1)-gram followed by one more token."""
+        shorter = table.ngrams(n - 1) if n > 1 else None
+        if shorter is None:
+            order = _sorted_by(table.tokens, len(table.vocabulary), np.arange(len(table.tokens), dtype=np.int32))
+            parents = np.zeros(len(order), dtype=np.int32)
+        else:
+            # Tokens in the order of the token n-1 places on, then stably by the (n-1)-gram that starts there.
+            order = table.ngrams(1).order - np.int32(n - 1)
+            fits = (table.room.take(order, mode="clip") >= n) & (order >= 0)
+            order = order.take(np.flatnonzero(fits))
+            order = _sorted_by(shorter.at, shorter.size, order)
+            parents = shorter.at.take(order)
+        lasts = table.tokens.take(order + (n - 1))
+        caption = table.caption_at.take(order)
+        new_gram = _changes(parents) | _changes(lasts)
+        new_row = new_gram | _changes(caption)
+        rows = np.flatnonzero(new_row)
+        number = _numbered(new_gram)
+        at = np.full(len(table.tokens), -1, dtype=np.int32)
+        at[order] = number
+        firsts = np.flatnonzero(new_gram)
+        gram, caption = number.take(rows), caption.take(rows)
+        new_group = new_gram.take(rows) | _changes(table.item.take(caption))
+        return cls(
+            n=n,
+            size=len(firsts),
+            order=order,
+            at=at,
+            parent=parents[firsts],
+            last=lasts[firsts],
+            gram=gram,
+            caption=caption,
+            count=_lengths(rows, len(order)),
+            group=_numbered(new_group),
+            heads=np.flatnonzero(new_group),
+            reference_row=~table.is_candidate.take(caption),
+        )
+
+    @cached_property
+    def group_at(self) -> Ints32:
+        """The group of the n-gram that starts at each token; -1 where none does."""
+        result = np.full(len(self.at), -1, dtype=np.int32)
+        result[self.order] = np.repeat(self.group, self.count)
+        return result
+
+    @cached_property
+    def candidate_rows(self) -> Ints:
+        """The rows of candidates."""
+        return np.flatnonzero(~self.reference_row)
+
+    @cached_property
+    def reference_max(self) -> Ints32:
+        """Of each group, the highest count in one reference; 0 where no reference has the n-gram."""
+        if not len(self.heads):
+            return np.zeros(0, dtype=np.int32)
+        return np.maximum.reduceat(self.count * self.reference_row, self.heads)
+
+    @cached_property
+    def document_frequency(self) -> Ints:
+        """Of each n-gram, in how many items' references it occurs."""
+        return np.bincount(self.gram[self.heads][self.reference_max > 0], minlength=self.size)
+
+
+def _sorted_by(keys: Ints32, bound: int, order: Ints32) -> Ints32:
+    """Sort indices stably by small keys: sixteen bits at a time, for which NumPy has a radix sort."""
+    bits = max(bound - 1, 1).bit_length()
+    for shift in range(0, bits, 16):
+        digit = (keys.take(order) >> shift).astype(np.uint16 if bits - shift > 8 else np.uint8)
+        order = order.take(np.argsort(digit, kind="stable"))
+    return order
+
+
+def _numbered(new: Bools) -> Ints32:
+    """The number of the run each place belongs to, where runs begin at the marked places."""
+    number = np.cumsum(new, dtype=np.int32)
+    number -= 1
+    return number
+
+
+def _lengths(starts: Ints, end: int) -> Ints32:
+    """Lengths of runs that begin at these places, the last one ending at the end."""
+    lengths = np.empty(len(starts), dtype=np.int32)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1], casting="unsafe")
+    if len(starts):
+        lengths[-1] = end - starts[-1]
+    return lengths
+
+
+def _changes(values: Ints32) -> Bools:
+    """Where a value differs from the one before it; the first always does."""
+    changed = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=changed[1:])
+    return changed
+
+
 T = TypeVar("T")
 
 
@@ -29,28 +150,28 @@ T = TypeVar("T")
 class TextTable:
     """All captions of a set as token ids."""
 
-    tokeniser: Tokeniser
+    tokenizer: Tokenizer
     vocabulary: list[str]
-    tokens: npt.NDArray[np.int32]
+    tokens: Ints32
     starts: Ints
     """Caption ``c`` is ``tokens[starts[c]:starts[c + 1]]``."""
-    item: npt.NDArray[np.int32]
+    item: Ints32
     """The item each caption belongs to."""
-    is_candidate: npt.NDArray[np.bool_]
+    is_candidate: Bools
     items: int
 
     @classmethod
-    def of(cls, captions: CaptionSet, tokeniser: str = "ptb") -> TextTable:
-        """Tokenise every caption of a set once."""
-        tool = tokeniser_named(tokeniser)
+    def of(cls, captions: CaptionSet, tokenizer: str = "ptb") -> TextTable:
+        """Tokenize every caption of a set once."""
+        tool = tokenizer_named(tokenizer)
         candidates, references = captions.candidates, captions.references
-        vocabulary, tokens, lengths = tokenise((*candidates.values, *references.values), tool)
+        vocabulary, tokens, lengths = tokenize((*candidates.values, *references.values), tool)
         numbers = np.arange(len(captions), dtype=np.int32)
         item = np.concatenate([np.repeat(numbers, candidates.counts), np.repeat(numbers, references.counts)])
         order = np.argsort(item, kind="stable")
         starts = np.cumsum(lengths) - lengths
         return cls(
-            tokeniser=tool,
+            tokenizer=tool,
             vocabulary=vocabulary,
             tokens=take_runs(tokens, starts[order], lengths[order]),
             starts=np.concatenate(([0], np.cumsum(lengths[order]))),
@@ -65,14 +186,14 @@ class TextTable:
         return np.diff(self.starts)
 
     @cached_property
-    def caption_at(self) -> npt.NDArray[np.int32]:
+    def caption_at(self) -> Ints32:
         """The caption each token belongs to."""
         return np.repeat(np.arange(len(self.lengths), dtype=np.int32), self.lengths)
 
     @cached_property
-    def room(self) -> npt.NDArray[np.int32]:
+    def room(self) -> Ints32:
         """Tokens from each token to the end of its caption, itself included."""
-        ends: npt.NDArray[np.int32] = np.repeat(self.starts[1:].astype(np.int32), self.lengths)
+        ends: Ints32 = np.repeat(self.starts[1:].astype(np.int32), self.lengths)
         return np.subtract(ends, np.arange(len(self.tokens)), dtype=np.int32, casting="unsafe")
 
     @cached_property
@@ -100,14 +221,14 @@ class TextTable:
         within = np.arange(int(references.sum())) - np.repeat(np.cumsum(references) - references, references)
         return np.repeat(self.candidates, references), np.repeat((first + own)[item], references) + within
 
-    def per_item(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def per_item(self, rows: Floats) -> Floats:
         """Sum rows of candidates into rows of items."""
         item = self.item[self.candidates]
         if len(item) == self.items and (item == np.arange(self.items)).all():
             return rows
         return np.stack([np.bincount(item, weights=column, minlength=self.items) for column in rows.T], axis=1)
 
-    def mean_rows(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def mean_rows(self, values: Floats) -> Floats:
         """Values of candidates as (sum, number) of items: the statistics of a mean."""
         return self.per_item(np.stack([values, np.ones(len(values))], axis=1))
 
@@ -117,8 +238,6 @@ class TextTable:
 
     def ngrams(self, n: int) -> NgramTable:
         """The n-gram counts of all captions, made once and shared by all metrics."""
-        from captious.text.ngrams import NgramTable
-
         for order in range(1, n):
             self.once(("ngrams", order), partial(NgramTable.of, self, order))
         return self.once(("ngrams", n), lambda: NgramTable.of(self, n))
@@ -135,14 +254,14 @@ class TextTable:
         return {}
 
 
-def tokenise(texts: Sequence[str], tool: Tokeniser) -> tuple[list[str], npt.NDArray[np.int32], Ints]:
+def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, Ints]:
     """Vocabulary, flat token ids, and tokens per text.
 
-    Texts are cut at spaces; a distinct chunk is tokenised once where that is safe, a text with an unsafe chunk as a
+    Texts are cut at spaces; a distinct chunk is tokenized once where that is safe, a text with an unsafe chunk as a
     whole.
 
-    >>> from captious.text.tokenisers import TOKENISERS
-    >>> vocabulary, tokens, lengths = tokenise(["a dog", "the dog"], TOKENISERS["ptb"])
+    >>> from captious.text.tokenizers import TOKENIZERS
+    >>> vocabulary, tokens, lengths = tokenize(["a dog", "the dog"], TOKENIZERS["ptb"])
     >>> vocabulary, tokens.tolist(), lengths.tolist()
     (['a', 'dog', 'the'], [0, 1, 2, 1], [2, 2])
     """
@@ -166,7 +285,7 @@ def tokenise(texts: Sequence[str], tool: Tokeniser) -> tuple[list[str], npt.NDAr
     for number in rest:
         if number >= len(unsafe) or not unsafe[number]:
             start[number] = len(words)
-            words += _words(tool.tokenise(chunks[number]), chunks[number])
+            words += _words(tool.tokenize(chunks[number]), chunks[number])
             size[number] = len(words) - start[number]
     vocabulary: defaultdict[str, int] = defaultdict(int)
     vocabulary.default_factory = vocabulary.__len__
@@ -182,7 +301,7 @@ _TEXTS = 512
 """Texts cut at a time: their chunks stay in the processor's cache until they are numbered."""
 
 
-def _chunks(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int32], Ints]:
+def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
     """The distinct space-delimited chunks of all texts, the chunk at each place, and the first place of each text.
 
     Chunk 0 is empty and stands for nothing at all. Every text has a place, if only for an empty chunk.

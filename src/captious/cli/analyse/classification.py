@@ -9,7 +9,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.analyse import shared as s
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 
 def classification(
@@ -39,23 +39,23 @@ def classification(
 
     Example: captious analyse classification labels.csv --images photos/ --encoder captious-mini
     """
-    from captious.analyses.classification import (
+    from captious._files import refuse_occupied
+    from captious.models import load as loading
+    from captious.probes.classification import (
         TEMPLATES,
         classification_finding,
         classify,
-        read_labelled,
+        read_labeled,
         read_templates,
     )
-    from captious.analyses.resampling import Resampling
-    from captious.encoders import loading
-    from captious.files import refuse_occupied
+    from captious.stats.shares import Resampling
 
     how = Resampling(samples, seed, level)
     if out is not None:
         refuse_occupied(out, overwrite)
     wording = read_templates(templates) if templates is not None else list(TEMPLATES)
     with o.encoding(device, batch, precision, no_cache, upright) as step:
-        given = read_labelled(labels, images, classes, label_column)
+        given = read_labeled(labels, images, classes, label_column)
         found = []
         for name in s.names(encoder):
             step(name)

@@ -8,7 +8,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.analyse import shared as s
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 
 def compositionality(
@@ -36,12 +36,10 @@ def compositionality(
 
     Example: captious analyse compositionality swap_obj.json swap_att.json --images photos/ --metrics clipscore,specs
     """
-    from captious.analyses.contests import judge, read_contests
-    from captious.analyses.contests_finding import contests_finding
-    from captious.analyses.order import ARO
-    from captious.analyses.resampling import Resampling
-    from captious.files import refuse_occupied
+    from captious._files import refuse_occupied
     from captious.metrics.registry import parse_all
+    from captious.probes.compositionality import ARO, contests_finding, judge, read_contests
+    from captious.stats.shares import Resampling
 
     wanted, how = parse_all(metrics), Resampling(samples, seed, level)
     if out is not None:

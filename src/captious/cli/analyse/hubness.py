@@ -8,7 +8,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.analyse import shared as s
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 
 def hubness(
@@ -33,11 +33,11 @@ def hubness(
 
     Example: captious analyse hubness captions.jsonl --images photos/ --encoder captious-mini,captious-mini-specs
     """
-    from captious.analyses.hubness import hubness as hubs
-    from captious.analyses.hubness import hubness_finding
-    from captious.analyses.resampling import Resampling
-    from captious.analyses.vectors import read_pictured
-    from captious.files import refuse_occupied
+    from captious._files import refuse_occupied
+    from captious.probes.hubness import hubness as hubs
+    from captious.probes.hubness import hubness_finding
+    from captious.probes.vectors import read_pictured
+    from captious.stats.shares import Resampling
 
     how = Resampling(samples, seed, level)
     if out is not None:

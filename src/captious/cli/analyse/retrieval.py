@@ -8,7 +8,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.analyse import shared as s
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 
 def retrieval(
@@ -32,11 +32,11 @@ def retrieval(
 
     Example: captious analyse retrieval captions.jsonl --images photos/ --encoder captious-mini,captious-mini-specs
     """
-    from captious.analyses.resampling import Resampling
-    from captious.analyses.retrieval import retrieval as recalls
-    from captious.analyses.retrieval import retrieval_finding
-    from captious.analyses.vectors import read_pictured
-    from captious.files import refuse_occupied
+    from captious._files import refuse_occupied
+    from captious.probes.retrieval import retrieval as recalls
+    from captious.probes.retrieval import retrieval_finding
+    from captious.probes.vectors import read_pictured
+    from captious.stats.shares import Resampling
 
     how = Resampling(samples, seed, level)
     if out is not None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from captious.analyses.finding import Finding
-    from captious.analyses.vectors import Pictured
     from captious.captions import CaptionSet
+    from captious.probes.finding import Finding
+    from captious.probes.vectors import Pictured
 
 Encoders = Annotated[
     str,
@@ -28,8 +28,7 @@ def names(text: str) -> list[str]:
 
 def deliver(finding: Finding, out: Path | None, overwrite: bool, as_json: bool) -> None:
     """Write a finding where that is wanted, and print it."""
-    from captious.analyses.show import print_finding
-    from captious.analyses.writing import data, save
+    from captious.probes.finding import data, print_finding, save
 
     if out is not None:
         save(finding, out, overwrite)
@@ -45,8 +44,8 @@ def spaces(
     captions: CaptionSet, encoders: str, prefix: str, step: Callable[[str], None]
 ) -> tuple[list[Pictured], list[str]]:
     """The images and captions in the space of each encoder, and what a reader should know."""
-    from captious.analyses.vectors import embed
-    from captious.encoders import loading
+    from captious.models import load as loading
+    from captious.probes.vectors import embed
 
     found, notes = [], []
     for name in names(encoders):

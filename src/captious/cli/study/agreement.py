@@ -10,7 +10,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 
 class AlphaLevel(str, Enum):
@@ -40,10 +40,9 @@ def agreement(
     """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others."""
     from captious.errors import InputError
     from captious.report import terminal
-    from captious.study.agreement import alpha
-    from captious.study.opening import limits, open_source
-    from captious.study.rated import Preferences
-    from captious.study.raters import ceiling, ordered, raters
+    from captious.study.agreement import alpha, ceiling, ordered, raters
+    from captious.study.load import limits, open_source
+    from captious.study.ratings import Preferences
     from captious.study.show import agreement_text
 
     columns = s.columns(rating, group, system, candidate_column, rater)

@@ -10,11 +10,10 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 if TYPE_CHECKING:
-    from captious.study.combination import Combination
-    from captious.study.crossvalidation import Chosen
+    from captious.study.combine import Chosen, Combination
 
 GRID = "0,0.1,0.2,0.5,1,2,5,10"
 
@@ -60,13 +59,11 @@ def combine(
     Example: captious study combine ratings.jsonl --references refs.json --base "rouge,cider" --add imagine --seeds 5
     """
     from captious.report.terminal import warn
-    from captious.study.combination import by_seed
-    from captious.study.combination import combine as combined
-    from captious.study.crossvalidation import cross_validate
-    from captious.study.opening import numbers, open_source, scores_for
+    from captious.study.combine import by_seed, cross_validate, seeded
+    from captious.study.combine import combine as combined
+    from captious.study.load import numbers, open_source, scores_for
     from captious.study.run import study
     from captious.study.scores import read_scores
-    from captious.study.seeded import seeded
 
     _refuse(add, added, seeds)
     factors, tried = numbers(weights, "--weights", "0.5,1,2"), numbers(grid, "--grid", "0,0.5,1,2")

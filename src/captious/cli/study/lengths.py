@@ -9,7 +9,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 
 def lengths(
@@ -47,13 +47,13 @@ def lengths(
     Example: captious study lengths ratings.jsonl --metrics rouge,cider --plot lengths.svg
     Example: captious analyse length ratings.jsonl --images photos/ --metrics clipscore,specs --tokens captious-mini
     """
-    from captious.analyses.length import length_finding
+    from captious._files import refuse_occupied, whole_file
     from captious.cli.analyse.shared import deliver
-    from captious.encoders import loading
     from captious.errors import InputError
-    from captious.files import refuse_occupied, whole_file
+    from captious.models import load as loading
+    from captious.study._lengths_finding import length_finding
     from captious.study.lengths import lengths as regimes
-    from captious.study.opening import numbers, open_source, scores_for
+    from captious.study.load import numbers, open_source, scores_for
     from captious.study.run import study
 
     if plot is not None and plot.suffix.lower() != ".svg":

@@ -9,7 +9,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
-from captious.defaults import SEED
+from captious.options import SEED
 
 
 def power(

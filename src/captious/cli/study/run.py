@@ -9,7 +9,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
-from captious.defaults import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED
 
 if TYPE_CHECKING:
     from captious.study.study import Study
@@ -60,8 +60,8 @@ def run(
     Example: captious study run flickr8k-expert --data flickr8k --metrics "bleu(n=4),rouge,cider"
     Example: captious study run flickr8k-expert --data flickr8k --images photos/ --metrics clipscore,refclipscore
     """
-    from captious.files import refuse_occupied
-    from captious.study.opening import limits, open_source, scores_for
+    from captious._files import refuse_occupied
+    from captious.study.load import limits, open_source, scores_for
     from captious.study.run import study
 
     if out is not None:
@@ -96,11 +96,11 @@ def _show(made: Study, as_json: bool, latex: bool) -> None:
     from captious.report import terminal
     from captious.report.run import dumped
     from captious.study.show import print_study
-    from captious.study.summary import summarise
+    from captious.study.summary import summarize
 
     terminal.warn(made.warnings)
     if as_json:
-        typer.echo(dumped(summarise(made)), nl=False)
+        typer.echo(dumped(summarize(made)), nl=False)
     elif latex:
         typer.echo(made.to_latex(), nl=False)
     else:

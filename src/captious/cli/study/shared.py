@@ -49,7 +49,7 @@ Permutations = Annotated[int | None, typer.Option("--permutations", min=1, help=
 def columns(
     rating: str | None, group: str | None, system: str | None, caption: str | None, rater: str | None = None
 ) -> dict[str, str | None]:
-    """Named columns as fields of a `captious.study.recipe.Layout`."""
+    """Named columns as fields of a `captious.study.recipes.Layout`."""
     return {"rating": rating, "image": group, "system": system, "rater": rater, "caption": caption}
 
 

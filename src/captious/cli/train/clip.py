@@ -52,6 +52,6 @@ def clip(
 
     Example: captious train clip --data train.jsonl --images photos/ --new mini --out my-clip/
     """
-    from captious.training.assembly import Choices
+    from captious.train.run import Choices
 
     run("clip", locals(), Choices(per_image=captions, soften=soften, image_features=image_features))

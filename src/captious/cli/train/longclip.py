@@ -45,6 +45,6 @@ def longclip(
 
     Example: captious train longclip --data long.jsonl --images photos/ --out my-longclip/
     """
-    from captious.training.assembly import Choices
+    from captious.train.run import Choices
 
     run("longclip", locals(), Choices(components=components, smoothing=smoothing, scale=4.6052))

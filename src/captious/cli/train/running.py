@@ -8,14 +8,14 @@ from captious.cli.options import Missing
 from captious.cli.train.shared import finish
 
 if TYPE_CHECKING:
-    from captious.training.assembly import Choices, Name
+    from captious.train.run import Choices, Name
 
 
 def run(name: Name, given: dict[str, Any], choices: Choices) -> None:
     """Train as the options say, with progress on standard error."""
-    from captious.training.run import Job, train
-    from captious.training.settings import chosen
-    from captious.training.show import progress
+    from captious.train.run import Job, train
+    from captious.train.schedule import chosen
+    from captious.train.show import progress
 
     given["lock"] = tuple(part.strip() for part in given["lock"].split(",") if part.strip())
     new, towers = given.get("new"), (given.get("vision"), given.get("text"))

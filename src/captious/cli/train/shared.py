@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from captious.training.run import Outcome
+    from captious.train.run import Outcome
 
 Data = Annotated[str, typer.Option("--data", "-d", help="Rows with an id or image, and captions: JSONL, CSV, Parquet.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the model, its log and its checkpoint.")]
@@ -49,8 +49,8 @@ Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of order a
 def finish(outcome: Outcome, as_json: bool) -> None:
     """Print what came of a training; the exit code of one that was stopped is 130."""
     from captious.report.terminal import messages
-    from captious.training import processes
-    from captious.training.show import outcome_lines
+    from captious.train import loop as processes
+    from captious.train.show import outcome_lines
 
     if processes.first_here():
         if as_json:

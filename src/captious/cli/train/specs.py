@@ -62,9 +62,8 @@ def specs(
     Example: captious train specs --data long.jsonl --images photos/ --base my-longclip/ --out my-specs/
     """
     from captious.errors import InputError, nearest
-    from captious.training.assembly import Choices
-    from captious.training.specs import weights_of
-    from captious.training.triplets import SOURCES
+    from captious.train.run import Choices
+    from captious.train.specs import SOURCES, weights_of
 
     if negatives not in SOURCES:
         raise InputError(f"--negatives {negatives}: expected {', '.join(SOURCES)}{nearest(negatives, SOURCES)}")

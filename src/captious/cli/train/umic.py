@@ -61,11 +61,10 @@ def umic(
     """
     from dataclasses import fields, replace
 
-    from captious.training.settings import Settings
-    from captious.training.show import progress
-    from captious.training.umic import train
-    from captious.training.umic_parts import NEW_RATE, SETTINGS, Job
-    from captious.umic.negatives import check
+    from captious.train.negatives import check
+    from captious.train.schedule import Settings
+    from captious.train.show import progress
+    from captious.train.umic import NEW_RATE, SETTINGS, Job, train
 
     given = locals()
     names = {field.name for field in fields(Settings)} - {"warmup"}

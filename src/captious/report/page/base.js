@@ -24,7 +24,7 @@ function fill(element, attributes, children) {
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) => fill(document.createElementNS(namespace, tag), attributes, children);
 
-const colour = (system) => `var(--s${system % 8})`;
+const color = (system) => `var(--s${system % 8})`;
 const count = (number) => number.toLocaleString("en");
 const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
@@ -113,7 +113,7 @@ const copyButton = (text, label) => {
   button.addEventListener("click", () => copy(text, button));
   return button;
 };
-const swatch = (system) => h("span", { class: "swatch", style: { background: colour(system) } });
+const swatch = (system) => h("span", { class: "swatch", style: { background: color(system) } });
 
 function segments(label, options, chosen, choose) {
   const given = options.map(([value, text, mark]) => ({ value, text, mark }));

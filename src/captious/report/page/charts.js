@@ -46,7 +46,7 @@ function dots(points, system, small) {
   const size = (points.length > 200 ? 4 : 5) - (small ? 1 : 0) - (many ? 0.8 : 0);
   const parts = Array.from({ length: layers }, () => []);
   points.forEach(({ px, py }, place) => parts[place % layers].push(`M${px.toFixed(1)} ${py.toFixed(1)}h0`));
-  return s("g", { class: "dots", style: { stroke: colour(system), "stroke-width": size, "stroke-opacity": many ? 0.28 : points.length > 200 ? 0.5 : 0.65 } },
+  return s("g", { class: "dots", style: { stroke: color(system), "stroke-width": size, "stroke-opacity": many ? 0.28 : points.length > 200 ? 0.5 : 0.65 } },
     parts.map((part) => s("path", { d: part.join("") })));
 }
 const thin = (items) => {
@@ -113,12 +113,12 @@ const rho = remember((system, x, y) => {
   const [a, b] = [data.values[system][x], data.values[system][y]];
   const both = everyItem.filter((item) => a[item] !== null && b[item] !== null);
   const [p, q] = [a, b].map((values) => ranks(both.map((item) => values[item])));
-  const centre = (both.length - 1) / 2;
+  const center = (both.length - 1) / 2;
   let cross = 0, left = 0, right = 0;
   for (let place = 0; place < both.length; place += 1) {
-    cross += (p[place] - centre) * (q[place] - centre);
-    left += (p[place] - centre) ** 2;
-    right += (q[place] - centre) ** 2;
+    cross += (p[place] - center) * (q[place] - center);
+    left += (p[place] - center) ** 2;
+    right += (q[place] - center) ** 2;
   }
   return left && right ? cross / Math.sqrt(left * right) : null;
 });

@@ -25,7 +25,7 @@ function scoreCell(system, metric, item) {
   const [low, high] = extent(metric), sorted = sortedValues(system, metric);
   const share = Math.round((100 * countBelow(sorted, value)) / sorted.length);
   return h("span", { class: `score${chosen}`, title: `${label} ${show(value)}: above ${share} % of the items (${higher ? "higher" : "lower"} is better)` },
-    name, h("b", {}, show(value, 3)), h("i", {}, h("i", { style: { width: `${(100 * clamp((value - low) / (high - low), 0, 1)).toFixed(1)}%`, background: colour(system) } })));
+    name, h("b", {}, show(value, 3)), h("i", {}, h("i", { style: { width: `${(100 * clamp((value - low) / (high - low), 0, 1)).toFixed(1)}%`, background: color(system) } })));
 }
 
 function systemRow(system, item, place, known) {

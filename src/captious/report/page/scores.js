@@ -62,7 +62,7 @@ function drawSingle() {
     const found = entry(0, metric);
     const spread = found.low === null ? h("span", { class: "quiet" }, "no interval") : `${show(found.low)} – ${show(found.high)}`;
     return h("tr", {}, h("th", { scope: "row" }, openMetric(metric)), h("td", { class: "number value" }, show(found.value)),
-      h("td", { class: "number" }, spread), h("td", { class: "wide" }, intervalBar(found, scaleOf(metric), colour(0)), scaleLabel(metric)),
+      h("td", { class: "number" }, spread), h("td", { class: "wide" }, intervalBar(found, scaleOf(metric), color(0)), scaleLabel(metric)),
       h("td", {}, direction(metric)), h("td", {}, found.unscored ? unscoredButton(0, metric, found.unscored) : h("span", { class: "quiet" }, "none")),
       h("td", { class: "signature" }, h("div", {}, copyButton(found.signature, `Copy the signature of ${metrics[metric].label}`), h("code", { title: found.signature }, found.signature))));
   });
@@ -87,7 +87,7 @@ function drawSeveral() {
         h("span", { class: values[system] === top ? "value best" : "value" }, show(found.value)),
         alike && h("span", { class: "alike", title: `not significantly different from ${systems[0].name}: p = ${showP(tested.p_holm)} after Holm's correction` }, "≈"),
         copyButton(found.signature, `Copy the signature of ${metrics[metric].label} for ${systems[system].name}`)),
-      intervalBar(found, scaleOf(metric), colour(system)),
+      intervalBar(found, scaleOf(metric), color(system)),
       h("div", { class: "ends quiet" }, found.low === null ? "no interval" : `${show(found.low)} – ${show(found.high)}`),
       found.unscored ? unscoredButton(system, metric, found.unscored) : null);
     });
@@ -134,7 +134,7 @@ function differenceRow(row, metric, place, rows, reach) {
   return h("tr", {}, place === 0 && h("th", { scope: "rowgroup", rowspan: rows }, metrics[metric].label, h("div", {}, direction(metric))),
     h("td", {}, swatch(one), row.system, h("span", { class: "quiet" }, " − "), swatch(other), row.baseline),
     h("td", { class: "number value" }, showSigned(row.difference)), h("td", { class: "number" }, `${showSigned(row.low)} … ${showSigned(row.high)}`),
-    h("td", { class: "wide" }, intervalBar({ value: row.difference, low: row.low, high: row.high }, [-reach, reach], row.better ? colour(winner) : "var(--quiet)", 0)),
+    h("td", { class: "wide" }, intervalBar({ value: row.difference, low: row.low, high: row.high }, [-reach, reach], row.better ? color(winner) : "var(--quiet)", 0)),
     h("td", { class: "number" }, showP(row.p)), h("td", { class: "number" }, showP(row.p_holm)),
     h("td", {}, row.better ? h("strong", {}, swatch(winner), row.better) : h("span", { class: "quiet" }, "not significant")));
 }

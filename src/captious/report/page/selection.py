@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
-from captious.measurement import Floats
+from captious._typing import Floats
 
 SEED = 0
 

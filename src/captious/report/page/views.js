@@ -23,15 +23,15 @@ function drawDistribution() {
     if (several && state.system === null) {
       const edge = counts[system].map((number, bin) => `H${place.x(domain[0] + bin * width).toFixed(1)}V${place.y(number).toFixed(1)}`).join("");
       const d = `M${box.left} ${box.bottom}${edge}H${box.right}V${box.bottom}`;
-      svg.append(s("path", { d: `${d}Z`, style: { fill: colour(system), opacity: 0.1 } }), s("path", { d, class: "step", style: { stroke: colour(system) } }));
+      svg.append(s("path", { d: `${d}Z`, style: { fill: color(system), opacity: 0.1 } }), s("path", { d, class: "step", style: { stroke: color(system) } }));
     } else {
       counts[system].forEach((number, bin) => number && svg.append(s("rect", { class: "bar", x: place.x(domain[0] + bin * width) + 0.5, y: place.y(number),
-        width: Math.max(1, place.x(width + domain[0]) - box.left - 1), height: box.bottom - place.y(number), style: { fill: colour(system) } })));
+        width: Math.max(1, place.x(width + domain[0]) - box.left - 1), height: box.bottom - place.y(number), style: { fill: color(system) } })));
     }
     const values = sortedValues(system, metric);
     if (values.length) {
-      const centre = place.x(mean(values));
-      svg.append(s("line", { class: "mean", x1: centre, x2: centre, y1: box.top, y2: box.bottom, style: { stroke: considered().length > 1 ? colour(system) : "var(--ink)" } }));
+      const center = place.x(mean(values));
+      svg.append(s("line", { class: "mean", x1: center, x2: center, y1: box.top, y2: box.bottom, style: { stroke: considered().length > 1 ? color(system) : "var(--ink)" } }));
     }
   }
   brush(svg, box, place, domain, (event, value) => {
@@ -122,14 +122,14 @@ function drawLengths() {
     points.push(...own);
     const steps = [...bins].sort(([a], [b]) => a - b).map(([bin, found]) => {
       found.sort((a, b) => a - b);
-      return { px: place.x(Math.min(bin * size + (size - 1) / 2, domain[1])), found, centre: mean(found), low: quantile(found, 0.25), high: quantile(found, 0.75) };
+      return { px: place.x(Math.min(bin * size + (size - 1) / 2, domain[1])), found, center: mean(found), low: quantile(found, 0.25), high: quantile(found, 0.75) };
     });
     const firm = steps.filter(({ found }) => found.length > 2);
     const band = [...firm.map(({ px, high }) => `${px},${place.y(high)}`), ...firm.slice().reverse().map(({ px, low }) => `${px},${place.y(low)}`)].join(" ");
-    lines.push(s("polygon", { points: band, style: { fill: colour(system), opacity: state.system === null && several ? 0.08 : 0.18 } }),
-      s("polyline", { points: firm.map(({ px, centre }) => `${px},${place.y(centre)}`).join(" "), class: "line halo" }),
-      s("polyline", { points: firm.map(({ px, centre }) => `${px},${place.y(centre)}`).join(" "), class: "line", style: { stroke: colour(system) } }),
-      ...steps.map(({ px, centre, found }) => s("circle", { cx: px, cy: place.y(centre), r: found.length > 2 ? 3.5 : 2, style: { fill: found.length > 2 ? colour(system) : "var(--paper)", stroke: colour(system) }, class: "knot" })));
+    lines.push(s("polygon", { points: band, style: { fill: color(system), opacity: state.system === null && several ? 0.08 : 0.18 } }),
+      s("polyline", { points: firm.map(({ px, center }) => `${px},${place.y(center)}`).join(" "), class: "line halo" }),
+      s("polyline", { points: firm.map(({ px, center }) => `${px},${place.y(center)}`).join(" "), class: "line", style: { stroke: color(system) } }),
+      ...steps.map(({ px, center, found }) => s("circle", { cx: px, cy: place.y(center), r: found.length > 2 ? 3.5 : 2, style: { fill: found.length > 2 ? color(system) : "var(--paper)", stroke: color(system) }, class: "knot" })));
   }
   svg.append(...lines);
   listen(svg, points, (point) => `${plural(data.lengths[point.system][point.item], "word")}, ${metrics[metric].label} ${show(data.values[point.system][metric][point.item], 3)}`);

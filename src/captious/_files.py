@@ -1,0 +1,151 @@
+"""Outputs are written whole or not at all: into a temporary neighbor first, then renamed over the target."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from captious.errors import InputError
+
+MARKER = "captious-run.json"
+"""Present in every folder written by captious; a folder without it is never replaced."""
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """A temporary path to write to; it takes the target's name only when the block ends well."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = _neighbor(target, ".part")
+    draft.touch(exist_ok=False)  # as any program makes a file, so that the umask decides its mode
+    try:
+        yield draft
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: str | Path, overwrite: bool = False, marker: str = MARKER) -> Iterator[Path]:
+    """A temporary folder to fill; it takes the target's name only when the block ends well.
+
+    A folder that holds ``marker`` is replaced only with ``overwrite``, and one that holds other things never is.
+    """
+    target = Path(path).resolve()
+    refuse_occupied(target, overwrite, marker)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = _neighbor(target, ".part")
+    draft.mkdir()
+    try:
+        yield draft
+        _take_place(draft, target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _take_place(draft: Path, target: Path) -> None:
+    """Give the draft the target's name; what stood there comes back if that fails."""
+    if not target.exists():
+        draft.rename(target)
+        return
+    old = _neighbor(target, ".old")
+    old.mkdir()
+    try:
+        target.rename(old / "run")
+        try:
+            draft.rename(target)
+        except OSError:
+            (old / "run").rename(target)
+            raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER) -> None:
+    """Say at once, before any work, that an output folder is taken."""
+    if target.is_dir() and not any(target.iterdir()):
+        return
+    if target.exists() and not (target / marker).exists():
+        raise InputError(f"{target}: exists and was not written by captious (no {marker}); name another folder")
+    if target.exists() and not overwrite:
+        raise InputError(f"{target}: is there already; add --overwrite to replace it, or name another folder")
+
+
+def digest(*parts: bytes) -> str:
+    """Twelve hexadecimal digits that stand for the content in a signature."""
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return state.hexdigest()[:12]
+
+
+def data_folder() -> Path:
+    """The one folder of everything captious keeps for this user; the variable CAPTIOUS_HOME moves it."""
+    if chosen := os.environ.get("CAPTIOUS_HOME"):
+        return Path(chosen)
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("captious", appauthor=False))
+
+
+def with_default_modes(folder: Path) -> None:
+    """Give every file of a folder the mode of a new one; some libraries (safetensors) write for the owner alone."""
+    sample = _neighbor(folder / "mode", ".part")
+    sample.touch(exist_ok=False)
+    mode = sample.stat().st_mode
+    sample.unlink()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(mode)
+
+
+def _neighbor(target: Path, suffix: str) -> Path:
+    """A hidden name beside the target that nothing else has."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}{suffix}")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One sort of file: its key in the header, its version, what messages call it, and the command that makes it."""
+
+    key: str
+    version: int
+    what: str
+    maker: str
+
+    def write(self, path: str | Path, header: Mapping[str, Any], payload: bytes) -> None:
+        """Write a file whole."""
+        facts = {self.key: self.version, **header, "bytes": len(payload)}
+        sealed = {**facts, "digest": digest(json.dumps(facts).encode(), payload)}
+        with whole_file(path) as draft:
+            draft.write_bytes(json.dumps(sealed).encode() + b"\n" + payload)
+
+    def read(self, path: str | Path) -> tuple[dict[str, Any], bytes]:
+        """Header and content of a file; a foreign, differently versioned, cut or damaged one is refused."""
+        again = f"make it again with: {self.maker}"
+        try:
+            head, _, payload = Path(path).read_bytes().partition(b"\n")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror}); make it with: {self.maker}") from None
+        try:
+            facts = json.loads(head)
+            version = facts[self.key]
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{path}: is no {self.what}; make one with: {self.maker}") from None
+        if version != self.version:
+            raise InputError(f"{path}: {self.what} of format {version}, expected {self.version}; {again}")
+        expected, size = facts.pop("digest", None), facts.get("bytes")
+        if len(payload) != size:
+            raise InputError(f"{path}: {self.what} cut short ({len(payload)} bytes, expected {size}); {again}")
+        if digest(json.dumps(facts).encode(), payload) != expected:
+            raise InputError(f"{path}: damaged {self.what} (checksum differs); {again}")
+        return facts, payload

@@ -1,0 +1,194 @@
+"""A BERT with a small head as classifier, fine-tuned or frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._files import digest
+from captious._typing import Floats
+from captious.bias.classifiers.lstm import device_named
+from captious.bias.corpus import Progress, Task
+from captious.bias.masking import as_text
+from captious.errors import InputError, require
+
+BERT = "bert-base-uncased"
+
+
+@dataclass(frozen=True)
+class Bert:
+    """[CLS] of the last layer, BatchNorm, Linear, BatchNorm, LeakyReLU, Linear; AdamW with weight decay.
+
+    Fine-tuned: 5 epochs at 1e-5. Frozen: 20 epochs at 5e-5, as the original's README has it; RELIC's scripts froze the
+    encoder without setting these (5 epochs, 1e-5), which the preset ``relic`` repeats. As in the originals a frozen
+    encoder's own dropout stays on while the head trains; ``frozen_dropout`` turns that off.
+
+    Captions are padded to the longest of their batch, not to ``length``: with attention masked the numbers are the
+    same. Runs are trained one after another, each with its own seed.
+    """
+
+    model: str = BERT
+    frozen: bool = False
+    epochs: int = 5
+    rate: float = 1e-5
+    batch: int = 64
+    length: int = 64
+    hidden: int = 256
+    decay: float = 0.1
+    frozen_dropout: bool = True
+    device: str = "auto"
+
+    @property
+    def name(self) -> str:
+        """``bert-ft`` or ``bert-pre``, with the model's name where it is not BERT base."""
+        kind = "bert-pre" if self.frozen else "bert-ft"
+        return kind if self.model == BERT else f"{kind}({Path(self.model).name})"
+
+    @classmethod
+    def tuned(cls, **changed: Any) -> Bert:
+        """The fine-tuned classifier."""
+        return cls(**changed)
+
+    @classmethod
+    def pre(cls, **changed: Any) -> Bert:
+        """The frozen classifier."""
+        return cls(**{"frozen": True, "epochs": 20, "rate": 5e-5, **changed})
+
+    def settings(self) -> Mapping[str, Any]:
+        """Everything that can move its numbers; of a local model, its weights and not its place."""
+        kept = {key: value for key, value in asdict(self).items() if key != "device"}
+        products = "tf32" if device_named(self.device) == "cuda" else "float32"
+        versions = {name: require(name, "bias").__version__ for name in ("torch", "transformers")}
+        return {"classifier": self.name, **kept, "model": _identity(self.model), "products": products, **versions}
+
+    def stacks(self, tasks: Sequence[Task]) -> list[list[Task]]:
+        """One at a time."""
+        return [[task] for task in tasks]
+
+    def train(self, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
+        """Train each task on a fresh copy of the encoder."""
+        return [train(self, task, progress) for task in tasks]
+
+
+@cache
+def _identity(model: str) -> str:
+    """The name of a hub model, or the content of a local one."""
+    folder = Path(model)
+    if not folder.is_dir():
+        return model
+    weights = sorted((*folder.glob("*.safetensors"), *folder.glob("*.bin")))
+    return f"{folder.name}:{digest(*(path.read_bytes() for path in weights))}"
+
+
+@cache
+def loaded(model: str) -> tuple[Any, Any]:
+    """Tokenizer and encoder of a local folder or a hub id."""
+    transformers = require("transformers", "bias")
+    try:
+        return transformers.AutoTokenizer.from_pretrained(model), transformers.AutoModel.from_pretrained(model).float()
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:160]
+        raise InputError(f"BERT {model!r}: cannot be loaded, expected a local folder or a hub id ({reason})") from None
+
+
+torch = require("torch", "bias")
+nn: Any = torch.nn
+
+
+def train(config: Bert, task: Task, progress: Progress) -> Floats:
+    """Train on the task's training captions; the class probabilities of its test captions."""
+    device = torch.device(device_named(config.device))
+    before = torch.backends.cuda.matmul.allow_tf32
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(int.from_bytes(np.array(task.entropy[:2], dtype="<u4").tobytes(), "little") >> 1)
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            return _train(config, task, device, progress)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def _train(config: Bert, task: Task, device: Any, progress: Progress) -> Floats:
+    tokenizer, original = loaded(config.model)
+    encoder = deepcopy(original).to(device).train()
+    head = _head(encoder.config.hidden_size, config.hidden, task.classes).to(device).train()
+    if config.frozen:
+        encoder.requires_grad_(False)
+        encoder.train(config.frozen_dropout)
+    fused = device.type == "cuda" or None
+    optimizer = torch.optim.AdamW(
+        _groups(config, encoder, head), lr=config.rate, betas=(0.9, 0.98), eps=1e-6, fused=fused
+    )
+    words = _encoded(tokenizer, task, task.split.train, config.length, device)
+    truth = torch.from_numpy(task.train_labels).to(device)
+    order = np.random.default_rng([*task.entropy, 1])
+    for _ in range(config.epochs):
+        for chosen in _batches(order.permutation(len(truth)), config.batch):
+            picked = torch.from_numpy(chosen).to(device)
+            logits = head(_first_token(encoder, words, chosen, picked))
+            loss = nn.functional.cross_entropy(logits, truth[picked])
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+        progress(1 / config.epochs)
+    encoder.eval()
+    head.eval()
+    tested = _encoded(tokenizer, task, task.split.test, config.length, device)
+    found = []
+    with torch.no_grad():
+        for chosen in _batches(np.arange(len(task.split.test)), 4 * config.batch):
+            logits = head(_first_token(encoder, tested, chosen, torch.from_numpy(chosen).to(device)))
+            found.append(torch.softmax(logits.double(), dim=-1).cpu().numpy())
+    return np.concatenate(found)
+
+
+def _head(width: int, hidden: int, classes: int) -> Any:
+    return nn.Sequential(
+        nn.BatchNorm1d(width),
+        nn.Linear(width, hidden),
+        nn.BatchNorm1d(hidden),
+        nn.LeakyReLU(0.01),
+        nn.Linear(hidden, classes),
+    )
+
+
+def _groups(config: Bert, encoder: Any, head: Any) -> list[dict[str, Any]]:
+    """Weight decay on everything but biases and layer norms; the pooler, which is not used, is left out."""
+    named = [(name, value) for name, value in head.named_parameters()]
+    if not config.frozen:
+        named += [(name, value) for name, value in encoder.named_parameters() if "pooler" not in name]
+    plain = [value for name, value in named if name.endswith("bias") or "LayerNorm.weight" in name]
+    plain_ids = {id(value) for value in plain}
+    decayed = [value for _, value in named if id(value) not in plain_ids]
+    return [{"params": decayed, "weight_decay": config.decay}, {"params": plain, "weight_decay": 0.0}]
+
+
+def _encoded(tokenizer: Any, task: Task, positions: Any, length: int, device: Any) -> tuple[Any, Any, Any]:
+    """Token ids, attention mask, and lengths on the CPU."""
+    unknown = tokenizer.unk_token or ""
+    texts = [as_text(task.captions[i], tokenizer.mask_token or unknown, unknown) for i in positions.tolist()]
+    found = tokenizer(texts, truncation=True, max_length=length, padding=True, return_tensors="pt")
+    mask = found["attention_mask"]
+    return found["input_ids"].to(device), mask.to(device), mask.sum(dim=1).numpy()
+
+
+def _first_token(encoder: Any, words: tuple[Any, Any, Any], chosen: Any, picked: Any) -> Any:
+    ids, mask, lengths = words
+    longest = int(lengths[chosen].max())
+    states = encoder(input_ids=ids[picked, :longest], attention_mask=mask[picked, :longest]).last_hidden_state
+    return states[:, 0]
+
+
+def _batches(order: Any, size: int) -> Iterator[Any]:
+    """Batches of this size; a last one of a single caption joins the one before, for BatchNorm needs two."""
+    starts: Sequence[int] = range(0, len(order), size)
+    if len(order) % size == 1 and len(starts) > 1:
+        starts = starts[:-1]
+    for number, first in enumerate(starts):
+        yield order[first : first + size] if number + 1 < len(starts) else order[first:]

@@ -1,0 +1,125 @@
+"""Captions to padded arrays of word numbers, and the mini-batches of an epoch, for many runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from captious._typing import Ints
+from captious.bias.corpus import Task
+from captious.bias.masking import as_words
+
+PAD, UNSEEN = 0, 1
+
+
+class Padded(NamedTuple):
+    """Captions × words, filled up with ``PAD``, and how many words each caption has."""
+
+    words: Ints
+    lengths: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Captions:
+    """Lists of words, or of n-grams, as numbers in alphabetical order: made once, for the tasks of all seeds."""
+
+    vocabulary: int
+    flat: Ints
+    starts: Ints
+    lengths: Ints
+
+    @classmethod
+    def of(cls, lists: Sequence[Collection[str]]) -> Captions:
+        """Number what stands in the lists.
+
+        >>> Captions.of([["a", "dog"], ["a"]]).flat.tolist()
+        [0, 1, 0]
+        """
+        numbers = {word: number for number, word in enumerate(sorted({word for words in lists for word in words}))}
+        lengths = np.array([len(words) for words in lists], dtype=np.int64)
+        flat = np.array([numbers[word] for words in lists for word in words], dtype=np.int64)
+        return cls(len(numbers), flat, np.cumsum(lengths) - lengths, lengths)
+
+    def rows(self, positions: Ints) -> tuple[Ints, Ints]:
+        """The numbers of some lists one after another, and how many each has."""
+        lengths = self.lengths[positions]
+        shift = np.repeat(self.starts[positions] - (np.cumsum(lengths) - lengths), lengths)
+        return self.flat[shift + np.arange(int(lengths.sum()))], lengths
+
+    def padded(self, positions: Ints, numbers: Ints) -> Padded:
+        """Some lists, renumbered."""
+        flat, lengths = self.rows(positions)
+        there = np.arange(int(lengths.max())) < lengths[:, None]
+        words = np.full(there.shape, PAD, dtype=np.int64)
+        words[there] = numbers[flat]
+        return Padded(words, lengths)
+
+
+def read_words(task: Task) -> Captions:
+    """All captions that a task draws from; one without words is one word, for an LSTM cannot read nothing."""
+    return Captions.of([as_words(caption, task.token, task.style) or [""] for caption in task.captions])
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """One task's captions as word numbers; the words are those of its own training captions, most frequent first."""
+
+    size: int
+    """Of the vocabulary, padding and the unseen word included."""
+    train: Padded
+    test: Padded
+
+    @classmethod
+    def of(cls, task: Task, most: int = 25_000, captions: Captions | None = None) -> Encoded:
+        """Number the words; one that training does not know, or not among the ``most`` frequent, is ``UNSEEN``."""
+        captions = captions or read_words(task)
+        counts = np.bincount(captions.rows(task.split.train)[0], minlength=captions.vocabulary)
+        kept = np.argsort(-counts, kind="stable")[: min(most, int(np.count_nonzero(counts)))]
+        numbers = np.full(captions.vocabulary, UNSEEN, dtype=np.int64)
+        numbers[kept] = np.arange(2, len(kept) + 2)
+        return cls(len(kept) + 2, captions.padded(task.split.train, numbers), captions.padded(task.split.test, numbers))
+
+
+def encode_all(tasks: Sequence[Task], most: int) -> list[Encoded]:
+    """Encode tasks; those of one corpus share the reading of its captions."""
+    read: dict[int, Captions] = {}
+    for task in tasks:
+        if id(task.captions) not in read:
+            read[id(task.captions)] = read_words(task)
+    return [Encoded.of(task, most, read[id(task.captions)]) for task in tasks]
+
+
+def stacked_words(runs: Sequence[Padded]) -> tuple[Ints, Ints]:
+    """Runs × captions × words, and lengths, of runs with equally many captions.
+
+    >>> one, two = Padded(np.array([[5, 6]]), np.array([2])), Padded(np.array([[7]]), np.array([1]))
+    >>> words, lengths = stacked_words([one, two])
+    >>> words.tolist(), lengths.tolist()
+    ([[[5, 6]], [[7, 0]]], [[2], [1]])
+    """
+    longest = max(run.words.shape[1] for run in runs)
+    words = np.full((len(runs), len(runs[0].lengths), longest), PAD, dtype=np.int64)
+    for row, run in zip(words, runs, strict=True):
+        row[:, : run.words.shape[1]] = run.words
+    return words, np.stack([run.lengths for run in runs])
+
+
+def epoch_batches(lengths: Ints, generators: Sequence[np.random.Generator], epoch: int, size: int) -> Ints:
+    """Batches × runs × captions of one epoch: positions, −1 where a batch is not full.
+
+    As in the originals' bucketing, a run's captions are shuffled, sorted by length and cut into batches, which come in
+    random order. What is in a batch is each run's own draw; in which order short and long batches come is drawn from
+    the epoch alone, so that runs trained together have batches of like lengths at the same time and little is padded.
+    """
+    runs, captions = lengths.shape
+    batches = -(-captions // size)
+    drawn = np.full((runs, batches * size), -1, dtype=np.int64)
+    for run, generator in enumerate(generators):
+        shuffled = generator.permutation(captions)
+        drawn[run, :captions] = shuffled[np.argsort(lengths[run, shuffled], kind="stable")]
+    order = np.random.default_rng([epoch, batches]).permutation(batches)
+    ordered: Ints = drawn.reshape(runs, batches, size).transpose(1, 0, 2)[order]
+    return ordered

@@ -1,1 +1,0 @@
-"""Texts judged by the pictures they paint (ImaginE): painters, the picture cache, similarities, analyses."""

@@ -1,0 +1,226 @@
+"""What is odd about a set of captions: the mistakes people really make, found before or beside the numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.io.formats import Row, name_of, rows_of
+from captious.io.images import with_images
+from captious.io.join import Columns, Gathered, gather_candidates, gather_references
+from captious.io.read import assemble
+
+Level = Literal["error", "warning", "note"]
+SAMPLE = 200
+CLIP_WORDS = 55
+"""About this many words fill the 77 tokens of CLIP's text encoder."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029]")
+_TOKENIZED = re.compile(r"\w (?:[.,!?;]|'s|n't|-lrb-|``)(?: |$)", re.IGNORECASE)
+_LISTED = re.compile(r"^\s*\[.*[\"'].*\]\s*$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a person should look at. ``misleads`` marks what makes a number say something it does not mean."""
+
+    level: Level
+    message: str
+    misleads: bool = False
+
+
+def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
+    """What makes a number say something it does not mean."""
+    return [finding for finding in (*_shapes(captions), *_overlaps(captions)) if finding.misleads]
+
+
+def check(captions: CaptionSet) -> list[Finding]:
+    """Everything odd about a set that was read."""
+    return [*_texts(captions), *_shapes(captions), *_overlaps(captions), *_images(captions)]
+
+
+def _texts(captions: CaptionSet) -> Iterable[Finding]:
+    for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
+        ids = np.repeat(np.arange(len(captions)), texts.counts)
+
+        def where(test: re.Pattern[str] | str, texts: Sequence[str] = texts.values, ids: np.ndarray = ids) -> list[str]:
+            odd = [
+                index
+                for index, text in enumerate(texts)
+                if (test in text if isinstance(test, str) else test.search(text))
+            ]
+            return list(dict.fromkeys(captions.ids[ids[index]] for index in odd))
+
+        blank = [captions.ids[ids[index]] for index, text in enumerate(texts.values) if not text.strip()]
+        if blank:
+            yield Finding("warning", f"{_count(blank, f'empty {part} caption')}; scored as they are, not dropped")
+        if broken := where("\n"):
+            yield Finding("warning", f"{_count(broken, f'{part} caption')} with a line break inside; read as a space")
+        if odd := where(_CONTROL):
+            yield Finding("warning", f"{_count(odd, f'{part} caption')} with control characters")
+        if piped := where("|||"):
+            yield Finding("warning", f"{_count(piped, f'{part} caption')} with '|||': several captions in one string?")
+        if listed := where(_LISTED):
+            yield Finding(
+                "error", f"{_count(listed, f'{part} caption')} that look like a printed list, expected a list"
+            )
+        tokenized = where(_TOKENIZED)
+        if len(tokenized) > 0.2 * max(len(captions), 1):
+            yield Finding(
+                "note",
+                f"{_count(tokenized, f'{part} caption')} tokenized already (' .', \" 's\"): ptb copes, 13a differs",
+            )
+        long = [captions.ids[ids[index]] for index, text in enumerate(texts.values) if text.count(" ") >= CLIP_WORDS]
+        if long:
+            yield Finding(
+                "note", f"{_count(long, f'{part} caption')} of over {CLIP_WORDS} words: CLIP's encoder would cut them"
+            )
+
+
+def _shapes(captions: CaptionSet) -> Iterable[Finding]:
+    candidates, references = captions.candidates.counts, captions.references.counts
+    if captions.skipped:
+        yield Finding("warning", f"left out for being on one side only: {captions.skipped} ids", True)
+    if not references.any():
+        yield Finding("warning", "no references: only metrics that need none can be scored")
+        return
+    if len(captions) > 1 and (references == 1).all() and (candidates > 1).all():
+        yield Finding("error", "every item has several candidates and one reference: are the two files swapped?", True)
+    elif len(captions) > 1 and (references == 1).all():
+        yield Finding("note", "every item has one reference: values are lower than with five, and not comparable")
+    several = np.flatnonzero(references > 1).tolist()
+    if sum(len(set(captions.references[i])) == 1 for i in several[:SAMPLE]) > 0.5 * len(several[:SAMPLE]):
+        alike = [captions.ids[i] for i in several if len(set(captions.references[i])) == 1]
+        yield Finding("warning", f"{_count(alike, 'item')} whose references are all the same text", True)
+    most, number = Counter(captions.candidates.values).most_common(1)[0] if captions.candidates.values else ("", 0)
+    if number > max(2, 0.1 * len(captions.candidates.values)):
+        share = number / len(captions.candidates.values)
+        yield Finding("warning", f"{share:.0%} of the candidates are the same caption: {most[:60]!r}")
+
+
+def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
+    # A candidate that is nobody's reference, which is most of them, needs no closer look.
+    known = set(captions.candidates.values).intersection(captions.references.values)
+    suspects = [index for index, text in enumerate(captions.candidates.values) if text and text in known]
+    owners = np.searchsorted(captions.candidates.offsets, suspects, side="right") - 1
+    equal = [
+        captions.ids[owner]
+        for owner, index in zip(owners.tolist(), suspects, strict=True)
+        if captions.candidates.values[index] in captions.references[owner]
+    ]
+    if len(equal) > max(1, 0.05 * len(captions)):
+        message = f"{_count(equal, 'item')} whose candidate is also one of its references: are they left in by mistake?"
+        yield Finding("warning", message, True)
+    complete = (captions.references.counts > 0) & (captions.candidates.counts > 0)
+    sample = np.flatnonzero(complete)[:SAMPLE].tolist()
+    if len(sample) < 10:
+        return
+    words = [set(captions.candidates[i][0].lower().split()) for i in sample]
+    theirs = [set(" ".join(captions.references[i]).lower().split()) for i in sample]
+    common = Counter(word for caption in theirs for word in caption)
+    rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
+    own = _share(rare, theirs)
+    other = _share(rare, theirs[1:] + theirs[:1])
+    if own <= 1.5 * other + 0.02:
+        message = (
+            f"candidates share {own:.0%} of their rarer words with their own references and {other:.0%} with those of "
+            "another item: do the ids belong together?"
+        )
+        yield Finding("warning", message, True)
+
+
+def _share(candidates: Sequence[set[str]], references: Sequence[set[str]]) -> float:
+    total = sum(map(len, candidates))
+    return sum(len(a & b) for a, b in zip(candidates, references, strict=True)) / total if total else 0.0
+
+
+def _images(captions: CaptionSet) -> Iterable[Finding]:
+    from pathlib import Path
+
+    paths = [(key, value) for key, value in zip(captions.ids, captions.columns.get("image", ()), strict=False) if value]
+    present = [(key, str(value)) for key, value in paths if Path(str(value)).is_file()]
+    if not present:
+        return
+    from PIL import Image
+
+    if len(present) < len(paths):
+        missing = sorted({key for key, _ in paths} - {key for key, _ in present})
+        yield Finding("warning", f"{_count(missing, 'image')} that do not exist")
+    broken = []
+    for key, path in present:
+        try:
+            with Image.open(path) as image:
+                image.load()
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+            broken.append(key)
+    if broken:
+        yield Finding("error", f"{_count(broken, 'image')} that do not open")
+
+
+def _count(ids: Sequence[str], what: str) -> str:
+    distinct = list(dict.fromkeys(ids))
+    more = ", …" if len(distinct) > 5 else ""
+    return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} (id {', '.join(distinct[:5])}{more})"
+
+
+FIRST = 5
+"""So many complaints of one kind are listed, the rest counted."""
+
+
+def examine(
+    source: Any,
+    references: Any = None,
+    *,
+    images: str | Path | None = None,
+    several: bool = False,
+    columns: Columns | None = None,
+) -> list[Finding]:
+    """All findings about one or two sources; an empty list means that nothing is wrong."""
+    columns = columns or Columns()
+    complaints: list[str] = []
+    found = gather_candidates(_rows(source, complaints), columns, several, complaints.append)
+    given: Gathered | None = None
+    if references is not None:
+        given = gather_references(_rows(references, complaints), columns, complaints.append)
+    findings = list(_folded(complaints))
+    if not found.candidates:
+        return findings or [Finding("error", f"{name_of(source)}: holds no captions")]
+    joining: list[str] = []
+    captions = assemble(found, given, name_of(source), "error", name_of(references), joining.append)
+    findings += [Finding("error", message) for message in joining]
+    if images is not None:
+        try:
+            captions = with_images(captions, images)
+        except InputError as error:
+            findings.append(Finding("error", str(error)))
+    # The joining above has said which ids one side lacks.
+    return findings + check(replace(captions, skipped=0))
+
+
+def _rows(source: Any, complaints: list[str]) -> Iterator[Row]:
+    """Rows up to the first that cannot be parsed at all; what stopped them is a complaint."""
+    try:
+        yield from rows_of(source)
+    except InputError as error:
+        complaints.append(str(error))
+
+
+def _folded(complaints: list[str]) -> Iterator[Finding]:
+    """The first complaints of each kind in full, the others as a number."""
+    kinds: Counter[str] = Counter()
+    for complaint in complaints:
+        kind = complaint.rsplit(": ", 1)[-1].split("(", 1)[0]
+        kinds[kind] += 1
+        if kinds[kind] <= FIRST:
+            yield Finding("error", complaint)
+    for kind, number in kinds.items():
+        if number > FIRST:
+            yield Finding("error", f"… and {number - FIRST} more like: {kind.strip()}")

@@ -1,0 +1,299 @@
+"""What every format is turned into first: rows that remember where they came from."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from captious.errors import InputError, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record and its place in the source, such as ``preds.jsonl: row 17``."""
+
+    where: str
+    fields: dict[str, Any]
+
+
+FORMATS = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+def rows_of(source: Any, format: str | None = None) -> Iterator[Row]:
+    """Rows of a path, ``-`` for standard input, a dictionary, or a pandas or Arrow table."""
+    if isinstance(source, dict):
+        return mapping_rows(source, "dict")
+    if isinstance(source, (list, tuple)):
+        return record_rows(source, "list")
+    if not isinstance(source, (str, Path)):
+        return table_rows(source, type(source).__name__)
+    name, content = name_of(source), _content(source)
+    kind = format or _format_of(name, content)
+    if kind == "json":
+        return json_rows(content, name)
+    if kind == "jsonl":
+        return jsonl_rows(content, name)
+    if kind in ("csv", "tsv"):
+        return delimited_rows(content, name, "\t" if kind == "tsv" else ",")
+    if kind == "parquet":
+        return parquet_rows(content, name)
+    known = sorted(set(FORMATS.values()))
+    raise InputError(f"{name}: unknown format {kind!r}, expected one of {', '.join(known)}{nearest(kind, known)}")
+
+
+def name_of(source: Any) -> str:
+    """What messages call a source."""
+    if isinstance(source, (str, Path)):
+        return "standard input" if str(source) == "-" else str(source)
+    return type(source).__name__
+
+
+def text_of(content: bytes, name: str) -> str:
+    """Decode UTF-8, with or without a byte-order mark."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{name}: line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8"
+        ) from None
+
+
+def _content(source: str | Path) -> bytes:
+    name = name_of(source)
+    try:
+        content = sys.stdin.buffer.read() if name == "standard input" else Path(source).read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: is a folder, expected a file of captions") from None
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read ({error.strerror})") from None
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, OSError, zlib.error) as error:
+            raise InputError(f"{name}: damaged gzip file ({error})") from None
+    if not content.strip():
+        raise InputError(f"{name}: is empty, expected captions")
+    return content
+
+
+def _format_of(name: str, content: bytes) -> str:
+    suffixes = [suffix for suffix in Path(name).suffixes if suffix != ".gz"]
+    if suffixes and suffixes[-1].lower() in FORMATS:
+        return FORMATS[suffixes[-1].lower()]
+    if content[:4] == b"PAR1":
+        return "parquet"
+    first_line = content.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+    if first_line[:1] in (b"{", b"["):
+        return "json"
+    return "tsv" if b"\t" in first_line else "csv"
+
+
+_QUOTED_CELL = re.compile(r'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
+NUMBERED_REFERENCE = re.compile(r"ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
+
+
+def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
+    """Rows of a delimited file.
+
+    Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a JSON list is one.
+    """
+    text = text_of(content, name)
+    # Captions with a quotation mark here and there are common in TSV, where nothing needs quoting.
+    bare = delimiter == "\t" and not _QUOTED_CELL.search(text)
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+    try:
+        header = [column.strip() for column in next(reader, [])]
+        if not header:
+            raise InputError(f"{name}: is empty, expected a header line and captions")
+        numbered = [index for index, column in enumerate(header) if NUMBERED_REFERENCE.fullmatch(column)]
+        for number, cells in enumerate(reader, start=2):
+            if not cells:
+                continue
+            where = f"{name}: row {number}"
+            if len(cells) != len(header):
+                raise InputError(f"{where}: has {len(cells)} cells, expected {len(header)} ({', '.join(header)})")
+            fields: dict[str, Any] = {
+                column: _cell(cell)
+                for index, (column, cell) in enumerate(zip(header, cells, strict=True))
+                if index not in numbered
+            }
+            if numbered:
+                fields["references"] = [cells[index] for index in numbered if cells[index].strip()]
+            yield Row(where, fields)
+    except csv.Error as error:
+        raise InputError(f"{name}: line {reader.line_num}: not valid delimited text ({error})") from None
+
+
+def _cell(cell: str) -> Any:
+    if cell.startswith("[") and cell.endswith("]"):
+        try:
+            value = json.loads(cell)
+        except json.JSONDecodeError:
+            return cell
+        return value if isinstance(value, list) else cell
+    return cell
+
+
+def jsonl_rows(content: bytes, name: str) -> Iterator[Row]:
+    """Rows of a JSON Lines file; blank lines are passed over."""
+    for number, line in enumerate(text_of(content, name).split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{name}: row {number}"
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{where} column {error.colno}: not valid JSON ({error.msg}): {line[:60]!r}") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where}: not JSON that can be read ({str(error)[:80]})") from None
+        if not isinstance(record, dict):
+            raise InputError(f'{where}: is {type(record).__name__}, expected an object such as {{"id": …}}')
+        yield Row(where, record)
+
+
+def json_rows(content: bytes, name: str) -> Iterator[Row]:
+    """Rows of a JSON document, whatever of the known layouts it has."""
+    text = text_of(content, name)
+    try:
+        document = json.loads(text, object_pairs_hook=_object)
+    except _DuplicateKey as error:
+        raise InputError(f"{name}: id {error} occurs more than once in one JSON object, expected unique ids") from None
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data" and error.lineno > 1:
+            return jsonl_rows(content, name)
+        raise InputError(
+            f"{name}: line {error.lineno} column {error.colno} (offset {error.pos} of {len(text)}): "
+            f"not valid JSON ({error.msg}); is the file cut short?"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name}: not JSON that can be read ({str(error)[:80]})") from None
+    if isinstance(document, Mapping) and _has_sentences(document):
+        return _sentence_rows(document, name)
+    if isinstance(document, Mapping) and isinstance(document.get("annotations"), list):
+        return _annotation_rows(document, name)
+    if isinstance(document, Mapping):
+        return mapping_rows(document, name)
+    if isinstance(document, list):
+        return record_rows(document, name)
+    raise InputError(f"{name}: holds a JSON {type(document).__name__}, expected a list or an object of captions")
+
+
+def mapping_rows(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
+    """Rows of ``{id: caption}``, ``{id: [captions]}``, ``{id: [{"caption": …}]}`` or ``{id: {column: value}}``."""
+    for key, value in document.items():
+        where = f"{name}: id {key!r}"
+        if isinstance(value, Mapping):
+            rest = {column: entry for column, entry in value.items() if column not in ("id", "image_id")}
+            yield Row(where, {"id": key, **rest})
+        elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
+            yield Row(where, {"id": key, "caption": [entry.get("caption") for entry in value]})
+        else:
+            yield Row(where, {"id": key, "caption": value})
+
+
+def _annotation_rows(document: Mapping[str, Any], name: str) -> Iterator[Row]:
+    listed = document.get("images")
+    images = [image for image in listed if isinstance(image, Mapping)] if isinstance(listed, list) else []
+    files = {str(image.get("id")): image.get("file_name") for image in images}
+    for number, annotation in enumerate(document["annotations"], start=1):
+        where = f"{name}: annotation {number}"
+        if not isinstance(annotation, Mapping):
+            raise InputError(f"{where}: is {type(annotation).__name__}, expected an object with image_id and caption")
+        fields = {"id": annotation.get("image_id"), "caption": annotation.get("caption")}
+        if image := files.get(str(annotation.get("image_id"))):
+            fields["image"] = image
+        yield Row(where, fields)
+
+
+def _has_sentences(document: Mapping[str, Any]) -> bool:
+    images = document.get("images")
+    return isinstance(images, list) and bool(images) and isinstance(images[0], Mapping) and "sentences" in images[0]
+
+
+def _sentence_rows(document: Mapping[str, Any], name: str) -> Iterator[Row]:
+    """Karpathy's splits: images with their sentences."""
+    for number, image in enumerate(document["images"], start=1):
+        where = f"{name}: image {number}"
+        sentences = image.get("sentences") if isinstance(image, Mapping) else None
+        if not isinstance(sentences, list) or not all(isinstance(sentence, Mapping) for sentence in sentences):
+            raise InputError(f"{where}: has no list of sentences, expected objects with the text as raw")
+        key = next((image[column] for column in ("cocoid", "imgid", "filename") if column in image), None)
+        fields = {"id": key, "caption": [sentence.get("raw") for sentence in sentences]}
+        kept = {"image": image.get("filename"), "split": image.get("split")}
+        yield Row(where, fields | {column: value for column, value in kept.items() if value is not None})
+
+
+def record_rows(document: Sequence[Any], name: str) -> Iterator[Row]:
+    """Rows of a list of records, such as COCO results."""
+    for number, record in enumerate(document, start=1):
+        where = f"{name}: entry {number}"
+        if not isinstance(record, Mapping):
+            raise InputError(f"{where}: is {type(record).__name__}, expected an object with an id and a caption")
+        yield Row(where, dict(record))
+
+
+class _DuplicateKey(ValueError):
+    pass
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _DuplicateKey(repr(key))
+            seen.add(key)
+    return result
+
+
+def parquet_rows(content: bytes, name: str) -> Iterator[Row]:
+    """Rows of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(pa.BufferReader(content))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{name}: not a whole Parquet file ({str(error).splitlines()[0]})") from None
+    return table_rows(table, name)
+
+
+def table_rows(table: Any, name: str) -> Iterator[Row]:
+    """Rows of an Arrow table, or of anything that converts to one, such as a pandas frame."""
+    import pyarrow as pa
+
+    if not isinstance(table, (pa.Table, pa.RecordBatch)):
+        try:
+            table = pa.table(table) if hasattr(table, "__arrow_c_stream__") else pa.Table.from_pandas(table)
+        except (TypeError, ValueError, AttributeError):
+            raise InputError(
+                f"cannot read captions from {name}, expected a path, '-', a dict, a pandas frame or an Arrow table"
+            ) from None
+    columns = table.column_names
+    number = 0
+    for batch in table.to_batches(max_chunksize=65536) if isinstance(table, pa.Table) else [table]:
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            number += 1
+            yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))

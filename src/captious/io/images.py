@@ -1,0 +1,144 @@
+"""Opening images that may be anything: one line that says why where one cannot be used, the right colors where it can.
+
+An image keeps its own mode (palette, CMYK, alpha …), because the reference implementations resize before they convert
+to RGB. Only what Pillow would turn white, more than eight bits in a channel, is brought to eight bits here.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+MOST_PIXELS = 100_000_000
+"""An image must have fewer; one that claims more is refused from its header, before a pixel is decoded."""
+MOST_RATIO = 1000
+"""Of the longer side to the shorter: bringing the shorter side to a model's size makes a narrow strip enormous."""
+
+
+NO_SUCH = "no such image"
+
+
+class Unreadable(InputError):
+    """An image that cannot be used; the message says which and why in one line."""
+
+
+def open_picture(path: str | Path, upright: bool = False) -> Image:
+    """The first frame of an image file, decoded; turned as its EXIF tag says only where ``upright``."""
+    return decode_picture(read_picture(path), path, upright)
+
+
+def read_picture(path: str | Path) -> bytes:
+    """The bytes of an image file."""
+    place = Path(path)
+    try:
+        if place.exists() and not place.is_file():  # reading a named pipe would wait for ever
+            raise Unreadable(f"{path}: is a {'folder' if place.is_dir() else 'device or pipe'}, expected an image")
+        return place.read_bytes()
+    except FileNotFoundError:
+        raise Unreadable(f"{path}: {NO_SUCH}") from None
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def decode_picture(content: bytes, name: str | Path, upright: bool = False) -> Image:
+    """The first frame of an image given as bytes; ``name`` is what an error calls it."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    if not content:
+        raise Unreadable(f"{name}: is empty, expected an image")
+    _refuse_ourselves()
+    try:
+        picture = Image.open(io.BytesIO(content))
+    except UnidentifiedImageError:
+        raise Unreadable(f"{name}: is not an image, or of a kind that Pillow does not read") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise Unreadable(f"{name}: is far larger than {_millions(MOST_PIXELS)} pixels; scale it down first") from None
+    except Exception as error:  # a damaged header makes decoders raise almost anything
+        raise Unreadable(f"{name}: has a damaged header ({_one_line(error)})") from None
+    if picture.width * picture.height >= MOST_PIXELS:
+        size = f"{picture.width} x {picture.height} = {_millions(picture.width * picture.height)}"
+        raise Unreadable(
+            f"{name}: has {size} pixels, expected fewer than {_millions(MOST_PIXELS)}; scale it down first"
+        )
+    if max(picture.size) > MOST_RATIO * min(picture.size):
+        raise Unreadable(f"{name}: is {picture.width} x {picture.height} pixels, too narrow a strip to be resized")
+    try:
+        picture.load()
+        return _eight_bits(ImageOps.exif_transpose(picture) if upright else picture)
+    except Exception as error:  # as above, for the pixels
+        raise Unreadable(f"{name}: is truncated or damaged ({_one_line(error)})") from None
+
+
+@cache
+def _refuse_ourselves() -> None:
+    """No line of Pillow's for each image that it calls a possible bomb: the limit here says which are refused.
+
+    Once and for the process, because setting warnings aside for a moment is not safe between threads.
+    """
+    from PIL import Image
+
+    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+
+
+def _eight_bits(picture: Image) -> Image:
+    """Bring deeper modes to eight bits; Pillow's own conversion would cut every value above 255 to white."""
+    from PIL import Image
+
+    if picture.mode.startswith("I"):
+        values = np.asarray(picture).astype(np.int64)
+        deep = picture.mode != "I" or values.max(initial=0) > 255
+        return Image.fromarray((values >> 8 if deep else values).clip(0, 255).astype(np.uint8))
+    if picture.mode == "F":
+        real = np.nan_to_num(np.asarray(picture))
+        return Image.fromarray((real * 255 if real.max(initial=0) <= 1 else real).clip(0, 255).round().astype(np.uint8))
+    if picture.mode in ("PA", "La", "RGBa"):
+        return picture.convert("RGBA")
+    return picture
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:120] or type(error).__name__
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:.6g} million"
+
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
+
+
+def with_images(captions: CaptionSet, folder: str | Path) -> CaptionSet:
+    """The set with the paths of its images as the column ``image``.
+
+    An image is looked for by the file name in the column ``image``, by the same name with another ending, by the item's
+    id, and by the id with COCO's twelve digits. Where nothing is found the path that was expected stands.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder of images")
+    files = {path.name: path for path in sorted(root.iterdir()) if path.suffix.lower() in SUFFIXES}
+    stems = {Path(name).stem: path for name, path in files.items()}
+    names = captions.columns.get("image", (None,) * len(captions))
+    paths = []
+    for key, name in zip(captions.ids, names, strict=True):
+        wanted = Path(str(name)).name if name else key
+        found = (
+            files.get(wanted) or stems.get(Path(wanted).stem) or stems.get(Path(key).stem) or stems.get(key.zfill(12))
+        )
+        paths.append(str(found or root / wanted))
+    if captions.ids and not any(Path(path).is_file() for path in paths):
+        raise InputError(f"{root}: holds no image of any item; looked for {Path(paths[0]).name} and the like")
+    return replace(captions, columns={**captions.columns, "image": tuple(paths)})

@@ -1,0 +1,116 @@
+"""CLIPScore: the cosine of caption and image under CLIP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from captious._typing import Bools, Floats
+from captious.captions import CaptionSet
+from captious.metrics.clip.encoded import EncodedMetric, Loaded, Similarity, to_references
+from captious.metrics.contract import Need
+from captious.models.encoder import Cost
+
+PREFIX = "A photo depicts "
+B32 = Cost(parameters=151_277_313, image_flops=8.818e9, text_flops=5.960e9)
+"""CLIP ViT-B/32 with a text of 77 tokens; a test counts it anew from the architecture."""
+
+
+@dataclass(frozen=True)
+class ClipScore(EncodedMetric):
+    """CLIPScore: how well a caption suits its image by CLIP, without references.
+
+    With v the vector of the image, c that of the caption behind the words "A photo depicts "::
+
+        CLIPScore = 2.5 · max(cos(v, c), 0)
+
+    The corpus value is the mean; an item with several candidates has their mean. As in the reference code images are
+    cropped before they become RGB, the shorter side 224, and a caption is cut at 77 tokens with its end token kept; how
+    many were cut stands in the signature. Vectors are brought to unit length in single precision; the reference does it
+    in half precision on a GPU. ``value=raw`` is the cosine itself, ``prefix=""`` the caption alone, ``w`` the factor.
+    ``weights`` takes a hub id, a folder, a checkpoint file, or ``captious-mini``; ``activation=gelu`` is for those of
+    OpenCLIP, ``order=rgb-first`` makes images RGB first, as ``transformers`` does.
+
+    >>> ClipScore().scaled(np.array([0.3, -0.1])).tolist()  # 2.5 · 0.3, and 0 for what points away
+    [0.75, 0.0]
+    """
+
+    weights: str = "openai/clip-vit-base-patch32"
+    w: float = 2.5
+    prefix: str = PREFIX
+    value: Literal["clipped", "raw"] = "clipped"
+
+    name: ClassVar[str] = "clipscore"
+    range: ClassVar[tuple[float, float]] = (0.0, 2.5)
+    citation: ClassVar[str] = (
+        "Hessel, Holtzman, Forbes, Le Bras, Choi. CLIPScore: a reference-free evaluation metric for image captioning. "
+        "EMNLP 2021."
+    )
+    cost: ClassVar[Cost | None] = B32
+
+    def __post_init__(self) -> None:
+        # What the parameters make of a cosine is known only here; reports draw their axes from it.
+        object.__setattr__(self, "range", (-1.0, 1.0) if self.value == "raw" else (0.0, self.w))
+
+    @property
+    def label(self) -> str:
+        """CLIPScore."""
+        return "CLIPScore"
+
+    def scaled(self, cosines: Floats) -> Floats:
+        """Values from cosines."""
+        return cosines if self.value == "raw" else self.w * np.maximum(cosines, 0.0)
+
+
+@dataclass(frozen=True)
+class RefClipScore(ClipScore):
+    """RefCLIPScore: the harmonic mean of CLIPScore and of the cosine with the nearest reference.
+
+    With r the vectors of the references, behind the same words as the caption::
+
+        RefCLIPScore = H(CLIPScore, max over r of max(cos(c, r), 0)),  0 where either is 0
+
+    This is the paper's formula. The reference code does not clip the cosine of the texts at 0 and divides 0 by 0;
+    ``clip_text=no`` does as the code does, and an item with 0 / 0 has no value. The other options are those of
+    ``clipscore``.
+
+    >>> RefClipScore().joined(np.array([0.75, 0.75]), np.array([0.5, -0.2])).tolist()  # 2 · .75 · .5 / 1.25
+    [0.6, 0.0]
+    """
+
+    value: Literal["clipped"] = "clipped"
+    clip_text: bool = True
+
+    name: ClassVar[str] = "refclipscore"
+    needs: ClassVar[tuple[Need, ...]] = ("image", "references", "model")
+    undefined: ClassVar[str] = "0 / 0: neither the image nor a reference is like the caption"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "range", (0.0, 2 * self.w / (1 + self.w)))
+
+    @property
+    def label(self) -> str:
+        """RefCLIPScore."""
+        return "RefCLIPScore"
+
+    def joined(self, image: Floats, text: Floats) -> Floats:
+        """The harmonic mean of both parts."""
+        text = np.maximum(text, 0.0) if self.clip_text else text
+        below = image + text
+        nothing = np.where(np.isnan(below), np.nan, 0.0 if self.clip_text else np.nan)
+        joined: Floats = np.divide(2 * image * text, below, out=nothing, where=~np.isnan(below) & (below != 0))
+        return joined
+
+    def values(self, found: Similarity, captions: CaptionSet, state: Loaded) -> Floats:
+        """The two parts of each candidate joined."""
+        return self.joined(self.scaled(found.cosine), to_references(captions, state.encoder, self.opening))
+
+    def unscorable(self, captions: CaptionSet) -> dict[str, Bools]:
+        """Nor can references that say nothing be compared with."""
+        said = np.array([bool(text.strip()) for text in captions.references.values], dtype=np.bool_)
+        owners = np.repeat(np.arange(len(captions)), captions.references.counts)
+        number = np.bincount(owners[said], minlength=len(captions))
+        return {**super().unscorable(captions), "all references are empty": number == 0}

@@ -1,0 +1,78 @@
+"""PAC-S: CLIPScore with CLIP's last projections trained on generated images and captions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from captious.metrics.clip.clipscore import ClipScore, RefClipScore
+
+WANTED = (
+    "get clip_ViT-B-32.pth from the repository aimagelab/pacscore (its README links the checkpoints) and name it: "
+    "{name}(weights=clip_ViT-B-32.pth)"
+)
+CITATION = (
+    "Sarto, Barraco, Cornia, Baraldi, Cucchiara. Positive-augmented contrastive learning for image and video "
+    "captioning evaluation. CVPR 2023."
+)
+
+
+@dataclass(frozen=True)
+class PacScore(ClipScore):
+    """PAC-S: CLIPScore with factor 2 and an encoder trained on positively augmented pairs, without references.
+
+    With v the vector of the image, c that of the caption behind the words "A photo depicts "::
+
+        PAC-S = 2 · max(cos(v, c), 0)
+
+    The authors' checkpoint is no hub model: download ``clip_ViT-B-32.pth`` and name it with ``weights``. The options
+    are those of ``clipscore``.
+
+    >>> import numpy as np
+    >>> PacScore().scaled(np.array([0.4, -0.1])).tolist()  # 2 · 0.4
+    [0.8, 0.0]
+    """
+
+    weights: str = ""
+    w: float = 2.0
+
+    name: ClassVar[str] = "pacscore"
+    shown: ClassVar[tuple[str, ...]] = ("weights",)
+    range: ClassVar[tuple[float, float]] = (0.0, 2.0)
+    citation: ClassVar[str] = CITATION
+    wanted: ClassVar[str] = WANTED.format(name="pacscore")
+
+    @property
+    def label(self) -> str:
+        """PAC-S."""
+        return "PAC-S"
+
+
+@dataclass(frozen=True)
+class RefPacScore(RefClipScore):
+    """RefPAC-S: the harmonic mean of PAC-S and of the cosine with the nearest reference.
+
+    With v, c and r the vectors of the image, the caption and the references, captions behind "A photo depicts "::
+
+        RefPAC-S = H(2 · max(cos(v, c), 0), max over r of max(cos(c, r), 0)),  0 where either is 0
+
+    Weights as for ``pacscore``, options as for ``refclipscore``.
+
+    >>> import numpy as np
+    >>> RefPacScore().joined(np.array([0.6]), np.array([0.9])).round(4).tolist()  # 2 · .6 · .9 / 1.5
+    [0.72]
+    """
+
+    weights: str = ""
+    w: float = 2.0
+
+    name: ClassVar[str] = "refpacscore"
+    shown: ClassVar[tuple[str, ...]] = ("weights",)
+    range: ClassVar[tuple[float, float]] = (0.0, 4 / 3)
+    citation: ClassVar[str] = CITATION
+    wanted: ClassVar[str] = WANTED.format(name="refpacscore")
+
+    @property
+    def label(self) -> str:
+        """RefPAC-S."""
+        return "RefPAC-S"

@@ -1,0 +1,130 @@
+"""METEOR 1.5 for English, without Java."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.errors import InputError, nearest
+from captious.metrics.contract import Metric, Sums
+from captious.metrics.meteor import resources
+from captious.metrics.meteor.engine import MODULES, clean, count, parameters, score
+from captious.metrics.meteor.tables import Tables
+
+
+@dataclass(frozen=True)
+class Meteor(Metric):
+    """METEOR 1.5: matched words, recall weighted over precision, less a penalty for broken order.
+
+    Candidate and reference are aligned by exact words, stems, WordNet synonyms and paraphrases. With w the weight of a
+    match's module, δ and 1 − δ the weights of content and function words, and a chunk a run of matches that is
+    contiguous on both sides::
+
+        P = Σ w·δ matched in the candidate / Σ δ of the candidate,  R alike on the reference
+        F = 1 / ((1 − α)/P + α/R)
+        METEOR = F · (1 − γ·(chunks / matched words)^β)
+
+    The best reference counts. The corpus value comes from counts summed over items, it is not the mean of the items'
+    values. ``task=rank`` is what caption evaluation reports: α .85, β .2, γ .6, δ .75, w 1, .6, .8, .6; ``adq``,
+    ``hter`` and ``li`` are METEOR's other tunings. As in coco-caption the tokens of the PTB tokenizer go on through
+    METEOR's own normalizer. Values equal those of the Java original, whose slips in the alignment are kept
+    (``docs/meteor.md``). Where ``modules`` leaves one out the others keep their weights; with ``-m`` alone the original
+    would hand them down the list.
+
+    METEOR's tables are not part of captious; :mod:`captious.metrics.meteor.resources` says where they are looked for.
+
+    >>> counts = np.zeros(23); counts[[0, 1, 4, 5, 21, 22]] = 4; counts[20] = 2  # 4 words, all exact, in 2 chunks
+    >>> round(float(Meteor().score(counts)), 6)  # P = R = F = 1, and 1 - 0.6 * (2/4)^0.2
+    0.47767
+    """
+
+    task: Literal["rank", "adq", "hter", "li"] = "rank"
+    modules: str = "+".join(MODULES)
+    tokenizer: str = "ptb"
+    resources: str | None = None
+    """A folder with METEOR's data, or a compiled file; without it the usual places are searched."""
+
+    name: ClassVar[str] = "meteor"
+    citation: ClassVar[str] = (
+        "Denkowski, Lavie. Meteor Universal: language specific translation evaluation for any target language. "
+        "WMT 2014."
+    )
+
+    def __post_init__(self) -> None:
+        chosen = self.modules.split("+")
+        for module in chosen:
+            if module not in MODULES:
+                hint = nearest(module, MODULES)
+                raise InputError(
+                    f"meteor(modules={self.modules}): no module {module!r}; known: {', '.join(MODULES)}{hint}"
+                )
+        if "exact" not in chosen:
+            raise InputError(f"meteor(modules={self.modules}): the module exact cannot be left out")
+        object.__setattr__(self, "modules", "+".join(module for module in MODULES if module in chosen))
+
+    @property
+    def label(self) -> str:
+        """METEOR."""
+        return "METEOR"
+
+    def statistics(self, captions: CaptionSet, state: None) -> Sums:
+        """METEOR's counts of each candidate with its best reference, summed over the item's candidates."""
+        table = captions.table(self.tokenizer)
+        return Sums(table.once(("meteor", self), lambda: self._rows(captions)))
+
+    def _rows(self, captions: CaptionSet) -> Floats:
+        table = captions.table(self.tokenizer)
+        texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
+        bounds, own = table.first_caption, captions.candidates.counts
+        references = [texts[bounds[item] + own[item] : bounds[item + 1]] for item in range(table.items)]
+        found = count(
+            [texts[caption] for caption in table.candidates],
+            [references[item] for item in table.item[table.candidates]],
+            self._tables(),
+            parameters(self.task),
+            self._modules,
+        )
+        return table.per_item(found.table)
+
+    def score(self, sums: Floats) -> Floats:
+        """METEOR of each row; a row of NaN, an item without value, stays NaN."""
+        values = score(sums, parameters(self.task))
+        return np.where(np.isnan(sums).any(axis=-1), np.nan, values)
+
+    def settings(self, state: None) -> dict[str, str]:
+        """Version, language, normalizer, modules, tuning, and the tables by content."""
+        tuning = parameters(self.task)
+        weights = [
+            str(weight) for module, weight in zip(MODULES, tuning.weights, strict=True) if module in self._modules
+        ]
+        return {
+            "version": "1.5",
+            "lang": "en",
+            "norm": "yes",
+            "modules": self.modules,
+            "weights": "/".join(weights),
+            "abgd": f"{tuning.alpha}/{tuning.beta}/{tuning.gamma}/{tuning.delta}",
+            "tables": self._tables().hash(self._modules),
+        }
+
+    def remarks(self, captions: CaptionSet) -> list[str]:
+        """How many captions hold what would have shifted the original's scores."""
+        number = self.cleaned(captions)
+        held = "line breaks, tabs, control characters or '|||'"
+        return [f"METEOR: read as spaces in {number} of the captions: {held}"] if number else []
+
+    def cleaned(self, captions: CaptionSet) -> int:
+        """How many captions hold a line break, a tab, a control character or `|||`, each read as a space."""
+        return sum(clean(text)[1] for side in (captions.candidates, captions.references) for text in side.values)
+
+    @property
+    def _modules(self) -> Sequence[str]:
+        return self.modules.split("+")
+
+    def _tables(self) -> Tables:
+        return resources.load(self.resources, self._modules)

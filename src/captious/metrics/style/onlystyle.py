@@ -1,0 +1,334 @@
+"""Captions placed in a model: their n-grams as rows that know their number in the model and their score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._typing import Bools, Floats, Ints
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.contract import MeanMetric, Need, Sums
+from captious.metrics.style.model import ORDERS, StyleModel, Whole, sorted_table
+from captious.text.tables import NgramTable, TextTable
+
+
+class Rows(NamedTuple):
+    """The n-grams of one order in all captions: rows (n-gram, caption, count), sorted by n-gram."""
+
+    n: int
+    grams: NgramTable
+    located: Ints
+    """Of each n-gram here, its number in the model; -1 where the model lacks it."""
+    base: Floats
+    """Of each n-gram here, the part of its score that all styles share."""
+    first: Ints
+    """N-gram ``g`` has the rows ``first[g]`` up to ``first[g + 1]``."""
+    mine: Ints
+    """Entries of the model whose n-gram occurs here, in the order of styles."""
+    of_style: Ints
+    """Style ``p`` has ``mine[of_style[p]:of_style[p + 1]]``."""
+    here: Ints
+    """Of each entry in ``mine``, the number of its n-gram here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A token table seen by a model."""
+
+    model: StyleModel
+    table: TextTable
+
+    @classmethod
+    def of(cls, model: StyleModel, texts: Sequence[str]) -> Placed:
+        """Place plain texts."""
+        return cls(model, sorted_table(texts, model.tokenizer))
+
+    @property
+    def captions(self) -> int:
+        """How many captions there are."""
+        return len(self.table.lengths)
+
+    @cached_property
+    def located(self) -> list[Ints]:
+        """Per order, the number in the model of each n-gram here, -1 where the model lacks it."""
+        return self.model.locate(self.table)
+
+    @cached_property
+    def orders(self) -> tuple[Rows, ...]:
+        """The rows of each order."""
+        return tuple(self._rows(n) for n in range(1, ORDERS + 1))
+
+    def _rows(self, n: int) -> Rows:
+        grams, located = self.table.ngrams(n), self.located[n - 1]
+        scores, order = self.model.scores[n - 1], self.model.orders[n - 1]
+        inverse = np.full(len(order.last) + 1, -1, dtype=np.int64)
+        inverse[located] = np.arange(grams.size)
+        inverse[-1] = -1
+        here = inverse[scores.gram]
+        mine = np.flatnonzero(here >= 0)
+        mine = mine[np.argsort(order.style[mine], kind="stable")]
+        return Rows(
+            n=n,
+            grams=grams,
+            located=located,
+            base=scores.base[located],
+            first=np.searchsorted(grams.gram, np.arange(grams.size + 1)),
+            mine=mine,
+            of_style=np.searchsorted(order.style[mine], np.arange(len(self.model.styles) + 1)),
+            here=here[mine],
+        )
+
+    def weights(self, rows: Rows, style: int) -> tuple[Floats, Ints]:
+        """CNG under a style of each n-gram here, and which of them occur in that style."""
+        part = slice(rows.of_style[style], rows.of_style[style + 1])
+        weights = -rows.base
+        weights[rows.here[part]] += self.model.scores[rows.n - 1].share[rows.mine[part]]
+        return weights, rows.here[part]
+
+    def sizes(self, rows: Rows, amount: Whole) -> Floats:
+        """N-grams of each caption."""
+        return added(rows.grams.caption, amount, self.captions)
+
+
+def runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
+    """All positions of the chosen runs, and how long each run is.
+
+    >>> [part.tolist() for part in runs(np.array([0, 2, 3, 6]), np.array([0, 2]))]
+    [[0, 1, 3, 4, 5], [2, 3]]
+    """
+    lengths = starts[chosen + 1] - starts[chosen]
+    shift = np.repeat(starts[chosen] - (np.cumsum(lengths) - lengths), lengths)
+    return np.arange(len(shift)) + shift, lengths
+
+
+def added(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:
+    """Sums of weights by key; unlike `np.bincount`, of no weights at all too."""
+    return np.bincount(keys, weights, size).astype(np.float64, copy=False)
+
+
+def blocks(size: int, width: int) -> Iterator[tuple[int, int]]:
+    """Bounds of consecutive blocks."""
+    return ((start, min(start + width, size)) for start in range(0, size, width))
+
+
+class OnlyReading(NamedTuple):
+    """How to read equations 5 and 6 where the paper leaves a choice; the defaults are the literal reading."""
+
+    grams: Literal["set", "multiset"] = "set"
+    """Whether an n-gram that a caption repeats counts once or as often as it stands there."""
+    unseen: Literal["zero", "skip"] = "zero"
+    """An n-gram that no style has: score 0 and still counted, or left out of the mean."""
+    short: Literal["zero", "skip"] = "zero"
+    """An order without n-grams: 0 and still counted among the four, or left out of the mean over orders."""
+
+
+LITERAL = OnlyReading()
+
+
+def own_scores(placed: Placed, style: Whole, reading: OnlyReading = LITERAL) -> Floats:
+    """OnlyStyle of each caption under one style of its own; NaN where nothing is left to average."""
+    parts = _Parts(placed, reading)
+    for rows in placed.orders:
+        grams = rows.grams
+        score = placed.model.scores_under(rows.n, rows.located[grams.gram], style[grams.caption])
+        amount = parts.amounts[rows.n - 1]
+        parts.add(rows, added(grams.caption, score * amount, placed.captions))
+    return parts.mean()
+
+
+def all_scores(placed: Placed, reading: OnlyReading = LITERAL) -> Floats:
+    """OnlyStyle of each caption (rows) under each style of the model (columns).
+
+    >>> from captious.metrics.style.model import fit
+    >>> placed = Placed.of(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), ["fine day"])
+    >>> all_scores(placed).tolist()  # happy: ¼ · ((½ + 0)/2 + ½ + 0 + 0)
+    [[-0.1875, 0.1875]]
+    """
+    return np.stack(list(columns(placed, reading)), axis=1)
+
+
+def columns(placed: Placed, reading: OnlyReading = LITERAL) -> Iterator[Floats]:
+    """OnlyStyle of all captions under one style after the other."""
+    parts = _Parts(placed, reading)
+    shared = [added(r.grams.caption, r.base[r.grams.gram] * a, placed.captions) for r, a in parts.pairs()]
+    for style in range(len(placed.model.styles)):
+        column = _Parts(placed, reading, parts.amounts, parts.sizes)
+        for rows, amount, base in zip(placed.orders, parts.amounts, shared, strict=True):
+            # Only n-grams that occur in the style differ from what all styles share.
+            part = slice(rows.of_style[style], rows.of_style[style + 1])
+            at, lengths = runs(rows.first, rows.here[part])
+            share = np.repeat(placed.model.scores[rows.n - 1].share[rows.mine[part]], lengths)
+            total = added(rows.grams.caption[at], share * amount[at], placed.captions)
+            column.add(rows, total - base)
+        yield column.mean()
+
+
+class _Parts:
+    """Sums over orders, with the sizes that divide them."""
+
+    def __init__(
+        self,
+        placed: Placed,
+        reading: OnlyReading,
+        amounts: list[Whole] | None = None,
+        sizes: list[Floats] | None = None,
+    ) -> None:
+        self.placed, self.reading = placed, reading
+        self.amounts = amounts or [self._amount(rows) for rows in placed.orders]
+        self.sizes = sizes or [placed.sizes(rows, amount) for rows, amount in self.pairs()]
+        self.total = np.zeros(placed.captions)
+
+    def _amount(self, rows: Rows) -> Whole:
+        grams = rows.grams
+        amount = grams.count if self.reading.grams == "multiset" else np.ones(len(grams.count), dtype=np.int32)
+        return amount * (rows.located[grams.gram] >= 0) if self.reading.unseen == "skip" else amount
+
+    def pairs(self) -> zip[tuple[Rows, Whole]]:
+        return zip(self.placed.orders, self.amounts, strict=True)
+
+    def add(self, rows: Rows, sums: Floats) -> None:
+        size = self.sizes[rows.n - 1]
+        self.total += np.divide(sums, size, out=np.zeros_like(sums), where=size > 0)
+
+    def mean(self) -> Floats:
+        defined = np.sum([size > 0 for size in self.sizes], axis=0)
+        undefined = defined == 0
+        divisor = np.maximum(defined, 1) if self.reading.short == "skip" else ORDERS
+        if self.reading.short == "zero":
+            undefined &= self.placed.table.lengths > 0
+        result: Floats = np.where(undefined, np.nan, self.total / divisor)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A model as a metric's state: shards all have the same one, so merging changes nothing."""
+
+    model: StyleModel
+
+    def merge(self, other: Loaded) -> Loaded:
+        """The same model."""
+        if self.model.mark != other.model.mark:
+            raise InputError(f"cannot merge shards scored by the style models {self.model} and {other.model}")
+        return self
+
+
+@dataclass(frozen=True)
+class StyleMetric(MeanMetric):
+    """A metric under the style of each item: that of a column, or one style for all items."""
+
+    model: str = ""
+    style: str = ""
+    column: str = "style"
+
+    shown: ClassVar[tuple[str, ...]] = ("model",)
+    needs: ClassVar[tuple[Need, ...]] = ("style",)
+    citation: ClassVar[str] = (
+        "Li, Harrison. StyleM: stylized metrics for image captioning built with contrastive n-grams. arXiv 2022."
+    )
+
+    def prepare(self, captions: CaptionSet) -> Loaded:
+        """The model, read from its file."""
+        from captious.metrics.style.model import opened
+
+        if not self.model:
+            raise InputError(
+                f"{self.name} needs a style model: {self.name}(model=FILE), made with: captious style fit corpus.jsonl "
+                "--out FILE"
+            )
+        return Loaded(opened(self.model).contrasting())
+
+    def settings(self, state: Loaded) -> dict[str, str]:
+        """The model by content, its corpus, its size, and how it cuts text into words."""
+        model = state.model
+        return {
+            "tok": model.tokenizer,
+            "model": model.mark,
+            "corpus": f"{int(model.captions.sum())}:{model.fingerprint:016x}"[:-8],
+            "styles": str(len(model.styles)),
+        }
+
+    def unscorable(self, captions: CaptionSet) -> dict[str, Bools]:
+        """An item without a style has no value."""
+        reasons = dict(super().unscorable(captions))
+        return {**reasons, "no style": np.array([not name for name in self._names(captions)], dtype=np.bool_)}
+
+    def style_numbers(self, captions: CaptionSet, model: StyleModel) -> Ints:
+        """The model's number of each item's style; 0 where an item has none, which leaves it without a value."""
+        names, known = self._names(captions), {style: index for index, style in enumerate(model.styles)}
+        for key, name in zip(captions.ids, names, strict=True):
+            if name and name not in known:
+                where = "" if self.style else f"{captions.name}: id {key}"
+                model.style_number(name, where)
+        return np.array([known.get(name, 0) for name in names], dtype=np.int64)
+
+    def _names(self, captions: CaptionSet) -> list[str]:
+        if self.style:
+            return [self.style] * len(captions)
+        if self.column not in captions.columns:
+            return [""] * len(captions)
+        return ["" if value is None else str(value) for value in captions.columns[self.column]]
+
+    def remedy(self, reason: str) -> str:
+        """A style can come from a column or from a parameter."""
+        if reason == "no style":
+            return f"; give a column {self.column!r}, name another with column=, or one style for all with style="
+        return super().remedy(reason)
+
+
+def same_words(captions: CaptionSet, state: Any) -> Any:
+    """The token table of a set as the model cuts text into words."""
+    from captious.metrics.style.model import bare
+
+    return captions.table(bare(state.model.tokenizer))
+
+
+@dataclass(frozen=True)
+class OnlyStyle(StyleMetric):
+    """OnlyStyle: the mean contrastive score (CNG) of a caption's n-grams under a style, averaged over orders 1 to 4.
+
+    With M_n(c) the set of n-grams of caption c, and CNG_p(t) the score of n-gram t for style p (`captious style fit`)::
+
+        OnlyStyle(c, p) = ¼ Σ over n of  mean over t in M_n(c) of CNG_p(t)
+
+    It lies between −1/|S| and (|S| − 1)/|S|. The model is a file from ``captious style fit``; the style of an item
+    stands in the column ``column``, or ``style`` names one for all items. No code of the authors is public, so these
+    are readings of the paper: an n-gram that no style has scores 0 and still counts (``unseen=skip`` leaves it out), a
+    caption too short for an order gets 0 there (``short=skip`` averages over the orders it has), and an n-gram counts
+    once however often it is repeated (``grams=multiset``). A caption without words therefore scores 0.
+
+    >>> import tempfile
+    >>> from captious.metrics.style.model import fit
+    >>> from captious.metrics.style.model import save
+    >>> path = tempfile.mkdtemp() + "/tiny.style"
+    >>> save(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), path)
+    >>> captions = CaptionSet.of({"1": "fine day"}, columns={"style": ["happy"]})
+    >>> round(OnlyStyle(model=path).measure(captions).corpus, 6)  # ¼ · ((½ + 0)/2 + ½ + 0 + 0)
+    0.1875
+    """
+
+    grams: Literal["set", "multiset"] = "set"
+    unseen: Literal["zero", "skip"] = "zero"
+    short: Literal["zero", "skip"] = "zero"
+
+    name: ClassVar[str] = "onlystyle"
+    range: ClassVar[tuple[float, float]] = (-0.5, 1.0)
+    undefined: ClassVar[str] = "the model knows no n-gram of the caption"
+
+    @property
+    def label(self) -> str:
+        """OnlyStyle, with the style where one is named for all items."""
+        return f"OnlyStyle ({self.style})" if self.style else "OnlyStyle"
+
+    def statistics(self, captions: CaptionSet, state: Loaded) -> Sums:
+        """Sum of the candidates' values, and their number."""
+        table = same_words(captions, state)
+        style = self.style_numbers(captions, state.model)[table.item]
+        values = own_scores(Placed(state.model, table), style, OnlyReading(self.grams, self.unseen, self.short))
+        return Sums(table.mean_rows(values[table.candidates]))

@@ -1,0 +1,248 @@
+"""How to read equations 8 and 10 where the paper leaves a choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_type_hints
+
+import numpy as np
+
+from captious._typing import Floats, Ints
+from captious.captions import CaptionSet
+from captious.errors import InputError, nearest
+from captious.metrics.contract import Need, Sums
+from captious.metrics.style.model import ORDERS, Whole
+from captious.metrics.style.onlystyle import Loaded, StyleMetric, added, runs, same_words
+from captious.text.tables import TextTable
+
+SIGMA = 6.0
+"""Of the Gaussian length penalty, as in CIDEr-D."""
+
+
+class Reading(NamedTuple):
+    """One reading of StyleCIDEr in Table 1; the defaults are the literal, unpenalized, leave-one-out mean.
+
+    >>> str(Reading()), str(Reading(references="pooled", itself="keep"))
+    ('default', 'references=pooled, itself=keep')
+    """
+
+    references: Literal["mean", "max", "pooled"] = "mean"
+    """The mean or the highest similarity over references, or the similarity to all of them joined into one text."""
+    itself: Literal["drop", "keep"] = "drop"
+    """Whether a caption stands among the references of its own style."""
+    weights: Literal["style", "reference", "own"] = "style"
+    """Whose scores weigh the captions: the style under test or that of the references for both, or each its own."""
+    negative: Literal["signed", "zero"] = "signed"
+    """N-grams that speak against the style keep their weight, or lose it."""
+    tf: bool = False
+    """Weigh an n-gram by its count in the caption."""
+    clip: bool = False
+    """CIDEr-D's clipping: a count above the reference's does not help. It matters with tf only."""
+    length_penalty: bool = False
+    """CIDEr-D's Gaussian penalty on differing lengths."""
+    sampled: int = 0
+    """So many references drawn at random from each style instead of all."""
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the mean over references can be had from one summed vector, without looking at pairs."""
+        pairwise = self.references == "max" or self.weights == "own" or self.clip or self.length_penalty
+        return not (pairwise or self.sampled)
+
+    def checked(self) -> Reading:
+        """The reading itself, if its parts go together."""
+        if self.references == "pooled" and (
+            self.clip or self.length_penalty or self.sampled or self.weights != "style"
+        ):
+            raise InputError(
+                f"{self}: pooled references go with itself, negative and tf only, not with clip, length_penalty, "
+                "sampled or other weights"
+            )
+        return self
+
+    @classmethod
+    def parse(cls, text: str) -> Reading:
+        """A reading from its written form.
+
+        >>> Reading.parse("references=pooled, itself=keep").references
+        'pooled'
+        """
+        hints, values = get_type_hints(cls), dict[str, Any]()
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            name, _, value = part.partition("=")
+            if part == "default":
+                continue
+            if name not in hints:
+                raise InputError(f"no reading {name!r}, expected {', '.join(hints)}{nearest(name, hints)}")
+            legal = get_args(hints[name]) or (("yes", "no") if hints[name] is bool else ())
+            if (legal and value not in legal) or (not legal and not value.isdecimal()):
+                raise InputError(f"reading {part!r}: expected {', '.join(legal) or 'a whole number'}")
+            values[name] = value == "yes" if hints[name] is bool else int(value) if hints[name] is int else value
+        return cls(**values).checked()
+
+    def __str__(self) -> str:
+        default = Reading._field_defaults
+        changed = {name: value for name, value in self._asdict().items() if value != default[name]}
+        shown = (f"{name}={'yes' if value is True else value}" for name, value in changed.items())
+        return ", ".join(shown) or "default"
+
+
+DEFAULT = Reading()
+
+READINGS = (
+    DEFAULT,
+    Reading(itself="keep"),
+    Reading(references="pooled"),
+    Reading(references="pooled", itself="keep"),
+    Reading(references="max"),
+    Reading(tf=True),
+    Reading(tf=True, clip=True),
+    Reading(length_penalty=True),
+    Reading(length_penalty=True, itself="keep"),
+    Reading(tf=True, clip=True, length_penalty=True),
+    Reading(tf=True, clip=True, length_penalty=True, itself="keep"),
+    Reading(negative="zero"),
+    Reading(negative="zero", itself="keep"),
+    Reading(weights="reference"),
+    Reading(weights="reference", negative="zero"),
+    Reading(weights="reference", negative="zero", itself="keep"),
+    Reading(sampled=1),
+    Reading(sampled=5),
+    Reading(sampled=50),
+    Reading(weights="own"),
+    Reading(weights="own", sampled=1),
+    Reading(weights="own", sampled=2),
+)
+"""What ``captious style check --readings`` tries."""
+
+
+@dataclass(frozen=True)
+class StyleCider(StyleMetric):
+    """StyleCIDEr: CIDEr's cosine with the contrastive score (CNG) of an n-gram in place of tf-idf.
+
+    With g_n(c) the vector of CNG_p(t) over the n-grams t of caption c, p the style of the item::
+
+        StyleCIDEr(c, r) = ¼ Σ over n of  g_n(c)·g_n(r) / (‖g_n(c)‖ ‖g_n(r)‖)
+
+    averaged over references as in CIDEr. It lies between 0 and 1: both vectors carry the same weights, so a shared
+    n-gram adds a square. An order in which a vector has no length gives 0 (``short=skip`` averages over the orders in
+    which the candidate's vector has length, so that an identical caption of any length gets 1). No code of the authors
+    is public; the equations show a plain cosine, and what CIDEr-D adds are options: counts (``tf``), clipping
+    (``clip``, of counts, so with ``tf`` only), the Gaussian ``length_penalty`` (σ = 6, on bigram counts as in
+    coco-caption), ``scale=10``. ``negative=zero`` drops n-grams that speak against the style; ``references`` takes the
+    ``max`` over references, or joins them into one text (``pooled``).
+
+    >>> import tempfile
+    >>> from captious.metrics.style.model import fit
+    >>> from captious.metrics.style.model import save
+    >>> path = tempfile.mkdtemp() + "/tiny.style"
+    >>> save(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), path)
+    >>> captions = CaptionSet.of({"1": "fine day"}, {"1": ["a fine day"]}, {"style": ["happy"]})
+    >>> round(StyleCider(model=path).measure(captions).corpus, 6)  # ¼ · (1 + 1/√2 + 0 + 0)
+    0.426777
+    """
+
+    references: Literal["mean", "max", "pooled"] = "mean"
+    negative: Literal["signed", "zero"] = "signed"
+    tf: bool = False
+    clip: bool = False
+    length_penalty: bool = False
+    short: Literal["zero", "skip"] = "zero"
+    scale: float = 1.0
+
+    name: ClassVar[str] = "stylecider"
+    needs: ClassVar[tuple[Need, ...]] = ("style", "references")
+    undefined: ClassVar[str] = "no n-gram of the caption bears on the style"
+
+    def __post_init__(self) -> None:
+        if self.references == "pooled" and (self.clip or self.length_penalty):
+            raise InputError(f"{self}: pooled references have no single length or count to compare with")
+        if self.scale <= 0:
+            raise InputError(f"{self}: expected a scale above 0")
+
+    @property
+    def label(self) -> str:
+        """StyleCIDEr, with the style where one is named for all items."""
+        return f"StyleCIDEr ({self.style})" if self.style else "StyleCIDEr"
+
+    def statistics(self, captions: CaptionSet, state: Loaded) -> Sums:
+        """Sum of the candidates' values, and their number."""
+        table = same_words(captions, state)
+        style = self.style_numbers(captions, state.model)[table.item]
+        located = state.model.locate(table)
+        left, right = table.pairs
+        cosines, defined = np.zeros(len(left)), np.zeros(len(table.lengths))
+        for n in range(1, ORDERS + 1):
+            grams = table.ngrams(n)
+            weights = state.model.scores_under(n, located[n - 1][grams.gram], style[grams.caption])
+            cosine, length = self._order(table, n, weights)
+            cosines += cosine
+            defined += length > 0
+        if self.length_penalty:
+            bigrams = np.maximum(table.lengths - 1, 0)
+            cosines *= np.exp(-np.square(bigrams[left] - bigrams[right]) / (2 * SIGMA**2))
+        orders = defined if self.short == "skip" else np.full(len(defined), float(ORDERS))
+        total = self._over_references(table, left, cosines)
+        values = np.divide(self.scale * total, orders, out=np.full(len(total), np.nan), where=orders > 0)
+        return Sums(table.mean_rows(values[table.candidates]))
+
+    def _order(self, table: TextTable, n: int, weights: Floats) -> tuple[Floats, Floats]:
+        """Of each pair of candidate and reference its cosine, and of each caption the length of its vector."""
+        grams = table.ngrams(n)
+        if self.negative == "zero":
+            weights = np.maximum(weights, 0.0)
+        amount = grams.count.astype(np.float64) if self.tf else np.ones(len(grams.count))
+        captions, caption = len(table.lengths), grams.caption
+        length = np.sqrt(added(caption, np.square(amount * weights), captions))
+        ours, theirs = _meetings(table, n)
+        if self.references == "pooled":
+            return self._joined(table, n, weights, amount, length, (ours, theirs)), length
+        met = np.minimum(amount[ours], amount[theirs]) if self.clip else amount[ours]
+        product = met * amount[theirs] * weights[ours] * weights[theirs]
+        pair = _pair_numbers(table, caption[ours], caption[theirs])
+        left, right = table.pairs
+        dot, lengths = added(pair, product, len(left)), length[left] * length[right]
+        return np.divide(dot, lengths, out=np.zeros_like(dot), where=lengths > 0), length
+
+    def _joined(
+        self, table: TextTable, n: int, weights: Floats, amount: Floats, length: Floats, meetings: tuple[Ints, Ints]
+    ) -> Floats:
+        """As `_order`, the cosine to all references of the item joined, told once for each of them."""
+        grams, (ours, theirs) = table.ngrams(n), meetings
+        reference = np.flatnonzero(grams.reference_row)
+        sums = added(grams.group[reference], (amount * weights)[reference], len(grams.heads))
+        item = table.item[grams.caption[grams.heads]]
+        joined = np.sqrt(added(item, np.square(sums), table.items))
+        product = amount[ours] * weights[ours] * amount[theirs] * weights[theirs]
+        dot = added(grams.caption[ours], product, len(table.lengths))
+        left, _ = table.pairs
+        lengths = (length * joined[table.item])[left]
+        return np.divide(dot[left], lengths, out=np.zeros(len(left)), where=lengths > 0)
+
+    def _over_references(self, table: TextTable, left: Ints, values: Floats) -> Floats:
+        if self.references == "max":
+            best = np.zeros(len(table.lengths))
+            np.maximum.at(best, left, values)
+            return best
+        number = np.bincount(left, minlength=len(table.lengths))
+        return added(left, values, len(table.lengths)) / np.maximum(number, 1)
+
+
+def _meetings(table: TextTable, n: int) -> tuple[Ints, Ints]:
+    """Rows of candidates and rows of references of the same item that hold the same n-gram."""
+    grams = table.ngrams(n)
+    candidates = np.flatnonzero(~grams.reference_row)
+    ends = np.append(grams.heads, len(grams.gram))
+    own = np.bincount(grams.group[candidates], minlength=len(grams.heads))
+    bounds = np.stack([ends[:-1] + own, ends[1:]], axis=1).ravel()
+    theirs, fanout = runs(np.append(bounds, len(grams.gram)), 2 * grams.group[candidates].astype(np.int64))
+    return np.repeat(candidates, fanout), theirs
+
+
+def _pair_numbers(table: TextTable, candidate: Whole, reference: Whole) -> Ints:
+    """Where a candidate and a reference of its item stand among the pairs of the table."""
+    left, right = table.pairs
+    first = np.searchsorted(left, np.arange(len(table.lengths)))
+    start = right[np.minimum(first, max(len(right) - 1, 0))] if len(right) else first
+    result: Ints = first[candidate] + reference - start[candidate]
+    return result

@@ -1,0 +1,241 @@
+"""Segments of the feature cache: immutable Arrow files of rows under sorted 16-byte keys, mapped into memory.
+
+A segment is written under another name and then renamed, so it is there whole or not at all: no locks are needed. What
+is wrong with one (cut short, overwritten, of another format) is found on opening it or, in its rows, on reading them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._files import digest, whole_file
+from captious._typing import Ints, Ints32
+
+FORMAT = 2
+SUFFIX = ".arrow"
+FACTS = ("captious-features", "encoder", "fingerprint", "kind", "shape", "dtype", "digest")
+
+Keys = npt.NDArray[np.uint64]
+"""One row of two numbers per key: its first and its last eight bytes."""
+Rows = npt.NDArray[Any]
+
+
+class Damaged(ValueError):
+    """A segment that cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """What the rows of one folder are: whose, of what, of which shape."""
+
+    encoder: str
+    fingerprint: str
+    kind: str
+    """``images``, ``texts``, or what a caller stores."""
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder."""
+        return f"{self.fingerprint}-{self.kind}"
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Rows under sorted keys; ``checks`` is absent for rows that never left memory."""
+
+    keys: Keys
+    lengths: Ints32
+    rows: Rows
+    checks: npt.NDArray[np.uint32] | None = None
+    path: Path | None = None
+    high: npt.NDArray[np.uint64] = field(init=False)
+    """The first halves of the keys in one piece, for searching."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "high", np.ascontiguousarray(self.keys[:, 0]))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def holds(self, key: bytes) -> bool:
+        """Whether one key is here with a sound row."""
+        high, low = np.frombuffer(key, ">u8").astype(np.uint64)
+        at = int(self.high.searchsorted(high))
+        if at == len(self.keys) or self.high[at] != high or self.keys[at, 1] != low:
+            return False
+        return self.sound(self.rows[at : at + 1], np.array([at]))
+
+    def places(self, keys: Keys) -> Ints:
+        """Where each key stands, −1 for those that are not here."""
+        at = np.searchsorted(self.high, keys[:, 0])
+        at[at == len(self.keys)] = 0
+        return np.where((self.keys[at] == keys).all(axis=1), at, -1)
+
+    def sound(self, rows: Rows, places: Ints) -> bool:
+        """Whether rows read from these places are what was written."""
+        return self.checks is None or bool((checksums(rows) == self.checks[places]).all())
+
+
+def key_of(content: bytes) -> bytes:
+    """The key of an image or a text: 16 bytes over its content."""
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def as_keys(keys: Iterable[bytes]) -> Keys:
+    """Keys as numbers, ordered as their bytes are.
+
+    >>> as_keys([bytes([0, 0, 0, 0, 0, 0, 1, 2]) + bytes(8)]).tolist()
+    [[258, 0]]
+    """
+    return np.frombuffer(b"".join(keys), ">u8").astype(np.uint64).reshape(-1, 2)
+
+
+def unique_keys(keys: Keys) -> tuple[Keys, Ints, Ints]:
+    """The sorted distinct keys, the first place of each, and for every key given its place among them."""
+    order = np.lexsort((keys[:, 1], keys[:, 0]))
+    ordered = keys[order]
+    new = np.ones(len(keys), bool)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    inverse = np.empty(len(keys), np.int64)
+    inverse[order] = np.cumsum(new) - 1
+    return ordered[new], order[new], inverse
+
+
+def checksums(rows: Rows) -> npt.NDArray[np.uint32]:
+    """The CRC-32 of each row, over all its bytes and their order."""
+    flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
+    return np.fromiter((zlib.crc32(row.data) for row in flat), np.uint32, len(flat))
+
+
+def write(folder: Path, space: Space, segment: Segment) -> Path:
+    """Write a segment whole, under a name that sorts by the time of writing."""
+    import pyarrow as pa
+
+    keys = segment.keys.astype(">u8").tobytes()
+    lengths = np.ascontiguousarray(segment.lengths, np.int32)
+    flat = np.ascontiguousarray(segment.rows, space.dtype).reshape(-1)
+    checks = checksums(flat.reshape(len(segment), -1))
+    facts = {
+        "captious-features": FORMAT,
+        "encoder": space.encoder,
+        "fingerprint": space.fingerprint,
+        "kind": space.kind,
+        "shape": list(space.shape),
+        "dtype": space.dtype,
+        "digest": digest(keys, lengths.tobytes(), checks.tobytes()),
+    }
+    columns = [
+        pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(segment), [None, pa.py_buffer(keys)]),
+        pa.array(lengths),
+        pa.array(checks),
+        pa.FixedSizeListArray.from_arrays(pa.array(flat), prod(space.shape)),
+    ]
+    schema = pa.schema(
+        [(name, column.type) for name, column in zip(("key", "length", "check", "row"), columns, strict=True)],
+        metadata={"captious": json.dumps(facts)},
+    )
+    path = folder / f"{time.time_ns():020d}-{secrets.token_hex(4)}{SUFFIX}"
+    with whole_file(path) as draft, pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch(columns, schema=schema))
+    return path
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    """What a segment says it holds, with the number of its rows; reads nothing else."""
+    return _open(path)[0]
+
+
+def read(path: Path, space: Space) -> Segment:
+    """Map a segment into memory; raises ``Damaged``, or ``FileNotFoundError`` where it has gone."""
+    facts, batch = _open(path)
+    found = (facts["fingerprint"], facts["kind"], tuple(facts["shape"]), facts["dtype"])
+    if found != (space.fingerprint, space.kind, space.shape, space.dtype):
+        raise Damaged(f"holds {found[1]} of {found[0]}, {found[3]} of shape {found[2]}: it does not belong here")
+    key, length, check, row = batch.columns
+    packed = np.frombuffer(key.buffers()[1], ">u8", 2 * len(batch))
+    lengths, checks = length.to_numpy(), check.to_numpy()
+    if digest(packed.tobytes(), lengths.tobytes(), checks.tobytes()) != facts["digest"]:
+        raise Damaged("its keys are damaged (checksum differs)")
+    rows = row.flatten().to_numpy(zero_copy_only=True).reshape(-1, *space.shape)
+    return Segment(packed.astype(np.uint64).reshape(-1, 2), lengths, rows, checks, path)
+
+
+def _open(path: Path) -> tuple[dict[str, Any], Any]:
+    import pyarrow as pa
+
+    try:
+        with pa.memory_map(str(path)) as source:
+            reader = pa.ipc.open_file(source)
+            found = json.loads(reader.schema.metadata[b"captious"])
+            facts = {name: found[name] for name in FACTS}
+            if facts["captious-features"] != FORMAT:
+                raise Damaged(f"is of format {facts['captious-features']}, expected {FORMAT}")
+            batch = reader.get_batch(0)
+            batch.validate()
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise Damaged(f"is cut short or damaged ({' '.join(str(error).split())[:80]})") from None
+    return {**facts, "rows": len(batch)}, batch
+
+
+MANY = 8
+SMALL_BYTES = 64 << 20
+LARGE_BYTES = 256 << 20
+
+
+def compact(folder: Path, space: Space) -> int:
+    """Merge the small segments of a folder if there are many; returns how many it merged."""
+    sizes = {}
+    for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
+        with suppress(FileNotFoundError):
+            sizes[path] = path.stat().st_size
+    small = [path for path, size in sizes.items() if size < SMALL_BYTES]
+    if len(small) < MANY:
+        return 0
+    merged, group, held = 0, list[Segment](), 0
+    for path in small:
+        if held + sizes[path] > LARGE_BYTES:
+            merged, group, held = merged + _merge(folder, space, group), [], 0
+        segment = _sound(path, space)
+        if segment is not None:
+            group.append(segment)
+            held += sizes[path]
+    return merged + _merge(folder, space, group)
+
+
+def _sound(path: Path, space: Space) -> Segment | None:
+    try:
+        segment = read(path, space)
+    except (Damaged, FileNotFoundError):
+        return None
+    return segment if segment.sound(segment.rows, np.arange(len(segment))) else None
+
+
+def _merge(folder: Path, space: Space, group: list[Segment]) -> int:
+    if len(group) < 2:
+        return 0
+    keys, first, _ = unique_keys(np.concatenate([segment.keys for segment in group]))
+    lengths = np.concatenate([segment.lengths for segment in group])[first]
+    rows = np.concatenate([segment.rows for segment in group])[first]
+    write(folder, space, Segment(keys, lengths, rows))
+    for segment in group:
+        assert segment.path is not None
+        with suppress(OSError):  # another process was faster, or has it open where that forbids it
+            segment.path.unlink()
+    return len(group)

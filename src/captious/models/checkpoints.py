@@ -1,0 +1,309 @@
+"""Checkpoint files to tensors by name: TorchScript archives, pickles (tensors only) and safetensors."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._typing import Floats
+from captious.errors import InputError, require
+from captious.models.clip import differences
+
+WRAPPERS = ("state_dict", "model_state_dict", "model", "module")
+"""Keys under which training scripts put the weights."""
+PREFIXES = ("module.", "_orig_mod.", "clip.", "model.")
+"""What wrappers of a model put before every key."""
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Every tensor of a checkpoint in fp32, under its bare name."""
+    found = _unwrapped(_read(path))
+    torch = require("torch", "clip")
+    tensors = {str(key): value for key, value in found.items() if isinstance(value, torch.Tensor)}
+    if not tensors:
+        raise InputError(f"{path}: holds no tensors, expected the weights of a CLIP model")
+    for prefix in (*PREFIXES, *PREFIXES):
+        if all(key.startswith(prefix) for key in tensors):
+            tensors = {key.removeprefix(prefix): value for key, value in tensors.items()}
+    return {key: value.float() if value.is_floating_point() else value for key, value in tensors.items()}
+
+
+def _read(path: Path) -> Any:
+    torch = require("torch", "clip")
+    try:
+        if path.suffix == ".safetensors":
+            return require("safetensors.torch", "clip").load_file(str(path))
+        if not _starts_right(path):
+            raise ValueError
+        if _is_script(path):
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore"
+                )  # torch calls its own archives deprecated; OpenAI's files stay as they are
+                return torch.jit.load(str(path), map_location="cpu").state_dict()
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except Exception as error:  # pickle, zip, torch and safetensors each raise their own
+        reason = " ".join(str(error).split())
+        if "weights_only" in reason or "WeightsUnpickler" in reason:
+            raise InputError(
+                f"{path}: holds Python objects besides tensors, which are not opened because they could run code; "
+                "save its state_dict alone"
+            ) from None
+        detail = f" ({reason[:120]})" if reason else ""
+        raise InputError(f"{path}: is not a checkpoint of torch or safetensors, or is damaged{detail}") from None
+
+
+def _starts_right(path: Path) -> bool:
+    """A zip archive or a pickle: torch would take any other file for a pickle and complain of what it finds there."""
+    with path.open("rb") as file:
+        return file.read(2)[:1] == b"\x80" or zipfile.is_zipfile(path)
+
+
+def _is_script(path: Path) -> bool:
+    """A TorchScript archive, as OpenAI released its models, carries its code's constants."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(name.endswith("/constants.pkl") for name in archive.namelist())
+
+
+def _unwrapped(found: Any) -> Mapping[Any, Any]:
+    for name in WRAPPERS:
+        if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):
+            return _unwrapped(found[name])
+    return found if isinstance(found, Mapping) else {}
+
+
+IGNORED = ("input_resolution", "context_length", "vocab_size", "attn_mask", "mask1", "mask2")
+TOP = {
+    "visual.class_embedding": "vision_model.embeddings.class_embedding",
+    "visual.conv1.weight": "vision_model.embeddings.patch_embedding.weight",
+    "visual.positional_embedding": "vision_model.embeddings.position_embedding.weight",
+    "visual.ln_pre.weight": "vision_model.pre_layrnorm.weight",
+    "visual.ln_pre.bias": "vision_model.pre_layrnorm.bias",
+    "visual.ln_post.weight": "vision_model.post_layernorm.weight",
+    "visual.ln_post.bias": "vision_model.post_layernorm.bias",
+    "visual.proj": "visual_projection.weight",
+    "token_embedding.weight": "text_model.embeddings.token_embedding.weight",
+    "positional_embedding": "text_model.embeddings.position_embedding.weight",
+    "ln_final.weight": "text_model.final_layer_norm.weight",
+    "ln_final.bias": "text_model.final_layer_norm.bias",
+    "text_projection": "text_projection.weight",
+    "logit_scale": "logit_scale",
+}
+BLOCK = {
+    "attn.in_proj_{}": ("self_attn.q_proj.{}", "self_attn.k_proj.{}", "self_attn.v_proj.{}"),
+    "attn.out_proj.{}": ("self_attn.out_proj.{}",),
+    "ln_1.{}": ("layer_norm1.{}",),
+    "ln_2.{}": ("layer_norm2.{}",),
+    "mlp.c_fc.{}": ("mlp.fc1.{}",),
+    "mlp.c_proj.{}": ("mlp.fc2.{}",),
+}
+TURNED = ("visual.proj", "text_projection")
+"""Stored as input × output."""
+
+
+def blocks(tower: str, layers: int) -> dict[str, tuple[str, ...]]:
+    """Every key of a tower's blocks, with the keys it becomes."""
+    ours = "vision_model" if tower else "text_model"
+    return {
+        f"{tower}transformer.resblocks.{layer}.{source.format(kind)}": tuple(
+            f"{ours}.encoder.layers.{layer}.{target.format(kind)}" for target in targets
+        )
+        for layer in range(layers)
+        for source, targets in BLOCK.items()
+        for kind in ("weight", "bias")
+    }
+
+
+def pairs(image_layers: int, text_layers: int) -> dict[str, tuple[str, ...]]:
+    """Every key of a model, with the keys it becomes: the three projections of attention are one tensor at OpenAI's."""
+    single = {source: (target,) for source, target in TOP.items()}
+    return single | blocks("visual.", image_layers) | blocks("", text_layers)
+
+
+KEPT = 20
+"""Positions that stay as they are: most captions CLIP saw were shorter."""
+FACTOR = 4
+RESIDUAL = "positional_embedding_res"
+
+
+def stretch(table: npt.NDArray[np.floating[Any]], kept: int = KEPT, factor: int = FACTOR) -> Floats:
+    """Positions stretched: the first ``kept`` copied, then three new ones between each and the next (``factor`` 4).
+
+    After the last row the line through the last two goes on, so 77 rows become 4 · 77 − 3 · 20 = 248.
+
+    >>> stretch(np.arange(77.0)[:, None])[[19, 20, 21, 24, 243, 244, 247], 0].tolist()
+    [19.0, 20.0, 20.25, 21.0, 75.75, 76.0, 76.75]
+    """
+    old = np.asarray(table, np.float64)
+    if old.ndim != 2 or len(old) < max(kept, 1) + 1:
+        raise InputError(f"a positional table of shape {old.shape} cannot be stretched: expected over {kept} rows")
+    steps = np.diff(old[kept:], axis=0, append=old[-1:] * 2 - old[-2:-1])
+    parts = np.arange(factor)[None, :, None] / factor
+    later = old[kept:, None, :] + parts * steps[:, None, :]
+    return np.concatenate((old[:kept], later.reshape(-1, old.shape[1])))
+
+
+def merged_positions(state: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """One positional table where a checkpoint has two: the frozen one for 20 positions, then the trained one."""
+    merged = dict(state)
+    trained = merged.pop(RESIDUAL, None)
+    if trained is None:
+        return merged
+    frozen = merged.get("positional_embedding")
+    if frozen is None or frozen.shape != trained.shape or len(frozen) <= KEPT:
+        found = None if frozen is None else tuple(frozen.shape)
+        raise InputError(
+            f"{where}: positional_embedding is {found} and {RESIDUAL} {tuple(trained.shape)}, "
+            "expected two tables of 248 rows"
+        )
+    merged["positional_embedding"] = require("torch", "clip").cat((frozen[:KEPT], trained[KEPT:]))
+    return merged
+
+
+WIDE_HEADS = {1280: 16, 1408: 16, 1664: 16}
+"""Image towers (ViT-H, g, bigG) whose heads are not 64 wide; a checkpoint does not say."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a checkpoint's two towers."""
+
+    dimension: int
+    side: int
+    patch: int
+    image_width: int
+    image_inner: int
+    image_layers: int
+    vocabulary: int
+    limit: int
+    text_width: int
+    text_inner: int
+    text_layers: int
+
+    @property
+    def image_heads(self) -> int:
+        """Heads of 64, but for the largest models."""
+        return WIDE_HEADS.get(self.image_width) or max(self.image_width // 64, 1)
+
+    @property
+    def text_heads(self) -> int:
+        """Heads of 64."""
+        return max(self.text_width // 64, 1)
+
+
+def from_openai(found: Mapping[str, Any], where: str, activation: str = "quick_gelu") -> Any:
+    """A ``transformers`` CLIPModel with the weights of an OpenAI-layout checkpoint."""
+    state = merged_positions({key: value for key, value in found.items() if key not in IGNORED}, where)
+    shape = shape_of(state, where)
+    model = _without_weights(_configuration(shape, activation))
+    wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
+    made: dict[str, Any] = {}
+    shaped: list[str] = []
+    for source, targets in pairs(shape.image_layers, shape.text_layers).items():
+        tensor = state[source].t() if source in TURNED else state[source]
+        parts = tensor.chunk(len(targets)) if len(targets) > 1 else (tensor,)
+        if len(parts) != len(targets) or any(
+            tuple(part.shape) != wanted[target] for part, target in zip(parts, targets, strict=True)
+        ):
+            shaped.append(f"{source} {tuple(tensor.shape)}")
+            continue
+        made.update({target: _own(part) for target, part in zip(targets, parts, strict=True)})
+    if shaped:
+        raise InputError(f"{where}: its towers do not fit together: {differences([], [], shaped)}")
+    model.load_state_dict(made, assign=True)
+    return model
+
+
+def shape_of(state: Mapping[str, Any], where: str) -> Shape:
+    """Read the sizes off the tensors, and say which keys differ where it is another architecture."""
+    if any(key.startswith("visual.layer1.") for key in state):
+        raise InputError(f"{where}: is a ResNet CLIP, expected one with a vision transformer, such as ViT-B/32")
+    layers = [_layers(state, "visual.transformer.resblocks."), _layers(state, "transformer.resblocks.")]
+    expected = set(TOP) | {
+        key for tower, count in zip(("visual.", ""), layers, strict=True) for key in blocks(tower, max(count, 1))
+    }
+    missing, unexpected = sorted(expected - set(state)), sorted(set(state) - expected)
+    if missing or unexpected:
+        raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {differences(missing, unexpected, [])}")
+    tables = ("visual.conv1.weight", "visual.positional_embedding", "token_embedding.weight", "positional_embedding")
+    flat = [key for key, axes in zip(tables, (4, 2, 2, 2), strict=True) if state[key].dim() != axes]
+    if flat or state["visual.proj"].dim() != 2:
+        raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {differences([], [], flat or ['visual.proj'])}")
+    width, _, patch, _ = state["visual.conv1.weight"].shape
+    grid = round((state["visual.positional_embedding"].shape[0] - 1) ** 0.5)
+    return Shape(
+        dimension=state["visual.proj"].shape[1],
+        side=grid * patch,
+        patch=patch,
+        image_width=width,
+        image_inner=state["visual.transformer.resblocks.0.mlp.c_fc.weight"].shape[0],
+        image_layers=layers[0],
+        vocabulary=state["token_embedding.weight"].shape[0],
+        limit=state["positional_embedding"].shape[0],
+        text_width=state["token_embedding.weight"].shape[1],
+        text_inner=state["transformer.resblocks.0.mlp.c_fc.weight"].shape[0],
+        text_layers=layers[1],
+    )
+
+
+def _configuration(shape: Shape, activation: str) -> Any:
+    transformers = require("transformers", "clip")
+    return transformers.CLIPConfig(
+        projection_dim=shape.dimension,
+        text_config={
+            "hidden_size": shape.text_width,
+            "intermediate_size": shape.text_inner,
+            "num_hidden_layers": shape.text_layers,
+            "num_attention_heads": shape.text_heads,
+            "max_position_embeddings": shape.limit,
+            "vocab_size": shape.vocabulary,
+            "hidden_act": activation,
+            "projection_dim": shape.dimension,
+            # OpenAI's code reads the feature at the largest id, which is the last of the vocabulary: the end token.
+            "bos_token_id": shape.vocabulary - 2,
+            "eos_token_id": shape.vocabulary - 1,
+            "pad_token_id": shape.vocabulary - 1,
+        },
+        vision_config={
+            "hidden_size": shape.image_width,
+            "intermediate_size": shape.image_inner,
+            "num_hidden_layers": shape.image_layers,
+            "num_attention_heads": shape.image_heads,
+            "image_size": shape.side,
+            "patch_size": shape.patch,
+            "hidden_act": activation,
+            "projection_dim": shape.dimension,
+        },
+    )
+
+
+def _without_weights(config: Any) -> Any:
+    """A model whose tensors are still to come: making random ones first would take longer than all the rest."""
+    torch = require("torch", "clip")
+    with torch.device("meta"):
+        model = require("transformers", "clip").CLIPModel(config)
+    for module in model.modules():
+        if "position_ids" in module._buffers:
+            module._buffers["position_ids"] = torch.arange(module.position_ids.shape[1])[None]
+    return model.eval()
+
+
+def _own(tensor: Any) -> Any:
+    """A tensor with memory of its own, as the format of saved models demands."""
+    return tensor.clone(memory_format=require("torch", "clip").contiguous_format)
+
+
+def _layers(state: Mapping[str, Any], prefix: str) -> int:
+    numbers = {key.removeprefix(prefix).split(".")[0] for key in state if key.startswith(prefix)}
+    return max((int(number) + 1 for number in numbers if number.isdigit()), default=0)

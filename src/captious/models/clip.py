@@ -1,0 +1,275 @@
+"""An encoder on torch: a ``transformers`` CLIP-family model with its tokenizer and image preparation.
+
+Scoring goes through :meth:`TorchEncoder.image_features` and :meth:`TorchEncoder.text_features` (arrays, no gradients);
+training goes through ``image_tensor`` and ``text_tensor`` (tensors, with gradients) on the same model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from captious._typing import Ints
+from captious.errors import InputError, require
+from captious.models.cost import clip_cost
+from captious.models.devices import device_called, fingerprint_of, number_type, precision_on, quiet
+from captious.models.encoder import Cost, Features, Pixels, Tokens
+from captious.models.preprocess import Order, Preparation
+from captious.models.tokenizers import Tokenizer, tokenizer_of
+from captious.options import Runtime
+
+if TYPE_CHECKING:
+    import torch
+    from PIL.Image import Image
+
+
+@dataclass(eq=False)
+class TorchEncoder:
+    """See :class:`captious.models.encoder.Encoder`. Made by :func:`wrap`; after training, save and load it again."""
+
+    name: str
+    fingerprint: str
+    precision: str
+    dimension: int
+    limit: int
+    module: Any = field(repr=False)
+    """The whole model, a ``torch.nn.Module`` with ``get_image_features`` and ``get_text_features``."""
+    tokenizer: Tokenizer = field(repr=False)
+    preparation: Preparation
+    device: torch.device
+    causal: bool
+    """The text tower looks only backwards: padding cannot be seen, and texts with a common prefix share its states."""
+
+    _mean: torch.Tensor = field(init=False, repr=False)
+    _std: torch.Tensor = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        torch = require("torch", "clip")
+        with torch.inference_mode(False):  # training uses them too
+            self._mean = torch.tensor(self.preparation.mean, device=self.device).view(1, 3, 1, 1)
+            self._std = torch.tensor(self.preparation.std, device=self.device).view(1, 3, 1, 1)
+
+    @property
+    def pad(self) -> int:
+        """The id that fills rows."""
+        return self.tokenizer.pad
+
+    @property
+    def start(self) -> int:
+        """The id before every text, −1 where there is none."""
+        return self.tokenizer.start
+
+    @property
+    def end(self) -> int:
+        """The id after every text."""
+        return self.tokenizer.end
+
+    @property
+    def logit_scale(self) -> torch.nn.Parameter:
+        """Logarithm of the factor on cosines in training."""
+        return cast("torch.nn.Parameter", self.module.logit_scale)
+
+    def prepare(self, picture: Image) -> Pixels:
+        """An opened image as height × width × 3 bytes."""
+        return self.preparation.prepare(picture)
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        """Token ids of a batch of texts."""
+        return self.tokenizer(texts)
+
+    def image_features(self, pixels: Pixels) -> Features:
+        """Vectors of a batch of prepared images."""
+        with require("torch", "clip").inference_mode():
+            return _array(self.image_tensor(self.pixels_to_tensor(pixels)))
+
+    def text_features(self, ids: Ints) -> Features:
+        """Vectors of a batch of tokenized texts."""
+        torch = require("torch", "clip")
+        with torch.inference_mode():
+            return _array(self.text_tensor(torch.from_numpy(np.ascontiguousarray(ids)).to(self.device)))
+
+    def pixels_to_tensor(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
+        """Bytes, n × height × width × 3, to what ``image_tensor`` takes; the bytes travel, the device normalizes."""
+        torch = require("torch", "clip")
+        given = torch.as_tensor(pixels if _writeable(pixels) else np.array(pixels))
+        there = given.to(self.device, non_blocking=True).permute(0, 3, 1, 2)
+        normal = (there.float() / 255 - self._mean) / self._std
+        return normal.to(number_type(self.precision)).contiguous()  # type: ignore[no-any-return]
+
+    def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Features of normalized pixels, with gradients."""
+        return _pooled(self.module.get_image_features(pixel_values=pixels))
+
+    def text_tensor(self, ids: torch.Tensor) -> torch.Tensor:
+        """Features of token ids, with gradients."""
+        if self.causal or self.tokenizer.full:
+            return _pooled(self.module.get_text_features(input_ids=ids))
+        return _pooled(self.module.get_text_features(input_ids=ids, attention_mask=self.seen(ids)))
+
+    def seen(self, ids: torch.Tensor) -> torch.Tensor:
+        """1 for the tokens of a text, its first end token included, 0 for its padding."""
+        ends = (ids == self.end).long()
+        return (ends.cumsum(1) == ends).long()
+
+    def cost(self) -> Cost:
+        """Parameters and arithmetic of one score."""
+        return clip_cost(self.module, self.limit)
+
+    def save(self, folder: str | Path) -> None:
+        """Write model, tokenizer and preparation in ``transformers``' layout, for ``captious.models.load.load``.
+
+        The files go straight into the folder: where a half-written one would matter, give a draft of
+        :func:`captious._files.whole_folder`.
+        """
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        with quiet():
+            self.module.save_pretrained(target)
+        self.tokenizer.save(target)
+        self.preparation.save(target)
+
+
+def wrap(
+    module: Any,
+    tokenizer: Tokenizer,
+    preparation: Preparation,
+    name: str,
+    device: str = "cpu",
+    precision: str = "auto",
+) -> TorchEncoder:
+    """Make an encoder of a ``transformers`` model: CLIP, SigLIP or a vision-text dual encoder."""
+    where = device_called(device)
+    fine = precision_on(where, precision)
+    module = module.float().eval()
+    fingerprint = fingerprint_of(module, preparation.text, tokenizer.text, fine)
+    module = module.to(device=where, dtype=number_type(fine))
+    kind = module.config.model_type
+    dimension = module.config.vision_config.hidden_size if kind == "siglip" else module.config.projection_dim
+    return TorchEncoder(
+        name=name,
+        fingerprint=fingerprint,
+        precision=fine,
+        dimension=int(dimension),
+        limit=tokenizer.limit,
+        module=module,
+        tokenizer=tokenizer,
+        preparation=preparation,
+        device=where,
+        causal=kind == "clip",
+    )
+
+
+def _pooled(found: Any) -> torch.Tensor:
+    """Features, which ``transformers`` 5 hands over inside an object."""
+    return cast("torch.Tensor", getattr(found, "pooler_output", found))
+
+
+def _writeable(pixels: Pixels | torch.Tensor) -> bool:
+    """Torch warns of arrays that it could not write to."""
+    return not isinstance(pixels, np.ndarray) or pixels.flags.writeable
+
+
+def _array(features: torch.Tensor) -> Features:
+    return cast(Features, features.float().cpu().numpy())
+
+
+MODELS = {
+    "clip": "CLIPModel",
+    "siglip": "SiglipModel",
+    "vision-text-dual-encoder": "VisionTextDualEncoderModel",
+}
+"""The class in ``transformers`` for a ``model_type``."""
+NOT_WEIGHTS = ("position_ids", "num_batches_tracked")
+"""Ends of keys that older versions saved and that carry nothing."""
+
+
+def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = None) -> TorchEncoder:
+    """The encoder of a folder."""
+    settings = _configuration(folder)
+    kind = settings.get("model_type")
+    if kind not in MODELS:
+        known = ", ".join(MODELS)
+        raise InputError(f"{folder / 'config.json'}: model_type is {kind!r}, expected one of {known}")
+    module = _model(folder, MODELS[kind])
+    text, vision = module.config.text_config, module.config.vision_config
+    tokenizer = tokenizer_of(folder, int(text.max_position_embeddings))
+    if kind != "clip":  # RoBERTa's table has two rows more than tokens it can take; its tokenizer knows
+        tokenizer = replace(
+            tokenizer, limit=min(tokenizer.limit, int(tokenizer.settings.get("model_max_length", 10**9)))
+        )
+    if kind == "siglip":
+        tokenizer = replace(tokenizer, full=True)
+    if kind == "clip":
+        check_end(module, tokenizer, str(folder))
+    side = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
+    usual: Order = "crop-first" if kind == "clip" else "rgb-first"
+    preparation = Preparation.read(folder, Preparation(size=side, crop=side, order=usual), usual)
+    if order is not None and kind == "clip":
+        preparation = replace(preparation, order=cast(Order, order))
+    return wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)
+
+
+def check_end(module: Any, tokenizer: Tokenizer, where: str) -> None:
+    """A text's feature is read at its end token: model and tokenizer must mean the same one.
+
+    An ``eos_token_id`` of 2 is a slip in old CLIP configurations, which ``transformers`` reads as "the largest id".
+    """
+    looked_for = module.config.text_config.eos_token_id
+    largest = tokenizer.backend.get_vocab_size() - 1
+    if looked_for == 2 and tokenizer.end != largest:
+        raise InputError(
+            f"{where}: eos_token_id is 2, which transformers takes for the largest id of a text, "
+            f"but the tokenizer ends texts with {tokenizer.end} of {largest + 1} tokens"
+        )
+    if looked_for not in (2, tokenizer.end):
+        raise InputError(
+            f"{where}: the model looks for the end token {looked_for}, the tokenizer writes {tokenizer.end}"
+        )
+
+
+def _configuration(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder}: has no config.json, expected a model folder in transformers' layout") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as JSON ({error})") from None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _model(folder: Path, kind: str) -> Any:
+    """The model, with every weight from the folder: ``transformers`` alone would make up those that are missing."""
+    transformers = require("transformers", "clip")
+    try:
+        with quiet():
+            model, report = getattr(transformers, kind).from_pretrained(
+                folder, output_loading_info=True, local_files_only=True, ignore_mismatched_sizes=True
+            )
+    except Exception as error:  # the library raises many kinds, from missing files to unknown formats
+        raise InputError(f"{folder}: cannot be loaded as {kind} ({' '.join(str(error).split())[:200]})") from None
+    missing = [key for key in report["missing_keys"] if not key.endswith(NOT_WEIGHTS)]
+    other = [entry[0] if isinstance(entry, (tuple, list)) else entry for entry in report["mismatched_keys"]]
+    if missing or other:
+        raise InputError(f"{folder}: its weights are not those of its config.json: {differences(missing, [], other)}")
+    return model
+
+
+def differences(missing: list[str], unexpected: list[str], shaped: list[str], shown: int = 3) -> str:
+    """A few of the keys that differ, for an error.
+
+    >>> differences(["a", "b"], [], ["c"])
+    'missing a, b; of another shape c'
+    """
+    named = {"missing": missing, "unexpected": unexpected, "of another shape": shaped}
+    parts = []
+    for what, keys in named.items():
+        if keys:
+            more = f" and {len(keys) - shown} more" if len(keys) > shown else ""
+            parts.append(f"{what} {', '.join(sorted(keys)[:shown])}{more}")
+    return "; ".join(parts)

@@ -1,0 +1,355 @@
+"""What stands for a painter of torch modules: every tensor, and the settings that move a pixel."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._files import data_folder, digest, whole_file
+from captious._typing import Bools
+from captious.errors import InputError, nearest, require
+from captious.models import store as memo
+from captious.models.devices import device_called, number_type, precision_on, quiet
+from captious.models.hub import diffusers, local, opened
+from captious.models.painters import Options, Painted, Painter, Wish, as_pixels
+from captious.models.pipeline import Pace
+from captious.options import current
+
+
+def fingerprint(parts: Mapping[str, Any], settings: str) -> str:
+    """Twelve digits over the modules, schedulers and tokenizers of a painter, and its settings."""
+    found = [f"{name}={_content(part)}".encode() for name, part in sorted(parts.items()) if part is not None]
+    return digest(settings.encode(), *found)
+
+
+def tensors(module: Any) -> str:
+    """A digest of every tensor of a module, of whichever type."""
+    import torch
+
+    state = hashlib.blake2b(digest_size=16)
+    for key, tensor in sorted(module.state_dict().items()):
+        state.update(f"{key}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        state.update(memoryview(flat.view(torch.uint8).numpy()))
+    return state.hexdigest()
+
+
+def _content(part: Any) -> str:
+    if hasattr(part, "state_dict") and hasattr(part, "parameters"):
+        return tensors(part) + _settled(part)
+    if hasattr(part, "get_vocab"):
+        return hashlib.blake2b(repr(sorted(part.get_vocab().items())).encode(), digest_size=16).hexdigest()
+    return _settled(part)
+
+
+def _settled(part: Any) -> str:
+    """Class and configuration, less what differs between versions of the library and places of a folder."""
+    config = getattr(part, "config", {})
+    known = config.to_dict() if hasattr(config, "to_dict") else dict(config) if isinstance(config, Mapping) else {}
+    plain = {key: value for key, value in known.items() if not key.startswith("_") and "version" not in key}
+    return type(part).__name__ + json.dumps(plain, sort_keys=True, default=str)
+
+
+DECODED = 8
+"""Pictures decoded at a time: enough to fill a GPU, and little memory beside what the denoiser needs."""
+DECODERS, DENOISERS = ("vae", "movq", "vqvae"), ("unet", "transformer")
+COMPILE: dict[str, Any] = {"mode": "default"}
+"""How to compile; ``max-autotune-no-cudagraphs`` takes minutes longer."""
+_DIVISIBLE = {"return_dict", "generator", "force_not_quantize"}
+"""Arguments of ``decode`` that do not depend on how many pictures there are, or that are divided with them."""
+
+
+def settle(pipeline: Any, device: Any, compile: bool) -> None:
+    """To the device, and as it computes fastest there."""
+    if compile and device.type != "cuda":
+        raise InputError("compile is for a GPU; leave it out")
+    pipeline.to(device)
+    for module in _parts(pipeline, DECODERS):
+        module.decode = in_groups(undisguised(module.decode))
+    if compile:
+        compile_heavy(pipeline)
+
+
+def in_groups(decode: Callable[..., Any], size: int = DECODED) -> Callable[..., Any]:
+    """``decode`` of a model of diffusers, but for at most ``size`` pictures at a time."""
+
+    def grouped(latents: Any, *others: Any, **options: Any) -> Any:
+        import torch
+
+        if len(latents) <= size or others or not options.keys() <= _DIVISIBLE:
+            return decode(latents, *others, **options)
+        draws, parts = options.pop("generator", None), []
+        for at in range(0, len(latents), size):
+            own = {} if draws is None else {"generator": draws[at : at + size] if isinstance(draws, list) else draws}
+            parts.append(decode(latents[at : at + size], **options, **own))
+        if options.get("return_dict", True):
+            return type(parts[0])(sample=torch.cat([part.sample for part in parts]))
+        return (torch.cat([part[0] for part in parts]),)
+
+    return grouped
+
+
+def undisguised(decode: Callable[..., Any]) -> Callable[..., Any]:
+    """``decode``, but what is infinite is not a number: the pipeline would clamp infinity to white, which scores."""
+
+    def told(*arguments: Any, **options: Any) -> Any:
+        made = decode(*arguments, **options)
+        values = made[0] if isinstance(made, tuple) else made.sample
+        values.masked_fill_(values.isinf(), float("nan"))
+        return made
+
+    return told
+
+
+def compile_heavy(pipeline: Any) -> None:
+    """Compile denoiser and decoder, which do nearly all the work, when they are first called."""
+    import torch
+
+    for module in _parts(pipeline, (*DENOISERS, *DECODERS)):
+        module.to(memory_format=torch.channels_last)
+    decoders = [getattr(module, "decoder", None) for module in _parts(pipeline, DECODERS)]
+    for module in (*_parts(pipeline, DENOISERS), *decoders):
+        if module is not None:
+            module.compile(dynamic=False, **COMPILE)
+
+
+def _parts(pipeline: Any, names: tuple[str, ...]) -> list[Any]:
+    found = (getattr(pipeline, name, None) for name in names)
+    return [module for module in found if module is not None]
+
+
+STEPS, GUIDANCE = 50, 7.5
+TOKENIZERS = ("tokenizer", "tokenizer_2", "tokenizer_3")
+MOST, FEW = 64, 8
+"""Pictures painted at a time on a GPU, and elsewhere, where more cost memory and gain nothing, and a kill would lose
+hours; ``--batch`` may ask for fewer, and memory may force fewer."""
+
+
+@dataclass(eq=False)
+class Diffusion:
+    """See :class:`captious.models.painters.Painter`. Made by :func:`load_diffusion`."""
+
+    name: str
+    fingerprint: str
+    settings: str
+    shape: tuple[int, int, int]
+    pipeline: Any = field(repr=False)
+    call: dict[str, Any]
+    """What every call of the pipeline is given."""
+    compiled: bool = False
+    most: int = MOST
+    kept: bool = True
+    widest: int = 0
+    """The largest batch so far: a compiled model would be compiled again for another size, so smaller ones are filled
+    up with the last wish."""
+    pace: Pace = field(default_factory=lambda: Pace(lambda line: None))
+
+    def cut(self, texts: Sequence[str]) -> Bools:
+        """Those beyond the limit of every tokenizer of the pipeline."""
+        return beyond([getattr(self.pipeline, name, None) for name in TOKENIZERS], texts)
+
+    def paint(self, wishes: Sequence[Wish]) -> Iterator[Painted]:
+        """Paint in batches."""
+        runtime = current()
+        self.pace.log = lambda line: runtime.log(f"painting: {line}")
+        size = min(runtime.batch, self.most)
+        for start in range(0, len(wishes), size):
+            part = wishes[start : start + size]
+            pixels, codes = as_pixels(self.pace.start(self._begin, part)())
+            yield Painted(list(range(start, start + len(part))), pixels, codes)
+
+    def _begin(self, wishes: Sequence[Wish]) -> Any:
+        import torch
+
+        filled = list(wishes)
+        if self.compiled:
+            self.widest = min(max(self.widest, len(wishes)), self.pace.most)
+            filled += filled[-1:] * (self.widest - len(wishes))
+        generators = [torch.Generator("cpu").manual_seed(wish.seed) for wish in filled]
+        texts = [wish.text for wish in filled]
+        with torch.no_grad(), quiet():
+            try:
+                made = self.pipeline(prompt=texts, generator=generators, output_type="np", **self.call)
+            except ValueError as error:  # such as a size that is no multiple of eight
+                line = " ".join(str(error).split())[:160]
+                raise InputError(f"painter {self.name!r}: its pipeline refuses {self.settings} ({line})") from None
+        values = np.asarray(made.images, np.float32)[: len(wishes)]
+        if values.shape[1:] != self.shape:
+            raise InputError(f"painter {self.name!r}: gave pictures of shape {values.shape[1:]}, expected {self.shape}")
+        flagged = getattr(made, "nsfw_content_detected", None)
+        if flagged:  # as the filter itself does; its code is that of a black picture
+            values[np.asarray(flagged[: len(wishes)], bool)] = 0.0
+        return lambda: values
+
+
+def beyond(tokenizers: Sequence[Any], texts: Sequence[str]) -> Bools:
+    """Texts longer than any of the tokenizers reads."""
+    known = [part for part in tokenizers if part is not None and part.model_max_length < 10**6]
+    if not known or not texts:
+        return np.zeros(len(texts), np.bool_)
+    reader = max(known, key=lambda part: part.model_max_length)
+    with quiet():
+        ids = reader(list(texts), truncation=False, padding=False)["input_ids"]
+    return np.array([len(row) > reader.model_max_length for row in ids], np.bool_)
+
+
+def load_diffusion(name: str, options: Options) -> Diffusion:
+    """The painter of a folder or hub id."""
+    options.refuse(name, "steps", "guidance", "scheduler", "size", "safety", "compile")
+    library, runtime = diffusers(), current()
+    device = device_called(runtime.device)
+    precision = precision_on(device, runtime.precision)
+
+    def load(place: str, offline: bool) -> Any:
+        with quiet(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # the name of this argument differs between versions
+            return library.DiffusionPipeline.from_pretrained(
+                place, torch_dtype=number_type(precision), local_files_only=offline
+            )
+
+    pipeline = opened(name, "model_index.json", load)
+    legal = inspect.signature(type(pipeline).__call__).parameters
+    if "prompt" not in legal or "generator" not in legal or "output_type" not in legal:
+        raise InputError(f"painter {name!r}: {type(pipeline).__name__} is no text-to-image pipeline")
+    pipeline.set_progress_bar_config(disable=True)
+    if not options.safety and getattr(pipeline, "safety_checker", None) is not None:
+        pipeline.register_modules(safety_checker=None)
+    if options.scheduler is not None:
+        pipeline.scheduler = _scheduler(library, options.scheduler, pipeline.scheduler.config)
+    side = options.size or _side(pipeline)
+    steps, guidance = options.steps or STEPS, GUIDANCE if options.guidance is None else options.guidance
+    wanted = {"num_inference_steps": steps, "guidance_scale": guidance, "height": side, "width": side}
+    call = {key: value for key, value in wanted.items() if key in legal}
+    settings = (
+        f"steps={steps},guidance={guidance:g},scheduler={type(pipeline.scheduler).__name__},size={side},"
+        f"precision={precision},safety={'yes' if options.safety else 'no'}"
+    )
+    mark = fingerprint(pipeline.components, f"{settings},{_own(pipeline)}")  # before modules are moved or compiled
+    settle(pipeline, device, options.compile)
+    most = MOST if device.type == "cuda" else FEW
+    return Diffusion(_called(name), mark, settings, (side, side, 3), pipeline, call, options.compile, most=most)
+
+
+def _own(pipeline: Any) -> str:
+    """The kind of pipeline and what is set of itself, such as ``force_zeros_for_empty_prompt``; its parts aside."""
+    own = {key: value for key, value in pipeline.config.items() if not isinstance(value, (list, tuple))}
+    plain = {key: value for key, value in own.items() if not key.startswith("_")}
+    return type(pipeline).__name__ + json.dumps(plain, sort_keys=True, default=str)
+
+
+def _side(pipeline: Any) -> int:
+    """The side of the square that the model was trained for."""
+    side = getattr(pipeline, "default_sample_size", None)
+    if side is None:
+        model = getattr(pipeline, "unet", None) or getattr(pipeline, "transformer", None)
+        side = getattr(getattr(model, "config", None), "sample_size", None)
+    if not isinstance(side, int):
+        return 512
+    return side * int(getattr(pipeline, "vae_scale_factor", 1))
+
+
+def _scheduler(library: Any, name: str, config: Any) -> Any:
+    known = [one for one in dir(library) if one.endswith("Scheduler")]
+    kind = getattr(library, name, None) if name in known else None
+    if kind is None:
+        raise InputError(
+            f"unknown scheduler {name!r}, expected one of diffusers, such as DDIMScheduler{nearest(name, known)}"
+        )
+    with quiet():
+        return kind.from_config(config)
+
+
+def _called(name: str) -> str:
+    """A folder by its last part, a hub id as it is."""
+    from captious.models.hub import local
+
+    place = local(name)
+    return place.resolve().name if place is not None else name
+
+
+FORMAT = "2"
+"""Of what is kept; another one wherever the fingerprint is made otherwise."""
+
+
+@dataclass(eq=False)
+class Remembered:
+    """See :class:`captious.models.painters.Painter`: a pipeline that is loaded when the first picture is wanted."""
+
+    name: str
+    fingerprint: str
+    settings: str
+    shape: tuple[int, int, int]
+    folder: Path
+    load: Callable[[], Diffusion] = field(repr=False)
+    kept: bool = True
+
+    @cached_property
+    def painter(self) -> Diffusion:
+        """The pipeline itself."""
+        found = self.load()
+        if found.fingerprint != self.fingerprint:
+            raise InputError(f"painter {self.name!r}: {self.folder} changed while it was in use; run it again")
+        return found
+
+    @cached_property
+    def tokenizers(self) -> list[Any]:
+        """Those of the pipeline, without the rest of it."""
+        index = json.loads((self.folder / "model_index.json").read_text(encoding="utf-8"))
+        named = {part: index[part] for part in TOKENIZERS if index.get(part, [None])[0]}
+        if any(library != "transformers" for library, _ in named.values()):
+            return [getattr(self.painter.pipeline, part) for part in named]
+        library = require("transformers", "imagine")
+        with quiet():
+            return [getattr(library, kind).from_pretrained(self.folder / part) for part, (_, kind) in named.items()]
+
+    def cut(self, texts: Sequence[str]) -> Bools:
+        """As the pipeline says, by its tokenizers alone."""
+        return beyond(self.tokenizers, texts)
+
+    def paint(self, wishes: Sequence[Wish]) -> Iterator[Painted]:
+        """As the pipeline does."""
+        if wishes:
+            yield from self.painter.paint(wishes)
+
+
+def remembered(name: str, options: Options) -> Painter:
+    """The pipeline of a folder or hub id: from memory where nothing changed, else loaded and remembered."""
+    place, mark = local(name), _mark(name, options)
+    if place is None or mark is None:
+        return load_diffusion(name, options)
+    path = data_folder() / "painters" / f"{mark}.json"
+    with suppress(OSError, ValueError, TypeError, KeyError):  # absent or damaged: loaded again
+        known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        known["shape"] = tuple(known["shape"])
+        return Remembered(**known, folder=place, load=lambda: load_diffusion(name, options))
+    found = load_diffusion(name, options)
+    facts = {key: getattr(found, key) for key in ("name", "fingerprint", "settings", "shape")}
+    with suppress(OSError), whole_file(path) as draft:  # a full disk costs the next run a load
+        draft.write_text(json.dumps(facts), encoding="utf-8")
+    return found
+
+
+def _mark(name: str, options: Options) -> str | None:
+    """The state of everything that a fingerprint follows; none where a file may yet change unseen."""
+    place, runtime = local(name), current()
+    if place is None or not runtime.cache:
+        return None
+    entries = sorted(place.rglob("*"))
+    if any(entry.is_symlink() and entry.is_dir() for entry in entries):  # rglob does not look inside
+        return None
+    files = [memo.mark(str(entry)) for entry in entries if not entry.is_dir()]
+    known = [file for file in files if file is not None]
+    if not known or len(known) < len(files):
+        return None
+    how = {**asdict(options), "precision": precision_on(device_called(runtime.device), runtime.precision)}
+    return digest(FORMAT.encode(), json.dumps(how, sort_keys=True).encode(), *known)

@@ -1,0 +1,72 @@
+"""The protocol of an encoder: what every CLIP-like metric, analysis and training asks of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._typing import Floats32, Ints
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+Features = Floats32
+Pixels = npt.NDArray[np.uint8]
+
+
+class Tokens(NamedTuple):
+    """Texts as a batch of token ids, cut at the encoder's limit with the end token kept."""
+
+    ids: Ints
+    """One row per text, padded to the longest of the batch."""
+    lengths: Ints
+    """How many tokens each text really has, start and end included: more than the limit where it was cut."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one score costs, counted as 2 × multiply-adds of the matrix products."""
+
+    parameters: int
+    image_flops: float
+    text_flops: float
+    """Of one text as long as the limit."""
+
+    @property
+    def flops(self) -> float:
+        """One image and one text."""
+        return self.image_flops + self.text_flops
+
+
+class Encoder(Protocol):
+    """Images and texts to vectors of one space."""
+
+    name: str
+    """What signatures call it: a hub id, the name of a file or folder, ``captious-mini``."""
+    fingerprint: str
+    """Twelve hexadecimal digits over weights, architecture, tokenizer, image preparation and precision."""
+    precision: str
+    """``fp32``, ``bf16`` or ``fp16``."""
+    dimension: int
+    limit: int
+    """Tokens a text may have, start and end included."""
+
+    def prepare(self, picture: Image) -> Pixels:
+        """An opened image as the model wants it before normalization: resized, cropped, RGB, height × width × 3."""
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        """Token ids of a batch of texts."""
+
+    def image_features(self, pixels: Pixels) -> Features:
+        """Vectors of a batch of prepared images, as the model gives them: not of unit length."""
+
+    def text_features(self, ids: Ints) -> Features:
+        """Vectors of a batch of tokenized texts, as the model gives them: not of unit length."""
+
+    def cost(self) -> Cost:
+        """Parameters and arithmetic of one score."""

@@ -1,0 +1,351 @@
+"""A small cross-attention between the states of a frozen encoder: what the caption's tokens find in the patches.
+
+The logit is a straight line through the encoder's own cosine plus a residual that starts at zero, so that before any
+training captions are ranked exactly as the encoder ranks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious._files import digest
+from captious._typing import Ints
+from captious.errors import InputError, require
+from captious.models.clip import TorchEncoder
+from captious.models.crossencoders import spread
+from captious.models.devices import weights_digest
+from captious.models.states import ImageStates, Insides, TextStates, frozen, image_states, text_states
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = require("torch", "clip")
+
+functional = torch.nn.functional
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a fusion; the first five are the encoder's."""
+
+    patches: int
+    image_width: int
+    text_width: int
+    dimension: int
+    tokens: int
+    width: int = 256
+    layers: int = 2
+    heads: int = 4
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        if min(self.width, self.layers, self.heads) < 1 or self.width % self.heads:
+            raise InputError(f"width {self.width}, heads {self.heads}: expected a width that the heads divide")
+
+    def record(self) -> dict[str, Any]:
+        """Plain values, to be written as JSON."""
+        return asdict(self)
+
+
+class Attention(torch.nn.Module):
+    """Attention of one sequence over another, or itself, after a norm."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.norm = torch.nn.LayerNorm(width)
+        self.query = torch.nn.Linear(width, width)
+        self.key_value = torch.nn.Linear(width, 2 * width)
+        self.out = torch.nn.Linear(width, width)
+
+    def forward(
+        self, states: torch.Tensor, over: torch.Tensor | None, mask: torch.Tensor | None, asking: int | None = None
+    ) -> torch.Tensor:
+        """States with what they found added; ``over`` is normalized already, None looks at the states themselves.
+
+        Only the first ``asking`` states look, and are returned.
+        """
+        normal = self.norm(states)
+        key, value = self.key_value(normal if over is None else over).chunk(2, dim=-1)
+        states, normal = states[:, :asking], normal[:, :asking]
+        query, key, value = (
+            one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(normal), key, value)
+        )
+        dropout = self.dropout if self.training else 0.0
+        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        mixed: torch.Tensor = self.out(found.transpose(1, 2).flatten(2))
+        return states + functional.dropout(mixed, self.dropout, self.training)
+
+
+class Layer(torch.nn.Module):
+    """Tokens look at each other, then at the patches, then think."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.tokens = Attention(shape.width, shape.heads, shape.dropout)
+        self.patches = Attention(shape.width, shape.heads, shape.dropout)
+        self.norm = torch.nn.LayerNorm(shape.width)
+        self.up = torch.nn.Linear(shape.width, 4 * shape.width)
+        self.down = torch.nn.Linear(4 * shape.width, shape.width)
+        self.dropout = torch.nn.Dropout(shape.dropout)
+
+    def forward(
+        self, texts: torch.Tensor, mask: torch.Tensor, image: torch.Tensor, asking: int | None = None
+    ) -> torch.Tensor:
+        """Texts are b × k × tokens × width: the k captions of an image share its keys and values."""
+        number, captions = texts.shape[:2]
+        states = self.tokens(texts.flatten(0, 1), None, mask, asking)
+        states = self.patches(states.unflatten(0, (number, captions)).flatten(1, 2), image, None)
+        states = states + self.dropout(self.down(functional.gelu(self.up(self.norm(states)))))
+        split: torch.Tensor = states.unflatten(1, (captions, -1))
+        return split
+
+
+class FusionModule(torch.nn.Module):
+    """See the module's text."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.config = SimpleNamespace(model_type="captious-fusion")
+        width = shape.width
+        self.image_norm = torch.nn.LayerNorm(shape.image_width)
+        self.image_in = torch.nn.Linear(shape.image_width, width)
+        self.text_norm = torch.nn.LayerNorm(shape.text_width)
+        self.text_in = torch.nn.Linear(shape.text_width, width)
+        self.image_position_embedding = torch.nn.Parameter(torch.randn(shape.patches, width) * 0.02)
+        self.text_position_embedding = torch.nn.Parameter(torch.randn(shape.tokens, width) * 0.02)
+        self.pool = torch.nn.Parameter(torch.randn(width) * 0.02)
+        self.patch_norm = torch.nn.LayerNorm(width)
+        self.layers = torch.nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.pair_norm = torch.nn.LayerNorm(2 * shape.dimension)
+        self.pair = torch.nn.Linear(2 * shape.dimension, width)
+        self.norm = torch.nn.LayerNorm(width)
+        self.head = torch.nn.Linear(width, 1)
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+        self.slope = torch.nn.Parameter(torch.tensor(1.0))
+        self.shift = torch.nn.Parameter(torch.tensor(0.0))
+
+    def forward(
+        self,
+        patches: torch.Tensor,
+        image: torch.Tensor,
+        tokens: torch.Tensor,
+        inside: torch.Tensor,
+        text: torch.Tensor,
+    ) -> torch.Tensor:
+        """Logits, b × k, of patch states b × p × w and token states b × k × t × w with the encoder's unit vectors."""
+        seen = self.image_in(self.image_norm(patches.float())) + self.image_position_embedding
+        read = self.text_in(self.text_norm(tokens.float())) + self.text_position_embedding[: tokens.shape[2]]
+        first = self.pool.expand(*read.shape[:2], 1, -1).to(read.dtype)
+        states, seen = torch.cat([first, read], dim=2), self.patch_norm(seen)
+        mask = functional.pad(inside, (1, 0), value=True).flatten(0, 1)[:, None, None, :]
+        *most, last = self.layers
+        for layer in most:
+            states = layer(states, mask, seen)
+        states = last(states, mask, seen, asking=1)  # of the last layer only the pooling token is read
+        image = image[:, None].expand_as(text)
+        pair = self.pair(self.pair_norm(torch.cat([image * text, (image - text).abs()], dim=-1)))
+        residual = self.head(self.norm(states[:, :, 0] + pair))[..., 0].float()
+        cosine = (image * text).sum(-1)
+        logits: torch.Tensor = self.slope * cosine + self.shift + residual
+        return logits
+
+    def calibrate(self, cosines: torch.Tensor) -> None:
+        """Put the line so that these cosines give logits of mean 0 and deviation 1.5: sigmoids that differ visibly."""
+        with torch.no_grad():
+            self.slope.copy_(1.5 / cosines.std().clamp(min=1e-3))
+            self.shift.copy_(-self.slope * cosines.mean())
+
+
+ROOM = 0.4
+"""Share of a GPU's free memory that states may take."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Images as states, on the device where they fit."""
+
+    states: ImageStates
+    device: Any
+    held: Any = None
+    vectors: Any = None
+
+    @classmethod
+    def of(cls, states: ImageStates, device: Any) -> Seen:
+        """Move what fits to the device."""
+        held = _there(states.rows, device) if states.rows is not None else None
+        return cls(states, device, held, torch.from_numpy(np.ascontiguousarray(states.vectors.rows)).to(device))
+
+    @property
+    def faults(self) -> dict[int, str]:
+        """Why an image has no states."""
+        return self.states.faults
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def take(self, rows: Ints) -> tuple[Any, Any]:
+        """Patch states and vectors."""
+        vectors = self.vectors[torch.from_numpy(self.states.vectors.index[rows]).to(self.device)]
+        if self.held is None:
+            return torch.from_numpy(self.states.take(rows)).to(self.device), vectors
+        places = torch.from_numpy(self.states.index[rows]).to(self.held.device)
+        return self.held[places].to(self.device), vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """Captions as states, on the device where they fit."""
+
+    states: TextStates
+    device: Any
+    held: Any
+    vectors: Any
+
+    @classmethod
+    def of(cls, states: TextStates, device: Any) -> Read:
+        """Move what fits to the device."""
+        return cls(states, device, _there(states.flat, device), torch.from_numpy(states.vectors).to(device))
+
+    @property
+    def lengths(self) -> Ints:
+        """Tokens before cutting."""
+        return self.states.lengths
+
+    def take(self, rows: Ints) -> tuple[Any, Any, Any]:
+        """Token states, which of them are there, and vectors."""
+        chosen = self.states.index[rows]
+        places, inside = spread(self.states.starts, self.states.counts, chosen)
+        states = self.held[torch.from_numpy(places).to(self.held.device)].to(self.device)
+        number = torch.from_numpy(chosen).to(self.device)
+        return states, torch.from_numpy(inside).to(self.device), self.vectors[number]
+
+
+def _there(states: Any, device: Any) -> Any:
+    """States as a tensor: on a GPU where they leave it enough room, else in memory."""
+    held = torch.from_numpy(states)
+    if device.type == "cuda" and states.nbytes < ROOM * torch.cuda.mem_get_info(device)[0]:
+        return held.to(device)
+    return held
+
+
+WEIGHTS = "model.safetensors"
+
+
+@dataclass(eq=False)
+class Fusion:
+    """See :class:`captious.models.crossencoders.Backbone`."""
+
+    encoder: TorchEncoder
+    weights: str
+    """What the encoder was loaded from."""
+    module: Any = field(repr=False)
+    prefix: str = ""
+    name: str = "fusion"
+    sealed: str = ""
+    """Its fingerprint, where it will not change any more."""
+
+    def __post_init__(self) -> None:
+        self.device = self.encoder.device
+        self.limit = self.encoder.limit
+        self.module = self.module.to(self.device)
+
+    @property
+    def scale(self) -> torch.Tensor:
+        """The slope on the cosine."""
+        found: torch.Tensor = self.module.slope
+        return found
+
+    @property
+    def reads(self) -> str:
+        """The encoder, and what is put before captions."""
+        return f"{self.encoder.fingerprint} {self.prefix}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the fusion and its encoder."""
+        return self.sealed or digest(weights_digest(self.module), self.reads.encode())
+
+    def pictures(self, paths: Sequence[str]) -> Seen:
+        """Lay images out."""
+        return Seen.of(image_states(self.encoder, paths), self.device)
+
+    def texts(self, texts: Sequence[str], keep: bool = True) -> Read:
+        """Lay captions out."""
+        return Read.of(text_states(self.encoder, [self.prefix + text for text in texts], keep), self.device)
+
+    def logits(self, pictures: Any, texts: Any) -> torch.Tensor:
+        """Of each image with each of its captions."""
+        found: torch.Tensor = self.module(*pictures, *texts)
+        return found
+
+    def record(self) -> dict[str, Any]:
+        """What the marker says of it."""
+        encoder = self.encoder
+        known = {"name": encoder.name, "fingerprint": encoder.fingerprint, "precision": encoder.precision}
+        shape = self.module.shape.record()
+        return {"encoder": {"weights": self.weights, **known}, "prefix": self.prefix, "shape": shape}
+
+    def save(self, folder: str | Path) -> None:
+        """The fusion alone; the encoder is named in the marker, or stands beside it in ``encoder/``."""
+        from captious.models.crossencoders import mark
+
+        state = {key: one.detach().cpu().contiguous() for key, one in self.module.state_dict().items()}
+        require("safetensors.torch", "clip").save_file(state, str(Path(folder) / WEIGHTS))
+        mark(folder, self, self.record())
+
+
+def new_fusion(weights: str, seed: int = 0, prefix: str = "", **sizes: Any) -> Fusion:
+    """A fusion that has learnt nothing, over the encoder of these weights; equal seeds start equally."""
+    encoder = frozen(weights)
+    shape = Shape(*_shape_of(encoder))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = FusionModule(replace(shape, **sizes))
+    return Fusion(encoder, weights, module, prefix)
+
+
+def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
+    """The fusion of a folder, with its encoder."""
+    from captious.models.crossencoders import fill, read_state
+
+    told = record["encoder"]
+    homes = (folder, folder.resolve().parent) if folder.resolve().name == "best" else (folder,)
+    weights = next((str(home / "encoder") for home in homes if (home / "encoder").exists()), told["weights"])
+    try:
+        encoder = frozen(weights)
+    except InputError as error:
+        raise InputError(f"{folder}: its encoder {told['name']} is not to be had: {error}") from None
+    same = encoder.precision == told["precision"]
+    if same and encoder.fingerprint != told["fingerprint"]:
+        raise InputError(
+            f"{folder}: was trained on the encoder {told['name']}#{told['fingerprint']}, but {weights} is "
+            f"{encoder.name}#{encoder.fingerprint}"
+        )
+    encoder = copy(encoder)  # others may hold it under its own name
+    encoder.name = told["name"]
+    shape = Shape(**record["shape"])
+    inside = _shape_of(encoder)
+    wanted = (shape.patches, shape.image_width, shape.text_width, shape.dimension, shape.tokens)
+    if inside != wanted:
+        raise InputError(
+            f"{folder}: was trained on an encoder {told['name']} with states of {wanted}, but {weights} has {inside}"
+        )
+    module = FusionModule(shape)
+    fill(module, read_state(folder / WEIGHTS), str(folder / WEIGHTS))
+    return Fusion(encoder, weights, module.eval(), record.get("prefix", ""))
+
+
+def _shape_of(encoder: TorchEncoder) -> tuple[int, int, int, int, int]:
+    """Rows of an image, widths of its and of a token's states, of the vectors, and the most tokens."""
+    inside = Insides(encoder)
+    return (*inside.image_shape, inside.text_width, encoder.dimension, encoder.limit)

@@ -1,0 +1,129 @@
+"""One door to every encoder: a name, a folder or a file to a model that is ready, loaded once per process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from captious.errors import InputError
+from captious.models.encoder import Encoder
+from captious.models.registry import ModelRegistry
+from captious.options import Runtime, current
+
+if TYPE_CHECKING:
+    from captious.models.clip import TorchEncoder
+    from captious.models.preprocess import Order
+
+
+MINI = ("captious-mini", "captious-mini-specs")
+DUAL = "captious-encoder.json"
+ACTIVATIONS = ("gelu", "quick_gelu")
+
+_LOADED: ModelRegistry[Encoder] = ModelRegistry(limit=4)
+
+
+def load(weights: str, activation: str | None = None, order: str | None = None) -> Encoder:
+    """The encoder that ``weights`` names, on the device and in the precision of the runtime in force.
+
+    ``captious-mini``, a hub id, a folder in ``transformers``' layout, or a checkpoint file of OpenAI's CLIP, PAC-S,
+    LongCLIP or SPECS. ``activation`` (``gelu`` for files trained by OpenCLIP on LAION) replaces ``quick_gelu``;
+    ``order`` replaces a CLIP's order of image preparation, which is the references' ``crop-first`` unless its folder
+    says otherwise. Models of other families keep the preparation they were trained with.
+    """
+    found = _kept(weights, activation, None)
+    if order is None or not _reorders(found, order):
+        return found
+    return _kept(weights, activation, order)
+
+
+def _kept(weights: str, activation: str | None, order: str | None) -> Encoder:
+    runtime = current()
+    key = (weights, _stamp(weights), runtime.device, runtime.precision, activation, order)
+    return _LOADED.get(key, lambda: _load(weights, runtime, activation, order))
+
+
+def _reorders(found: Encoder, order: str) -> bool:
+    """Whether asking for an order makes another encoder of this one."""
+    config = getattr(getattr(found, "module", None), "config", None)
+    preparation = getattr(found, "preparation", None)
+    return getattr(config, "model_type", "") == "clip" and getattr(preparation, "order", order) != order
+
+
+def load_trainable(weights: str, device: str = "auto", activation: str | None = None) -> TorchEncoder:
+    """A fresh copy in fp32 whose weights may be changed; never the one that :func:`load` keeps."""
+    from captious.models.clip import TorchEncoder
+
+    runtime = Runtime(device=device, precision="fp32")
+    if weights in MINI:
+        from captious.models.clip import load_folder
+        from captious.models.mini import folder_of
+
+        return load_folder(folder_of(weights), weights, runtime)
+    found = _load(weights, runtime, activation, None)
+    if not isinstance(found, TorchEncoder):
+        raise InputError(
+            f"weights {weights!r}: is not a model that torch can train, expected a CLIP folder or checkpoint"
+        )
+    return found
+
+
+def _load(weights: str, runtime: Runtime, activation: str | None, order: str | None) -> Encoder:
+    if activation not in (None, *ACTIVATIONS):
+        raise InputError(f"activation {activation!r}: expected one of {', '.join(ACTIVATIONS)}")
+    if weights in MINI:
+        _refuse(activation, weights)
+        from captious.models.mini import load_mini
+
+        return load_mini(weights, runtime)
+    from captious.models.devices import device_called
+    from captious.models.hub import find
+
+    device_called(runtime.device)  # before a download of many minutes, not after
+    place = find(weights)
+    name = weights if not Path(weights).expanduser().exists() else place.resolve().name
+    if place.is_dir():
+        return _of_folder(place, name, runtime, activation, order)
+    return _of_file(place, name, runtime, activation, order)
+
+
+def _of_folder(folder: Path, name: str, runtime: Runtime, activation: str | None, order: str | None) -> Encoder:
+    _refuse(activation, str(folder))
+    if (folder / DUAL).is_file():
+        from captious.models.dual import load_dual
+
+        return load_dual(folder, name, runtime)
+    from captious.models.clip import load_folder
+
+    return load_folder(folder, name, runtime, order)
+
+
+def _refuse(activation: str | None, where: str) -> None:
+    if activation is not None:
+        raise InputError(f"{where}: activation={activation} is for checkpoint files; a model folder says its own")
+
+
+def _of_file(path: Path, name: str, runtime: Runtime, activation: str | None, order: str | None) -> TorchEncoder:
+    """A checkpoint of OpenAI's layout, prepared as OpenAI's code does."""
+    from captious.models.checkpoints import from_openai, read_checkpoint
+    from captious.models.clip import check_end, wrap
+    from captious.models.preprocess import Preparation
+    from captious.models.tokenizers import clip_tokenizer
+
+    module = from_openai(read_checkpoint(path), str(path), activation or "quick_gelu")
+    tokenizer = clip_tokenizer(path.parent, module.config.text_config.max_position_embeddings)
+    check_end(module, tokenizer, str(path))
+    side = module.config.vision_config.image_size
+    preparation = Preparation(size=side, crop=side, order=cast("Order", order or "crop-first"))
+    return wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)
+
+
+def _stamp(weights: str) -> tuple[object, ...]:
+    """Tells a file or folder from what stood there before."""
+    from captious.models.hub import local
+
+    place = local(weights)
+    if place is None:
+        return ()
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    stats = [(file.name, file.stat()) for file in files if file.is_file()]
+    return tuple((name, found.st_size, found.st_mtime_ns, found.st_ino) for name, found in stats)

@@ -1,0 +1,590 @@
+"""A tokenizer of whole words, in pure Python: what captious-mini reads, with torch and without.
+
+Saved as a ``tokenizer.json`` in the layout of the ``tokenizers`` library, which gives the same ids.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._files import digest, whole_file
+from captious._typing import Floats32, Ints
+from captious.errors import InputError, require
+from captious.models.encoder import Cost, Encoder, Features, Pixels, Tokens
+from captious.models.preprocess import Preparation
+from captious.options import Runtime, current
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from captious.models.clip import TorchEncoder
+
+
+PAD, UNKNOWN, START, END = "<pad>", "<unknown>", "<start>", "<end>"
+FILE = "tokenizer.json"
+
+_PATTERN = r"\w+(?:'\w+)*|[^\w\s]"
+_TOKEN = re.compile(_PATTERN)
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words and single punctuation marks.
+
+    >>> words_of("There's a red ball, I think.")
+    ["there's", 'a', 'red', 'ball', ',', 'i', 'think', '.']
+    """
+    return _TOKEN.findall(text.lower())
+
+
+@dataclass(frozen=True)
+class WordTokenizer:
+    """Texts to token ids: 0 pads, 1 is any unknown word, the last two ids start and end a text.
+
+    The end has the highest id, so models that look for it by ``argmax`` find it too.
+
+    >>> tokenizer = WordTokenizer.built(["a dog", "a red ball"], limit=5)
+    >>> tokenizer.words
+    ('a', 'ball', 'dog', 'red')
+    >>> tokenizer.tokenize(["a dog", "a small red ball"])
+    Tokens(ids=array([[6, 2, 4, 7, 0],
+                      [6, 2, 1, 5, 7]]), lengths=array([4, 6]))
+    """
+
+    words: tuple[str, ...]
+    limit: int = 248
+
+    @classmethod
+    def built(cls, texts: Iterable[str], limit: int = 248, least: int = 1) -> WordTokenizer:
+        """The tokenizer that knows every word used ``least`` times or more."""
+        counts = Counter(word for text in texts for word in words_of(text))
+        return cls(tuple(sorted(word for word, count in counts.items() if count >= least)), limit)
+
+    @cached_property
+    def vocabulary(self) -> dict[str, int]:
+        """Every token and its id."""
+        return {token: number for number, token in enumerate((PAD, UNKNOWN, *self.words, START, END))}
+
+    @property
+    def pad(self) -> int:
+        """The id after the end of a text."""
+        return 0
+
+    @property
+    def start(self) -> int:
+        """The id that opens a text."""
+        return len(self.words) + 2
+
+    @property
+    def end(self) -> int:
+        """The id that closes a text, the highest of all."""
+        return len(self.words) + 3
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        """A batch of texts, cut at the limit with the end kept, padded to its longest."""
+        known = self.vocabulary
+        rows = [[known.get(word, 1) for word in words_of(text)] for text in texts]
+        lengths = np.array([len(row) + 2 for row in rows], np.int64)
+        width = min(self.limit, int(lengths.max(initial=2)))
+        ids = np.zeros((len(rows), width), np.int64)
+        for line, row in zip(ids, rows, strict=True):
+            kept = row[: self.limit - 2]
+            line[: len(kept) + 2] = [self.start, *kept, self.end]
+        return Tokens(ids, lengths)
+
+    def text(self) -> str:
+        """The content of ``tokenizer.json``: equal for equal tokenizers, so it enters fingerprints."""
+        return json.dumps(_layout(self), ensure_ascii=False, indent=1) + "\n"
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``tokenizer.json`` into a model's folder."""
+        with whole_file(Path(folder) / FILE) as draft:
+            draft.write_text(self.text(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> WordTokenizer:
+        """The tokenizer that was saved in a folder."""
+        path = Path(folder) / FILE
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            ids: dict[str, int] = stored["model"]["vocab"]
+            limit = int(stored["truncation"]["max_length"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: not a word tokenizer of captious ({error})") from error
+        made = cls(tuple(sorted(ids, key=lambda token: ids[token])[2:-2]), limit)
+        if made.vocabulary != ids:
+            raise InputError(
+                f"{path}: expected the ids 0 {PAD}, 1 {UNKNOWN}, the words, {START}, {END}; found another order"
+            )
+        return made
+
+
+def is_words(folder: str | Path) -> bool:
+    """Whether the ``tokenizer.json`` of a folder is one of these."""
+    try:
+        stored = json.loads((Path(folder) / FILE).read_text(encoding="utf-8"))
+        return bool(stored["model"]["type"] == "WordLevel" and stored["model"]["unk_token"] == UNKNOWN)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _layout(tokenizer: WordTokenizer) -> dict[str, Any]:
+    special = {PAD: tokenizer.pad, UNKNOWN: 1, START: tokenizer.start, END: tokenizer.end}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    frame = [{"SpecialToken": {"id": START, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    frame.append({"SpecialToken": {"id": END, "type_id": 0}})
+    return {
+        "version": "1.0",
+        "truncation": {
+            "direction": "Right",
+            "max_length": tokenizer.limit,
+            "strategy": "LongestFirst",
+            "stride": 0,
+        },
+        "padding": {
+            "strategy": "BatchLongest",
+            "direction": "Right",
+            "pad_to_multiple_of": None,
+            "pad_id": tokenizer.pad,
+            "pad_type_id": 0,
+            "pad_token": PAD,
+        },
+        "added_tokens": [{"id": number, "content": token, **flags} for token, number in special.items()],
+        "normalizer": {"type": "Lowercase"},
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": _PATTERN}, "behavior": "Removed", "invert": True},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": frame,
+            "pair": [*frame, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {
+                token: {"id": token, "ids": [special[token]], "tokens": [token]} for token in (START, END)
+            },
+        },
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": tokenizer.vocabulary, "unk_token": UNKNOWN},
+    }
+
+
+Arrays = dict[str, Floats32]
+
+_TYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+
+
+def read_tensors(path: str | Path) -> Arrays:
+    """Every floating-point array of a file, in float32; whole numbers (position ids of old files) are left out."""
+    content = Path(path).read_bytes()
+    try:
+        start = 8 + int.from_bytes(content[:8], "little")
+        header: dict[str, Any] = json.loads(content[8:start])
+        header.pop("__metadata__", None)
+        return {
+            name: _floats(content[start:], **entry)
+            for name, entry in header.items()
+            if entry["dtype"] in (*_TYPES, "BF16")
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: not a whole safetensors file ({error})") from error
+
+
+def _floats(content: bytes, dtype: str, shape: list[int], data_offsets: list[int]) -> Floats32:
+    begin, end = data_offsets
+    if end > len(content):
+        raise ValueError(f"it ends {end - len(content)} bytes early")
+    if dtype == "BF16":  # the upper half of a float32
+        upper = np.frombuffer(content[begin:end], "<u2").astype(np.uint32)
+        return (upper << 16).view(np.float32).reshape(shape)
+    return np.frombuffer(content[begin:end], _TYPES[dtype]).astype(np.float32).reshape(shape)
+
+
+def write_tensors(path: str | Path, arrays: Mapping[str, Floats32], half: bool = False) -> None:
+    """Write arrays in float32, or in float16 with ``half``: as many bytes again saved, three digits kept."""
+    kind, kept = ("F16", "<f2") if half else ("F32", "<f4")
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    parts: list[bytes] = []
+    offset = 0
+    for name in sorted(arrays):
+        part = np.ascontiguousarray(arrays[name], kept).tobytes()
+        shape = list(np.shape(arrays[name]))
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [offset, offset + len(part)]}
+        offset += len(part)
+        parts.append(part)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with whole_file(path) as draft:
+        draft.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
+
+
+MOST = 8
+_LOCK = Lock()
+_INSIDE = [0, 0]  # how many blocks are open, and the number of threads before the first
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def in_threads(work: Callable[[T], R], parts: Iterable[T]) -> list[R]:
+    """``work`` of every part, in order, by a thread per core with one BLAS thread each."""
+    parts = list(parts)
+    with one_thread():
+        if len(parts) < 2:
+            return [work(part) for part in parts]
+        with ThreadPoolExecutor(min(MOST, os.cpu_count() or 1, len(parts))) as pool:
+            return list(pool.map(work, parts))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold NumPy's OpenBLAS to one thread inside the block; another BLAS is left alone."""
+    found = _switches()
+    if found is None:
+        yield
+        return
+    get, put = found
+    with _LOCK:
+        if _INSIDE[0] == 0:
+            _INSIDE[1] = get()
+            put(1)
+        _INSIDE[0] += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _INSIDE[0] -= 1
+            if _INSIDE[0] == 0:
+                put(_INSIDE[1])
+
+
+@lru_cache(maxsize=1)
+def _switches() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
+    """The functions of the OpenBLAS in NumPy's wheels that tell and set the number of threads."""
+    try:
+        from numpy.linalg import _umath_linalg
+
+        library = ctypes.CDLL(_umath_linalg.__file__)
+    except (ImportError, OSError, TypeError):
+        return None
+    for start, end in (("scipy_", "64_"), ("", "64_"), ("scipy_", ""), ("", "")):
+        try:
+            names = (f"{start}openblas_{verb}_num_threads{end}" for verb in ("get", "set"))
+            get, put = (getattr(library, name) for name in names)
+        except AttributeError:
+            continue
+        get.restype, put.argtypes, put.restype = ctypes.c_int, [ctypes.c_int], None
+        return get, put
+    return None
+
+
+_TEXT = "text_model.embeddings."
+_CHUNK = 16  # rows computed together: their attention maps and hidden states stay in the processor's cache
+
+
+@dataclass(eq=False)
+class NumpyClip:
+    """A CLIP model as arrays; see :class:`captious.models.encoder.Encoder`."""
+
+    name: str
+    fingerprint: str
+    config: dict[str, Any] = field(repr=False)
+    arrays: Arrays = field(repr=False)
+    tokenizer: WordTokenizer = field(repr=False)
+    preparation: Preparation
+    precision: str = "fp32"
+
+    def __post_init__(self) -> None:
+        self.dimension = len(self.arrays["text_projection.weight"])
+        self.limit = self.tokenizer.limit
+
+    def prepare(self, picture: Image) -> Pixels:
+        """A picture in the size the model wants, RGB."""
+        return self.preparation.prepare(picture)
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        """Token ids of a batch of texts."""
+        return self.tokenizer.tokenize(texts)
+
+    def image_features(self, pixels: Pixels) -> Features:
+        """Vectors of a batch of prepared images."""
+        return _in_chunks(self._image_features, pixels, self.dimension)
+
+    def text_features(self, ids: Ints) -> Features:
+        """Vectors of a batch of tokenized texts."""
+        return _in_chunks(self._text_features, ids, self.dimension)
+
+    def cost(self) -> Cost:
+        """Parameters and arithmetic of one score."""
+        image, text = self._vision, self._text
+        patch = self.config["vision_config"]["patch_size"]
+        patches = (self.config["vision_config"]["image_size"] // patch) ** 2
+        return Cost(
+            sum(array.size for array in self.arrays.values()),
+            image.flops(patches + 1) + 2.0 * image.width * (3 * patches * patch * patch + self.dimension),
+            text.flops(self.limit) + 2.0 * text.width * self.dimension,
+        )
+
+    @cached_property
+    def _vision(self) -> _Tower:
+        return _Tower.read(self.arrays, "vision_model.", self.config["vision_config"])
+
+    @cached_property
+    def _text(self) -> _Tower:
+        return _Tower.read(self.arrays, "text_model.", self.config["text_config"])
+
+    def _image_features(self, pixels: Pixels) -> Features:
+        own, size = self.arrays, self.config["vision_config"]["patch_size"]
+        mean, std = (np.array(three, np.float32) for three in (self.preparation.mean, self.preparation.std))
+        values = (pixels.astype(np.float32) / np.float32(255) - mean) / std
+        n, height, width, _ = values.shape
+        patches = values.reshape(n, height // size, size, width // size, size, 3).transpose(0, 1, 3, 5, 2, 4)
+        kernel = own["vision_model.embeddings.patch_embedding.weight"]
+        embedded = patches.reshape(n, -1, kernel[0].size) @ kernel.reshape(len(kernel), -1).T
+        first = np.broadcast_to(own["vision_model.embeddings.class_embedding"], (n, 1, len(kernel)))
+        states = np.concatenate([first, embedded], axis=1)
+        states = states + own["vision_model.embeddings.position_embedding.weight"]
+        tower = self._vision
+        states = _norm(states, *_pair(own, "vision_model.pre_layrnorm"), tower.epsilon)
+        pooled = _norm(tower.run(states, None)[:, 0], *_pair(own, "vision_model.post_layernorm"), tower.epsilon)
+        return _times(pooled, own["visual_projection.weight"].T)
+
+    def _text_features(self, ids: Ints) -> Features:
+        own, end = self.arrays, self.config["text_config"]["eos_token_id"]
+        # As transformers has it: configurations from before its correction all say 2, which means the highest id.
+        ends = (ids if end == 2 else ids == end).argmax(axis=1)
+        ids = ids[:, : int(ends.max(initial=0)) + 1]
+        states = own[f"{_TEXT}token_embedding.weight"][ids]
+        states = states + own[f"{_TEXT}position_embedding.weight"][: ids.shape[1]]
+        tower = self._text
+        later = np.triu(np.full((ids.shape[1],) * 2, -np.inf, np.float32), 1)
+        last = tower.run(states, later)[np.arange(len(ids)), ends]
+        pooled = _norm(last, *_pair(own, "text_model.final_layer_norm"), tower.epsilon)
+        return _times(pooled, own["text_projection.weight"].T)
+
+
+def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:
+    """The model in a folder of ``transformers`` layout whose tokenizer is made of words."""
+    folder = Path(folder)
+    try:
+        written = (folder / "config.json").read_bytes()
+        config = json.loads(written)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: no config.json of a CLIP model ({error})") from error
+    if config.get("model_type") != "clip":
+        raise InputError(f"{folder}: the model type is {config.get('model_type')!r}, expected 'clip'")
+    path = folder / "model.safetensors"
+    if not path.exists():
+        raise InputError(f"{folder}: no model.safetensors beside config.json")
+    tokenizer, preparation = WordTokenizer.load(folder), Preparation.read(folder)
+    parts = (path.read_bytes(), written, tokenizer.text().encode(), preparation.text.encode(), b"numpy fp32")
+    arrays = read_tensors(path)
+    tokenizer = replace(tokenizer, limit=min(tokenizer.limit, len(arrays[f"{_TEXT}position_embedding.weight"])))
+    return NumpyClip(name or folder.name, digest(*parts), config, arrays, tokenizer, preparation)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One block: attention and a small network, each after a norm and added to what came in."""
+
+    norm1: tuple[Floats32, Floats32]
+    query_key_value: tuple[Floats32, Floats32]
+    out: tuple[Floats32, Floats32]
+    norm2: tuple[Floats32, Floats32]
+    up: tuple[Floats32, Floats32]
+    down: tuple[Floats32, Floats32]
+
+
+@dataclass(frozen=True)
+class _Tower:
+    """The blocks of one side."""
+
+    layers: tuple[_Layer, ...]
+    heads: int
+    width: int
+    hidden: int
+    epsilon: float
+    bend: Callable[[Floats32], Floats32]
+
+    @classmethod
+    def read(cls, arrays: Arrays, prefix: str, config: dict[str, Any]) -> _Tower:
+        """The tower under a prefix of the arrays' names."""
+        activation = config.get("hidden_act", "quick_gelu")
+        if activation not in _BENDS:
+            raise InputError(f"hidden_act is {activation!r}: expected one of {', '.join(_BENDS)}")
+        layers = tuple(
+            _layer(arrays, f"{prefix}encoder.layers.{number}.", config["num_attention_heads"])
+            for number in range(config["num_hidden_layers"])
+        )
+        sizes = config["num_attention_heads"], config["hidden_size"], config["intermediate_size"]
+        return cls(layers, *sizes, config.get("layer_norm_eps", 1e-5), _BENDS[activation])
+
+    def flops(self, tokens: int) -> float:
+        """Twice the multiply-adds of the matrix products for one sequence."""
+        one = 4 * self.width**2 + 2 * self.width * self.hidden + 2 * self.width * tokens
+        return 2.0 * len(self.layers) * tokens * one
+
+    def run(self, states: Floats32, mask: Floats32 | None) -> Floats32:
+        """Hidden states after the last block."""
+        n, tokens, width = states.shape
+        for layer in self.layers:
+            mixed = _norm(states, *layer.norm1, self.epsilon) @ layer.query_key_value[0] + layer.query_key_value[1]
+            query, key, value = mixed.reshape(n, tokens, 3, self.heads, -1).transpose(2, 0, 3, 1, 4)
+            weights = query @ key.swapaxes(-1, -2)
+            if mask is not None:
+                weights += mask
+            np.exp(weights - weights.max(axis=-1, keepdims=True), out=weights)
+            weights /= weights.sum(axis=-1, keepdims=True)
+            seen = (weights @ value).transpose(0, 2, 1, 3).reshape(n, tokens, width)
+            states = states + (seen @ layer.out[0] + layer.out[1])
+            inner = self.bend(_norm(states, *layer.norm2, self.epsilon) @ layer.up[0] + layer.up[1])
+            states = states + (inner @ layer.down[0] + layer.down[1])
+        return states
+
+
+def _layer(arrays: Arrays, prefix: str, heads: int) -> _Layer:
+    def linear(name: str) -> tuple[Floats32, Floats32]:
+        return np.ascontiguousarray(arrays[f"{prefix}{name}.weight"].T), arrays[f"{prefix}{name}.bias"]
+
+    query, key, value = (linear(f"self_attn.{one}_proj") for one in "qkv")
+    scale = np.float32((len(query[1]) // heads) ** -0.5)
+    joined = (
+        np.concatenate([query[0] * scale, key[0], value[0]], axis=1),
+        np.concatenate([query[1] * scale, key[1], value[1]]),
+    )
+    norms = _pair(arrays, f"{prefix}layer_norm1"), _pair(arrays, f"{prefix}layer_norm2")
+    return _Layer(norms[0], joined, linear("self_attn.out_proj"), norms[1], linear("mlp.fc1"), linear("mlp.fc2"))
+
+
+def _pair(arrays: Arrays, name: str) -> tuple[Floats32, Floats32]:
+    return arrays[f"{name}.weight"], arrays[f"{name}.bias"]
+
+
+def _times(states: Floats32, weight: Floats32) -> Floats32:
+    product: Floats32 = states @ weight
+    return product
+
+
+def _norm(states: Floats32, weight: Floats32, bias: Floats32, epsilon: float) -> Floats32:
+    centerd = states - states.mean(axis=-1, keepdims=True)
+    spread = np.sqrt(np.einsum("...i,...i->...", centerd, centerd)[..., None] / np.float32(states.shape[-1]) + epsilon)
+    scaled: Floats32 = centerd * (weight / spread) + bias
+    return scaled
+
+
+def _quick_gelu(values: Floats32) -> Floats32:
+    bent: Floats32 = values / (1 + np.exp(-np.float32(1.702) * values))
+    return bent
+
+
+def _gelu(values: Floats32) -> Floats32:
+    """With the error function of Abramowitz and Stegun 7.1.26, right to 1.5e-7."""
+    size = np.abs(values) * np.float32(0.5**0.5)
+    t = 1 / (1 + np.float32(0.3275911) * size)
+    series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    bent: Floats32 = np.float32(0.5) * values * (1 + np.sign(values) * (1 - series * np.exp(-size * size)))
+    return bent
+
+
+_BENDS: dict[str, Callable[[Floats32], Floats32]] = {"quick_gelu": _quick_gelu, "gelu": _gelu}
+
+
+def _in_chunks(encode: Callable[[Any], Features], rows: npt.NDArray[Any], dimension: int) -> Features:
+    parts = in_threads(encode, [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)])
+    return np.concatenate(parts) if parts else np.zeros((0, dimension), np.float32)
+
+
+NAMES = ("captious-mini", "captious-mini-specs")
+PREFIX = "A photo depicts"
+"""What CLIPScore puts before a caption: its words are always in the vocabulary."""
+
+SIDE, PATCH, LIMIT = 96, 12, 248
+EMBEDDING = 128
+IMAGE_WIDTH, TEXT_WIDTH, LAYERS, HEAD = 160, 128, 4, 32
+WIDER = 3
+"""The small network of a layer is so many times as wide as the layer."""
+
+
+def folder_of(name: str) -> Path:
+    """Where the weights of a mini lie in the package."""
+    if name not in NAMES:
+        raise InputError(f"unknown small encoder {name!r}: expected one of {', '.join(NAMES)}")
+    return Path(__file__).parents[1] / "data" / "weights" / name
+
+
+def load_mini(name: str, runtime: Runtime | None = None) -> Encoder:
+    """The encoder in NumPy, so without torch; on torch where the runtime asks for a GPU or for half precision."""
+    runtime = runtime or current()
+    folder = folder_of(name)
+    if runtime.device in ("auto", "cpu") and runtime.precision in ("auto", "fp32"):
+        return load_numpy(folder, name)
+    from captious.models.clip import load_folder
+
+    return load_folder(folder, name, runtime)
+
+
+def new_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "auto", seed: int = 0) -> TorchEncoder:
+    """A mini with random weights that knows the words of ``texts``, to be trained.
+
+    Equal texts and seed give equal weights, whatever the device.
+    """
+    import tempfile
+
+    from captious.models.clip import wrap
+    from captious.models.tokenizers import tokenizer_of
+
+    words = WordTokenizer.built((PREFIX, *texts), LIMIT)
+    with tempfile.TemporaryDirectory() as folder:
+        words.save(folder)
+        tokenizer = tokenizer_of(Path(folder), LIMIT)
+    return wrap(_module(words, seed), tokenizer, preparation(), name, device, "fp32")
+
+
+def preparation() -> Preparation:
+    """Pictures are resized and cropped as for CLIP, only smaller; drawn colors are saturated, so they spread more."""
+    return Preparation(size=SIDE, crop=SIDE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
+
+
+def halve(source: str | Path, target: str | Path) -> None:
+    """Copy what a trained folder needs to be loaded, the weights in float16: the form in which a mini is shipped."""
+    source, target = Path(source), Path(target)
+    target.mkdir(parents=True, exist_ok=True)
+    write_tensors(target / "model.safetensors", read_tensors(source / "model.safetensors"), half=True)
+    for name in ("config.json", "preprocessor_config.json"):
+        (target / name).write_bytes((source / name).read_bytes())
+    tokenizer = WordTokenizer.load(source)
+    (target / FILE).write_text(tokenizer.text(), encoding="utf-8")
+
+
+def _module(words: WordTokenizer, seed: int) -> Any:
+    torch = require("torch", "clip")
+    transformers = require("transformers", "clip")
+    towers = [
+        {
+            "hidden_size": width,
+            "intermediate_size": WIDER * width,
+            "num_hidden_layers": LAYERS,
+            "num_attention_heads": width // HEAD,
+            "projection_dim": EMBEDDING,
+        }
+        for width in (TEXT_WIDTH, IMAGE_WIDTH)
+    ]
+    ends = {"bos_token_id": words.start, "eos_token_id": words.end, "pad_token_id": words.pad}
+    config = transformers.CLIPConfig(
+        text_config={**towers[0], **ends, "vocab_size": words.end + 1, "max_position_embeddings": LIMIT},
+        vision_config={**towers[1], "image_size": SIDE, "patch_size": PATCH},
+        projection_dim=EMBEDDING,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return transformers.CLIPModel(config)

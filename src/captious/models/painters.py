@@ -1,0 +1,271 @@
+"""The protocol of a painter, text and seed in, picture out, and the one door to every painter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from math import isfinite
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from captious._typing import Bools, Floats32, Ints, Ints32
+from captious.errors import InputError
+from captious.models._segments import Space, as_keys, key_of
+from captious.models.encoder import Encoder, Features, Pixels
+from captious.models.pipeline import Fetch, Pace
+from captious.models.registry import ModelRegistry
+from captious.models.store import open_store
+from captious.options import current
+
+DRAWN, GUIDED = "drawn", "guided:"
+FAULTS = (
+    "",
+    "the painter gave a black picture (a safety filter?)",
+    "the painter gave a picture that is not finite",
+    "the text says nothing that this painter can draw",
+)
+"""Why there is no picture, by code; 0 is a picture. Codes are stored, so new ones go to the end."""
+BLACK, NOT_FINITE, NOTHING = 1, 2, 3
+
+
+class Wish(NamedTuple):
+    """What to paint."""
+
+    text: str
+    seed: int
+
+
+class Painted(NamedTuple):
+    """Pictures of the wishes at some places; those with a code above 0 are no pictures."""
+
+    places: list[int]
+    pixels: Pixels
+    """number × height × width × 3."""
+    codes: Ints32
+
+
+class Painter(Protocol):
+    """Texts to pictures: the same text and seed give the same picture, whatever else is painted with it."""
+
+    @property
+    def name(self) -> str:
+        """What signatures call it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve hexadecimal digits over everything that moves a pixel: weights, settings, precision."""
+
+    @property
+    def settings(self) -> str:
+        """The settings as people read them."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and 3."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether pictures are worth keeping on disk; vectors always are."""
+
+    def cut(self, texts: Sequence[str]) -> Bools:
+        """Which texts are longer than the painter reads."""
+
+    def paint(self, wishes: Sequence[Wish]) -> Iterator[Painted]:
+        """Pictures of all wishes, some at a time, in any order."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What can be set of a painter; None is the painter's own choice."""
+
+    steps: int | None = None
+    guidance: float | None = None
+    scheduler: str | None = None
+    size: int | None = None
+    guide: str | None = None
+    """Weights of the encoder that guides a ``guided:`` painter."""
+    safety: bool = False
+    """Keep the safety checker of a pipeline that has one."""
+    compile: bool = False
+    """Compile the model first: minutes, then faster; on a GPU alone."""
+
+    def refuse(self, painter: str, *known: str) -> None:
+        """Say which option the painter does not have."""
+        for field in fields(self):
+            if field.name not in known and getattr(self, field.name) != field.default:
+                takes = ", ".join(known) or "none"
+                raise InputError(f"painter {painter!r} has no option {field.name}, it takes: {takes}")
+        for name in ("steps", "size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"painter {painter!r}: {name} is {value}, expected a whole number above 0")
+        if self.guidance is not None and not isfinite(self.guidance):
+            raise InputError(f"painter {painter!r}: guidance is {self.guidance}, expected a finite number")
+
+
+_LOADED: ModelRegistry[Painter] = ModelRegistry(limit=2)
+
+
+def load_painter(name: str, options: Options | None = None) -> Painter:
+    """The painter of a name, on the device of the runtime in force, loaded once per process.
+
+    ``drawn``, ``guided:`` before a decoder's folder or hub id, or a ``diffusers`` pipeline by folder or hub id.
+    """
+    runtime, options = current(), options or Options()
+    key = (name, _stamp(name.removeprefix(GUIDED)), options, runtime.device, runtime.precision)
+    return _LOADED.get(key, lambda: _load(name, options))
+
+
+def _stamp(name: str) -> tuple[object, ...]:
+    """Tells a folder from what stood there before."""
+    from captious.models.hub import local
+
+    place = local(name) if name != DRAWN else None
+    files = sorted(place.rglob("*")) if place is not None and place.is_dir() else []
+    stats = [(str(file), file.stat()) for file in files if file.is_file()]
+    return tuple((path, found.st_size, found.st_mtime_ns) for path, found in stats)
+
+
+def _load(name: str, options: Options) -> Painter:
+    if not name:
+        raise InputError("no painter named: expected drawn, or a text-to-image pipeline by folder or hub id")
+    if name == DRAWN:
+        from captious.samples.painter import Drawn
+
+        options.refuse(name, "size")
+        return Drawn.of(options.size)
+    if name.startswith(GUIDED):
+        from captious.models.guided import load_guided
+
+        return load_guided(name.removeprefix(GUIDED), options)
+    from captious.models.diffusion import remembered
+
+    return remembered(name, options)
+
+
+def as_pixels(values: Floats32) -> tuple[Pixels, Ints32]:
+    """Pictures with values from 0 to 1 in bytes, and the code of each.
+
+    >>> pixels, codes = as_pixels(np.array([0.0, 0.5, np.nan], np.float32).reshape(3, 1, 1, 1))
+    >>> pixels.reshape(-1).tolist(), codes.tolist()
+    ([0, 128, 0], [1, 0, 2])
+    """
+    finite = np.logical_and.reduce(np.isfinite(values), axis=(1, 2, 3))
+    pixels = (np.where(finite[:, None, None, None], values, 0.0).clip(0, 1) * 255).round().astype(np.uint8)
+    black = pixels.max(axis=(1, 2, 3), initial=0) == 0
+    return pixels, np.select([~finite, black], [NOT_FINITE, BLACK], 0).astype(np.int32)
+
+
+CHUNK_BYTES = 64 << 20
+"""Pictures in memory at a time."""
+
+
+@dataclass(frozen=True)
+class Imagined:
+    """Vectors of the pictures of n texts under s seeds."""
+
+    rows: Features
+    """u × d, of unit length."""
+    index: Ints
+    """n × s: the row of each picture, −1 where there is none."""
+    codes: Ints32
+    """n × s: why there is none, as in ``FAULTS``."""
+
+    def fault(self, text: int) -> str:
+        """Why a text has no picture under some seed; empty where all are there."""
+        wrong = self.codes[text][self.codes[text] > 0]
+        return FAULTS[int(wrong[0])] if len(wrong) else ""
+
+
+def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Sequence[int]) -> Imagined:
+    """Vectors of the pictures of texts: from the cache, else from pictures in the cache, else painted."""
+    distinct = list(dict.fromkeys(texts))
+    wishes = [Wish(text, seed) for text in distinct for seed in seeds]
+    keys = [wish_key(wish) for wish in wishes]
+    store = open_store(Space(encoder.name, encoder.fingerprint, f"painted-{painter.fingerprint}", (encoder.dimension,)))
+    all_keys = as_keys(keys)
+    rows, codes, found = store.gather(all_keys)
+    todo = np.flatnonzero(~found).tolist()
+    if todo:
+        pace = Pace(current().log)
+        try:
+            for batch in pictures(painter, [wishes[place] for place in todo]):
+                places = [todo[place] for place in batch.places]
+                vectors, wrong = _vectors(encoder, batch, pace)
+                store.put(all_keys[places], vectors, wrong)
+        finally:
+            store.flush()
+        rows, codes, found = store.gather(all_keys)
+    store.settle()
+    usable = found & (codes == 0)
+    index = np.where(usable, np.cumsum(usable) - 1, -1).reshape(len(distinct), len(seeds))
+    place = {text: number for number, text in enumerate(distinct)}
+    spread = np.fromiter((place[text] for text in texts), np.int64, len(texts))
+    return Imagined(rows[usable], index[spread], codes.reshape(index.shape)[spread])
+
+
+def pictures(painter: Painter, wishes: Sequence[Wish]) -> Iterator[Painted]:
+    """Pictures of distinct wishes, some at a time: from the cache where they are there, else painted and kept."""
+    runtime = current()
+    store = open_store(Space(painter.name, painter.fingerprint, "pictures", painter.shape, "uint8"))
+    keys = as_keys(wish_key(wish) for wish in wishes)
+    step = max(1, CHUNK_BYTES // int(np.prod(painter.shape)))
+    todo: list[int] = []
+    for start in range(0, len(wishes), step):
+        pixels, codes, found = store.gather(keys[start : start + step])
+        here = np.flatnonzero(found)
+        if len(here):
+            yield Painted((start + here).tolist(), pixels[here], codes[here])
+        todo += (start + np.flatnonzero(~found)).tolist()
+    done = len(wishes) - len(todo)
+    try:  # all at once, so that the painter's batches are full
+        for batch in painter.paint([wishes[place] for place in todo]):
+            places = [todo[place] for place in batch.places]
+            if painter.kept:
+                store.put(keys[places], batch.pixels, batch.codes)
+            done += len(places)
+            runtime.progress("pictures", done, len(wishes))
+            yield Painted(places, batch.pixels, batch.codes)
+    finally:
+        store.flush()
+    store.settle()
+
+
+def picture_list(painter: Painter, wishes: Sequence[Wish]) -> tuple[list[Pixels], list[int]]:
+    """Pictures in the order of the wishes, equal wishes painted once, and the code of each."""
+    distinct = list(dict.fromkeys(wishes))
+    found: dict[Wish, tuple[Pixels, int]] = {}
+    for batch in pictures(painter, distinct):
+        for place, pixels, code in zip(batch.places, batch.pixels, batch.codes.tolist(), strict=True):
+            found[distinct[place]] = (pixels, code)
+    return [found[wish][0] for wish in wishes], [found[wish][1] for wish in wishes]
+
+
+def wish_key(wish: Wish) -> bytes:
+    """The key of a text and a seed; the painter's fingerprint stands in the name of the folder."""
+    return key_of(f"{wish.seed}\0".encode() + wish.text.encode("utf-8", "surrogatepass"))
+
+
+def _vectors(encoder: Encoder, batch: Painted, pace: Pace) -> tuple[Features, Ints32]:
+    """Vectors of unit length; zeros and a code where there is no picture, or the encoder gave nothing finite."""
+    from PIL import Image
+
+    codes = batch.codes.copy()
+    vectors = np.zeros((len(codes), encoder.dimension), np.float32)
+    good = np.flatnonzero(codes == 0)
+    size = current().batch
+    for start in range(0, len(good), size):
+        part = good[start : start + size]
+        prepared = np.stack([encoder.prepare(Image.fromarray(batch.pixels[place])) for place in part])
+        given = np.asarray(pace.start(lambda items: _now(encoder, items), prepared)(), np.float32)
+        finite = np.logical_and.reduce(np.isfinite(given), axis=1)
+        norms = np.linalg.norm(given, axis=1, keepdims=True)
+        vectors[part] = np.where(finite[:, None], given / np.where(norms > 0, norms, 1), 0)
+        codes[part[~finite]] = NOT_FINITE
+    return vectors, codes
+
+
+def _now(encoder: Encoder, pixels: Pixels) -> Fetch:
+    found = encoder.image_features(pixels)
+    return lambda: found

@@ -1,0 +1,372 @@
+"""What a frozen encoder thinks of every patch and every token: its last hidden states, encoded once and cached.
+
+An image is its patch states, averaged to a grid of at most 8 × 8 where there are more, behind the tokens that stand
+before the patches. A text is the states of its tokens. Both are kept in half precision. One pass of the encoder gives
+states and the pooled vector, which goes where CLIPScore looks for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isqrt
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._typing import Ints
+from captious.errors import InputError, require
+from captious.metrics.clip.encoded import tokens_of
+from captious.models import store as memo
+from captious.models._segments import Keys, Space, as_keys, key_of
+from captious.models.clip import TorchEncoder
+from captious.models.encoder import Cost, Features, Pixels, Tokens
+from captious.models.features import (
+    NOT_FINITE,
+    Encoded,
+    encode_missing,
+    gathered,
+    image_features,
+    keep_vectors,
+    text_features,
+    vector_space,
+)
+from captious.models.load import MINI, load
+from captious.models.pipeline import text_batches
+from captious.models.registry import ModelRegistry
+from captious.models.store import Store, open_store
+from captious.options import current
+
+if TYPE_CHECKING:
+    import torch
+    from PIL.Image import Image
+else:
+    torch = require("torch", "clip")
+
+GRID = 8
+STEPS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+"""Token states are stored in rows of these lengths, each text in the shortest that holds it."""
+LARGEST = 60_000.0
+"""Half precision ends soon after."""
+Halves = npt.NDArray[np.float16]
+
+_SHAPES: dict[str, tuple[int, int]] = {}
+_TORCH_MINI: ModelRegistry[TorchEncoder] = ModelRegistry(limit=2)
+
+
+def frozen(weights: str) -> TorchEncoder:
+    """The encoder of these weights on torch, where its states are; captious-mini too."""
+    if weights in MINI:
+        from captious.models.clip import load_folder
+        from captious.models.mini import folder_of
+
+        runtime = current()
+        key = (weights, runtime.device, runtime.precision)
+        return _TORCH_MINI.get(key, lambda: load_folder(folder_of(weights), weights, runtime))
+    found = load(weights)
+    if not isinstance(found, TorchEncoder):
+        raise InputError(f"encoder {weights!r}: has no states to look at, expected a CLIP-like model on torch")
+    return found
+
+
+class Insides:
+    """An encoder that gives, for each input, all its states and behind them the pooled vector, in one row.
+
+    ``tokens`` is the length of a text's row of states. It has what the pipeline asks of an encoder on torch.
+    """
+
+    def __init__(self, encoder: TorchEncoder, tokens: int = 0) -> None:
+        self.encoder, self.tokens = encoder, tokens
+        self.name, self.fingerprint, self.precision = encoder.name, encoder.fingerprint, encoder.precision
+        self.limit, self.device, self.preparation = encoder.limit, encoder.device, encoder.preparation
+        states = tokens * self.text_width if tokens else self.image_shape[0] * self.image_shape[1]
+        self.dimension = states + encoder.dimension
+
+    @cached_property
+    def image_shape(self) -> tuple[int, int]:
+        """Rows of an image, and their width."""
+        if self.fingerprint not in _SHAPES:
+            side = self.encoder.preparation.crop
+            blank = self.encoder.pixels_to_tensor(np.zeros((1, side, side, 3), np.uint8))
+            with torch.inference_mode():
+                states, _ = self.of_images(blank)
+            _SHAPES[self.fingerprint] = int(states.shape[1]), int(states.shape[2])
+        return _SHAPES[self.fingerprint]
+
+    @cached_property
+    def text_width(self) -> int:
+        """Of a token's state."""
+        ids = torch.from_numpy(self.encoder.tokenize(["a"]).ids).to(self.device)
+        with torch.inference_mode():
+            return int(self.of_texts(ids)[0].shape[2])
+
+    def prepare(self, picture: Image) -> Pixels:
+        """As the encoder does."""
+        return self.encoder.prepare(picture)
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        """As the encoder does."""
+        return self.encoder.tokenize(texts)
+
+    def cost(self) -> Cost:
+        """As the encoder's."""
+        return self.encoder.cost()
+
+    def pixels_to_tensor(self, pixels: Any) -> torch.Tensor:
+        """As the encoder does."""
+        return self.encoder.pixels_to_tensor(pixels)
+
+    def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
+        """States and vector of normalized pixels."""
+        return _row(*self.of_images(pixels))
+
+    def text_tensor(self, ids: torch.Tensor) -> torch.Tensor:
+        """States and vector of token ids."""
+        states, vector = self.of_texts(ids)
+        short = max(0, self.tokens - states.shape[1])
+        return _row(torch.nn.functional.pad(states, (0, 0, 0, short))[:, : self.tokens], vector)
+
+    def image_features(self, pixels: Pixels) -> Features:
+        """See :class:`captious.models.encoder.Encoder`."""
+        with torch.inference_mode():
+            return _array(self.image_tensor(self.pixels_to_tensor(pixels)))
+
+    def text_features(self, ids: Ints) -> Features:
+        """See :class:`captious.models.encoder.Encoder`."""
+        with torch.inference_mode():
+            return _array(self.text_tensor(torch.from_numpy(np.ascontiguousarray(ids)).to(self.device)))
+
+    def of_images(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """States of normalized pixels, and their vectors."""
+        module = self.encoder.module
+        found = module.vision_model(pixel_values=pixels)
+        if hasattr(module, "image_head"):
+            from captious.models.dual import pool_image
+
+            vector = module.image_head(pool_image(found, module.shape.image_pooling))
+        else:
+            vector = _projected(module, "visual_projection", found.pooler_output)
+        return on_grid(found.last_hidden_state), vector
+
+    def of_texts(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """States of token ids, and their vectors."""
+        module, encoder = self.encoder.module, self.encoder
+        seen = encoder.seen(ids)
+        if encoder.causal or encoder.tokenizer.full:
+            found = module.text_model(input_ids=ids)
+        else:
+            found = module.text_model(input_ids=ids, attention_mask=seen)
+        if hasattr(module, "text_head"):
+            from captious.models.dual import pool_text
+
+            vector = module.text_head(pool_text(found, seen, module.shape.text_pooling))
+        else:
+            vector = _projected(module, "text_projection", found.pooler_output)
+        return found.last_hidden_state, vector
+
+
+def on_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
+    """States with a square of patches averaged down to at most ``most`` × ``most``; what stands before it stays.
+
+    >>> on_grid(torch.arange(17.0)[None, :, None], most=2)[0, :, 0].tolist()  # 1 + 4 × 4, by 2 × 2
+    [0.0, 3.5, 5.5, 11.5, 13.5]
+    """
+    count = states.shape[1]
+    side = isqrt(count)
+    if side <= most:
+        return states
+    smaller = -(-side // -(-side // most))
+    front, patches = states[:, : count - side * side], states[:, count - side * side :]
+    square = patches.transpose(1, 2).reshape(len(states), -1, side, side)
+    pooled = torch.nn.functional.adaptive_avg_pool2d(square.float(), smaller).to(states.dtype)
+    return torch.cat([front, pooled.flatten(2).transpose(1, 2)], dim=1)
+
+
+def halved(states: npt.NDArray[Any]) -> Halves:
+    """States in half precision, however large some are."""
+    found: Halves = np.clip(states, -LARGEST, LARGEST).astype(np.float16)
+    return found
+
+
+def _projected(module: Any, name: str, pooled: torch.Tensor) -> torch.Tensor:
+    projection = getattr(module, name, None)
+    return pooled if projection is None else projection(pooled)
+
+
+def _row(states: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+    return torch.cat([states.flatten(1), vector], dim=1)
+
+
+def _array(rows: torch.Tensor) -> Features:
+    found: Features = rows.float().cpu().numpy()
+    return found
+
+
+SHARE = 0.4
+"""Of the free memory that states may take; beyond that those of images are read from disk batch by batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class ImageStates:
+    """States of n images: in memory, or in the store under their keys."""
+
+    rows: Halves | None
+    index: Ints
+    """The row of each image, −1 where it has none."""
+    vectors: Encoded
+    faults: dict[int, str]
+    store: Store | None = None
+    keys: Keys | None = None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, rows: Ints) -> Halves:
+        """States of some images."""
+        if self.rows is not None:
+            return self.rows[self.index[rows]]
+        assert self.store is not None and self.keys is not None
+        found, _, there = self.store.gather(self.keys[rows])
+        if not there.all():
+            raise InputError(
+                f"the feature cache lost {int((~there).sum())} images on the way; CAPTIOUS_CACHE_LIMIT is too small"
+            )
+        return found
+
+
+def image_states(encoder: TorchEncoder, paths: Sequence[str]) -> ImageStates:
+    """States and vectors of image files, with the reason where a file cannot be used."""
+    runtime, inside = current(), Insides(encoder)
+    places = {path: place for place, path in enumerate(dict.fromkeys(paths))}
+    distinct = list(places)
+    kind = "-upright" if runtime.upright else ""
+    store = open_store(Space(encoder.name, encoder.fingerprint, f"states{kind}", inside.image_shape, "float16"))
+    vectors, seen = open_store(vector_space(encoder, f"images{kind}")), open_store(memo.SPACE)
+    marks = [memo.mark(path) for path in distinct]
+    contents = memo.recall(seen, marks)
+    rows, index, keys = _found(store, contents)
+    todo = np.flatnonzero(index < 0).tolist()
+
+    def keep(store: Store, keys: Keys, rows: Features) -> None:
+        finite = np.isfinite(rows).all(axis=1)
+        states = rows[finite, : -encoder.dimension].reshape(-1, *inside.image_shape)
+        store.put(keys[finite], halved(states))
+        keep_vectors(vectors, keys, rows[:, -encoder.dimension :])
+
+    faults: dict[int, str] = {}
+    if todo:
+        faults = encode_missing(inside, distinct, marks, todo, contents, store, seen, keep)
+        rows, index, keys = _found(store, contents)
+    for one in (vectors, store, seen):
+        one.settle()
+    spread = np.fromiter(map(places.__getitem__, paths), np.int64, len(paths))
+    given = image_features(encoder, paths)
+    lost = np.flatnonzero(index[spread] < 0).tolist()
+    broken = {place: faults.get(int(spread[place]), f"{paths[place]}: {NOT_FINITE}") for place in lost}
+    return ImageStates(rows, index[spread], given, {**broken, **given.faults}, store, keys[spread])
+
+
+def _found(store: Store, contents: list[bytes | None]) -> tuple[Halves | None, Ints, Keys]:
+    """Rows where they fit into memory, the row of each content (−1 for none), and its key."""
+    keys = as_keys(key or bytes(16) for key in contents)
+    size = 2 * int(np.prod(store.space.shape)) * len(contents)
+    if size < SHARE * free_memory() or store.folder is None:
+        rows, _, index = gathered(store, contents)
+        return cast(Halves, rows), index, keys
+    held = np.array([key is not None and store.holds(key) for key in contents])
+    return None, np.where(held, np.arange(len(contents)), -1), keys
+
+
+@dataclass(frozen=True, eq=False)
+class TextStates:
+    """States of n texts, of which u are distinct, one after another."""
+
+    flat: Halves
+    starts: Ints
+    counts: Ints
+    index: Ints
+    """The distinct text of each."""
+    lengths: Ints
+    """Tokens of each before it was cut."""
+    vectors: Features
+    """u × d, of unit length."""
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+def text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) -> TextStates:
+    """States and vectors of texts; ``keep`` writes them to the cache."""
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    distinct = list(places)
+    lengths = tokens_of(encoder, distinct)
+    counts = np.minimum(lengths, encoder.limit)
+    width = Insides(encoder).text_width
+    _refuse_too_many(int(counts.sum()) * width * 2, len(distinct))
+    flat = np.zeros((int(counts.sum()), width), np.float16)
+    starts = np.cumsum(counts) - counts
+    vectors = np.zeros((len(distinct), encoder.dimension), np.float32)
+    full = encoder.tokenizer.full
+    steps = [encoder.limit] if full else [step for step in STEPS if step < encoder.limit] + [encoder.limit]
+    step_of = np.searchsorted(steps, counts)
+    for number, step in enumerate(steps):
+        chosen = np.flatnonzero(step_of == number)
+        for some, states, pooled in _encoded(encoder, step, [distinct[one] for one in chosen.tolist()], keep):
+            rows = chosen[some]
+            inside = np.arange(step) < counts[rows, None]
+            flat[(starts[rows, None] + np.arange(step))[inside]] = states[inside]
+            vectors[rows] = pooled
+    index = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))
+    return TextStates(flat, starts, counts, index, lengths[index], vectors)
+
+
+def _encoded(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> Iterator[tuple[Ints, Halves, Features]]:
+    """States in rows of ``step`` tokens and unit vectors of texts, in parts, cached where they were met before."""
+    if not texts:
+        return
+    inside = Insides(encoder, step)
+    shape = (step, inside.text_width)
+    missing = list(range(len(texts)))
+    contents = [key_of(text.encode("utf-8", "surrogatepass")) for text in texts]
+    if keep:
+        store = open_store(Space(encoder.name, encoder.fingerprint, f"tokens-{step}", shape, "float16"))
+        known = open_store(vector_space(encoder, "texts"))
+        rows, _, there = store.gather(as_keys(contents))
+        missing = np.flatnonzero(~there).tolist()
+        if there.any():
+            held = np.flatnonzero(there)
+            found = text_features(encoder, [texts[one] for one in held.tolist()])
+            yield held, rows[there], found.rows[found.index]
+    try:
+        for batch in text_batches(inside, [texts[one] for one in missing]):
+            at = np.array([missing[one] for one in batch.places])
+            states = halved(batch.features[:, : -encoder.dimension].reshape(-1, *shape))
+            pooled = batch.features[:, -encoder.dimension :]
+            if keep:
+                keys = as_keys(contents[one] for one in at.tolist())
+                store.put(keys, states)
+                keep_vectors(known, keys, pooled, batch.lengths)
+            yield at, states, pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
+    finally:
+        if keep:
+            store.settle()
+            known.settle()
+
+
+def _refuse_too_many(size: int, texts: int) -> None:
+    if size > SHARE * free_memory():
+        raise InputError(
+            f"the states of {texts:,} texts take {size / 2**30:.1f} GiB, more than memory allows; train with fewer "
+            "captions or with --draws 1"
+        )
+
+
+def free_memory() -> int:
+    """Bytes of memory that nobody uses."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 8 * 2**30

@@ -1,0 +1,317 @@
+"""Texts as OpenAI's tokenizer cleans them: mended Unicode, HTML entities read, spaces squeezed, lower case.
+
+The copy in ``transformers`` skips the first two, which moves the scores of captions with curly quotes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._files import data_folder, digest
+from captious._typing import Ints
+from captious.errors import InputError, require
+from captious.models.encoder import Tokens
+
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+
+
+def cleaned(text: str) -> str:
+    """A text as OpenAI's tokenizer cleans it.
+
+    >>> cleaned("A  cat &amp;amp; a DOG ")
+    'a cat & a dog'
+    """
+    entities = "&" in text and html.unescape(text) != text
+    if entities or not text.isascii() or _CONTROL.search(text):
+        text = html.unescape(html.unescape(require("ftfy", "clip").fix_text(text)))
+    return " ".join(text.split()).lower()
+
+
+START, END = "<|startoftext|>", "<|endoftext|>"
+MOST_WORDS = 1_000_000
+_WORD = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d|[a-z]+|[0-9]|[^\sa-z0-9]+")
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizer:
+    """A ``tokenizers.Tokenizer`` with the ids that frame a text. ``start`` is −1 where the model uses none.
+
+    ``full`` pads every batch to the limit, for models that were trained so and see the padding.
+    """
+
+    backend: Any
+    limit: int
+    start: int
+    end: int
+    pad: int
+    clean: bool = False
+    full: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What ``tokenizer_config.json`` says, to be saved again."""
+    known: dict[str, list[int]] = field(default_factory=dict, repr=False)
+    """Words met so far."""
+
+    def __call__(self, texts: Sequence[str]) -> Tokens:
+        """Token ids of a batch, padded to its longest."""
+        rows = self._by_words([cleaned(text) for text in texts]) if self.clean else self._rows(texts)
+        front = [self.start] if self.start >= 0 else []
+        return padded(rows, front, self.end, self.pad, self.limit, self.full)
+
+    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+        encode = getattr(
+            self.backend, "encode_batch_fast", self.backend.encode_batch
+        )  # the fast one is of version 0.20
+        return [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
+
+    def _by_words(self, texts: Sequence[str]) -> list[list[int]]:
+        """CLIP's rows: every word is looked up once, and the library is asked only for new words and rare scripts."""
+        plain = [text.isascii() and "<|" not in text for text in texts]
+        pieces = [_WORD.findall(text) if simple else [] for text, simple in zip(texts, plain, strict=True)]
+        if len(self.known) > MOST_WORDS:
+            self.known.clear()
+        new = sorted(set(chain.from_iterable(pieces)) - self.known.keys())
+        self.known.update(zip(new, self._rows(new), strict=True))
+        others = iter(self._rows([text for text, simple in zip(texts, plain, strict=True) if not simple]))
+        return [
+            list(chain.from_iterable(map(self.known.__getitem__, words))) if simple else next(others)
+            for words, simple in zip(pieces, plain, strict=True)
+        ]
+
+    @cached_property
+    def text(self) -> str:
+        """Stands for the tokenizer in fingerprints."""
+        frame = [self.limit, self.start, self.end, self.clean, self.full]
+        return f"{digest(_canonical(self.backend))} {frame}"
+
+    def save(self, folder: Path) -> None:
+        """Write the files from which :func:`tokenizer_of` and ``transformers`` read it again."""
+        stored = require("tokenizers", "clip").Tokenizer.from_str(self.backend.to_str())
+        stored.enable_truncation(self.limit)
+        stored.enable_padding(pad_id=self.pad, pad_token=stored.id_to_token(self.pad))
+        stored.save(str(folder / "tokenizer.json"))
+        names = {"bos_token": self.start, "eos_token": self.end, "pad_token": self.pad}
+        written = {
+            "tokenizer_class": "CLIPTokenizer" if self.clean else "PreTrainedTokenizerFast",
+            **self.settings,
+            **{key: self.backend.id_to_token(number) for key, number in names.items() if number >= 0},
+            "model_max_length": self.limit,
+        }
+        (folder / "tokenizer_config.json").write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+
+
+def padded(
+    rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, limit: int, full: bool = False
+) -> Tokens:
+    """Rows of ids framed, cut with the end token kept, and laid in one array.
+
+    >>> padded([[5], [6, 7, 8]], [1], 2, 0, limit=4)
+    Tokens(ids=array([[1, 5, 2, 0], [1, 6, 7, 2]]), lengths=array([3, 5]))
+    """
+    frame = len(front) + 1
+    lengths: Ints = np.fromiter((len(row) + frame for row in rows), np.int64, len(rows))
+    kept = np.minimum(lengths, limit)
+    width = limit if full else int(kept.max(initial=frame))
+    ids = np.full((len(rows), width), pad, np.int64)
+    ids[:, : len(front)] = front
+    places = np.arange(width)
+    inner = kept[:, None] - 1
+    body = list(chain.from_iterable(row[: limit - frame] for row in rows))
+    ids[(places >= len(front)) & (places < inner)] = body
+    ids[places == inner] = end
+    return Tokens(ids, lengths)
+
+
+def tokenizer_of(folder: Path, limit: int) -> Tokenizer:
+    """The tokenizer of a model folder: ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``."""
+    settings = _settings(folder)
+    if (folder / "tokenizer.json").is_file():
+        try:
+            backend = require("tokenizers", "clip").Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:  # the library raises the bare class
+            raise InputError(
+                f"{folder / 'tokenizer.json'}: is not a tokenizer ({' '.join(str(error).split())})"
+            ) from None
+        return framed(backend, limit, settings, str(folder))
+    if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        return framed(from_files(folder / "vocab.json", folder / "merges.txt"), limit, settings, str(folder))
+    raise InputError(
+        f"{folder}: has no tokenizer, expected tokenizer.json, or vocab.json and merges.txt, in the folder"
+    )
+
+
+def framed(backend: Any, limit: int, settings: dict[str, Any], where: str) -> Tokenizer:
+    """Learn from a tokenizer itself, and its settings where it is silent, what frames a text."""
+    padding = (backend.padding or {}).get("pad_id")
+    backend.no_truncation()
+    backend.no_padding()
+    frame = backend.encode("", add_special_tokens=True).ids
+    named = {key: backend.token_to_id(_token(settings.get(key))) for key in ("bos_token", "eos_token", "pad_token")}
+    if len(frame) > 2:
+        raise InputError(f"{where}: its tokenizer frames a text with {len(frame)} tokens, expected a start and an end")
+    start, end = (
+        (frame[0] if len(frame) == 2 else None, frame[-1]) if frame else (named["bos_token"], named["eos_token"])
+    )
+    if end is None:
+        raise InputError(f"{where}: its tokenizer names no end token, expected eos_token in tokenizer_config.json")
+    clip = backend.token_to_id(START) == start and backend.token_to_id(END) == end and backend.get_vocab_size() > 40_000
+    pad = next(number for number in (named["pad_token"], padding, end) if number is not None)
+    return Tokenizer(backend, limit, -1 if start is None else start, end, pad, clip, settings=settings)
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        path = folder / name
+        if path.is_file():
+            try:
+                found |= json.loads(path.read_text(encoding="utf-8"))
+            except (ValueError, TypeError) as error:
+                raise InputError(f"{path}: is not a JSON object ({error})") from None
+    return found
+
+
+def _token(entry: Any) -> str:
+    """A special token, which is written as a string or as an object."""
+    return str(entry.get("content", "")) if isinstance(entry, dict) else str(entry or "")
+
+
+def _canonical(backend: Any) -> bytes:
+    """The vocabulary and rules, however the file was laid out."""
+    found = json.loads(backend.to_str())
+    kept = {key: found.get(key) for key in ("model", "normalizer", "pre_tokenizer")}
+    return json.dumps(kept, sort_keys=True).encode()
+
+
+MERGES = "bpe_simple_vocab_16e6.txt.gz"
+COUNT = 49_152 - 256 - 2
+"""Merges that CLIP uses of the list: what fills a vocabulary of 49,408."""
+CARRIERS = ("open_clip", "clip", "longclip")
+"""Packages that bring the list."""
+PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+
+
+def clip_tokenizer(beside: Path, limit: int) -> Tokenizer:
+    """CLIP's tokenizer: from files beside a checkpoint, else the user's folder, a package, or the hub's cache."""
+    for folder in (beside, data_folder() / "weights"):
+        if (folder / "tokenizer.json").is_file() or (folder / "merges.txt").is_file():
+            return tokenizer_of(folder, limit)
+        if (folder / MERGES).is_file():
+            return framed(from_list(folder / MERGES), limit, {}, str(folder / MERGES))
+    for package in CARRIERS:
+        spec = find_spec(package)
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            if (Path(place) / MERGES).is_file():
+                return framed(from_list(Path(place) / MERGES), limit, {}, str(Path(place) / MERGES))
+    cached = _in_hub_cache()
+    if cached is not None:
+        return tokenizer_of(cached, limit)
+    raise InputError(
+        f"{beside}: CLIP's tokenizer is not on this machine; download tokenizer.json from the hub repository "
+        f"openai/clip-vit-base-patch32 (or {MERGES} from github.com/openai/CLIP) and put it in "
+        f"{data_folder() / 'weights'} or beside the checkpoint"
+    )
+
+
+def from_list(path: Path) -> Any:
+    """The tokenizer of OpenAI's list of merges, plain or gzipped."""
+    try:
+        content = path.read_bytes()
+        lines = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8").split("\n")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is not CLIP's list of merges ({error})") from None
+    merges = [(left, right) for left, _, right in (line.partition(" ") for line in lines[1 : COUNT + 1])]
+    if len(merges) < COUNT:
+        raise InputError(f"{path}: has {len(merges)} merges, expected {COUNT}")
+    letters = _bytes_as_letters()
+    words = [*letters, *(letter + "</w>" for letter in letters), *map("".join, merges), START, END]
+    return _byte_pairs({word: number for number, word in enumerate(words)}, merges)
+
+
+def from_files(vocabulary: Path, merges: Path) -> Any:
+    """The tokenizer of ``vocab.json`` and ``merges.txt``."""
+    try:
+        known = json.loads(vocabulary.read_text(encoding="utf-8"))
+        lines = merges.read_text(encoding="utf-8").split("\n")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{vocabulary.parent}: its vocab.json and merges.txt are not a tokenizer ({error})") from None
+    pairs = [
+        (left, right) for left, _, right in (line.partition(" ") for line in lines) if right and left != "#version:"
+    ]
+    return _byte_pairs(known, pairs)
+
+
+def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Any:
+    tokenizers = require("tokenizers", "clip")
+    if START not in vocabulary or END not in vocabulary:
+        raise InputError(f"a byte-pair vocabulary of {len(vocabulary)} tokens lacks {START} or {END}, which CLIP's has")
+    parts = tokenizers.pre_tokenizers
+    backend = tokenizers.Tokenizer(
+        tokenizers.models.BPE(
+            vocabulary, merges, end_of_word_suffix="</w>", unk_token=END, continuing_subword_prefix=""
+        )
+    )
+    normalize = tokenizers.normalizers
+    backend.normalizer = normalize.Sequence(
+        [normalize.NFC(), normalize.Replace(tokenizers.Regex(r"\s+"), " "), normalize.Lowercase()]
+    )
+    split = parts.Split(tokenizers.Regex(PATTERN), behavior="removed", invert=True)
+    backend.pre_tokenizer = parts.Sequence([split, parts.ByteLevel(add_prefix_space=False, use_regex=False)])
+    backend.post_processor = tokenizers.processors.RobertaProcessing(
+        (END, vocabulary[END]), (START, vocabulary[START]), trim_offsets=False, add_prefix_space=False
+    )
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    added = [tokenizers.AddedToken(word, normalized=word == START, special=True) for word in (START, END)]
+    backend.add_special_tokens(added)
+    return backend
+
+
+def _bytes_as_letters() -> list[str]:
+    """A printable letter for every byte, in the order of OpenAI's vocabulary: printable bytes first."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    return [chr(byte) for byte in printable] + [chr(256 + place) for place in range(256 - len(printable))]
+
+
+def _in_hub_cache() -> Path | None:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return None
+    for repository in ("openai/clip-vit-base-patch32", "openai/clip-vit-base-patch16", "openai/clip-vit-large-patch14"):
+        found = try_to_load_from_cache(repository, "tokenizer.json")
+        if isinstance(found, str):
+            return Path(found).parent
+    return None
+
+
+def read_wordpiece(folder: Path, limit: int) -> Tokenizer:
+    """Case is kept and accents are; a word is split at punctuation, then into pieces."""
+    if (folder / "tokenizer.json").is_file():
+        return tokenizer_of(folder, limit)
+    path = folder / "vocab.txt"
+    if not path.is_file():
+        raise InputError(f"{folder}: has no vocabulary, expected the vocab.txt of bert-base-cased, or tokenizer.json")
+    tokenizers = require("tokenizers", "clip")
+    words = path.read_text(encoding="utf-8").splitlines()
+    vocabulary = {word: number for number, word in enumerate(words)}
+    lacking = [word for word in ("[CLS]", "[SEP]", "[UNK]", "[PAD]") if word not in vocabulary]
+    if lacking:
+        raise InputError(f"{path}: lacks {', '.join(lacking)}, expected the vocabulary of a BERT")
+    backend = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    backend.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = tokenizers.processors.BertProcessing(
+        ("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"])
+    )
+    return framed(backend, limit, {"pad_token": "[PAD]"}, str(folder))

@@ -1,0 +1,300 @@
+"""Region features of images as files: one ``.npz`` per image, in the layout of UNITER's feature dumps.
+
+``features`` is regions × 2048, ``norm_bb`` their boxes relative to the image (x1, y1, x2, y2, width, height, perhaps
+the area), ``conf`` how sure the detector was, most certain first. The number of regions is adaptive:
+those above ``CERTAIN``, at least ``FEWEST`` and at most ``MOST``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._files import digest
+from captious._typing import Bools, Floats32, Ints
+from captious.errors import InputError, require
+from captious.models.crossencoders import Ids
+from captious.models.devices import device_called, weights_digest
+from captious.models.tokenizers import Tokenizer, read_wordpiece
+from captious.options import current
+
+CERTAIN, FEWEST, MOST = 0.2, 10, 100
+
+
+def read_regions(path: Path, width: int) -> tuple[Floats32, Floats32]:
+    """Features and seven-number geometry of the regions of an image."""
+    try:
+        held = np.load(path, allow_pickle=False)
+        if not isinstance(held, np.lib.npyio.NpzFile):
+            raise ValueError("it is one array without a name")
+        with held:
+            arrays: dict[str, npt.NDArray[Any]] = {name: held[name] for name in held.files}
+    except FileNotFoundError:
+        raise InputError(f"{path}: no region features of this image") from None
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise InputError(f"{path}: is not an .npz file of arrays ({str(error)[:80]})") from None
+    if not {"features", "norm_bb"} <= arrays.keys():
+        raise InputError(f"{path}: holds {', '.join(arrays) or 'nothing'}, expected the arrays features and norm_bb")
+    features, boxes = arrays["features"], arrays["norm_bb"]
+    if features.ndim != 2 or features.shape[1] != width or boxes.shape not in ((len(features), 6), (len(features), 7)):
+        raise InputError(
+            f"{path}: features of shape {features.shape} and norm_bb of shape {boxes.shape}, expected n × {width} and "
+            "n × 6 or 7"
+        )
+    if not len(features):
+        raise InputError(f"{path}: holds no region")
+    if not all(one.dtype.kind in "fiu" and np.isfinite(one).all() for one in (features, boxes)):
+        raise InputError(f"{path}: features or norm_bb hold what is no finite number")
+    if "conf" in arrays and arrays["conf"].shape != (len(features),):
+        raise InputError(f"{path}: conf of shape {arrays['conf'].shape}, expected one number for each region")
+    if boxes.shape[1] == 6:
+        boxes = np.concatenate([boxes, boxes[:, 4:5] * boxes[:, 5:6]], axis=1)
+    number = how_many(arrays["conf"]) if "conf" in arrays else MOST
+    return features[:number].astype(np.float32), boxes[:number].astype(np.float32)
+
+
+def how_many(confidence: npt.NDArray[Any]) -> int:
+    """How many regions to use.
+
+    >>> how_many(np.array([0.9] * 40 + [0.1] * 60)), how_many(np.array([0.9] + [0.1] * 60))
+    (40, 10)
+    """
+    return int(np.clip((confidence > CERTAIN).sum(), FEWEST, MOST))
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """Images by number as regions, in memory."""
+
+    features: list[Floats32 | None]
+    boxes: list[Floats32 | None]
+    faults: dict[int, str]
+
+    @classmethod
+    def of(cls, files: Sequence[Path], width: int) -> Regions:
+        """Read all files; what is wrong with one becomes a fault."""
+        features: list[Floats32 | None] = []
+        boxes: list[Floats32 | None] = []
+        faults: dict[int, str] = {}
+        for number, path in enumerate(files):
+            try:
+                found: tuple[Floats32 | None, Floats32 | None] = read_regions(path, width)
+            except InputError as error:
+                faults[number], found = str(error), (None, None)
+            features.append(found[0])
+            boxes.append(found[1])
+        return cls(features, boxes, faults)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def take(self, rows: Ints) -> tuple[Floats32, Floats32, Bools]:
+        """Padded features and boxes, and which regions are there."""
+        chosen: list[Floats32] = []
+        placed: list[Floats32] = []
+        for row in rows.tolist():
+            one, box = self.features[row], self.boxes[row]
+            if one is None or box is None:
+                raise InputError(self.faults[row])
+            chosen.append(one)
+            placed.append(box)
+        longest = max(map(len, chosen))
+        features = np.zeros((len(chosen), longest, chosen[0].shape[1]), np.float32)
+        boxes = np.zeros((len(chosen), longest, 7), np.float32)
+        inside = np.zeros((len(chosen), longest), np.bool_)
+        for number, (one, box) in enumerate(zip(chosen, placed, strict=True)):
+            features[number, : len(one)], boxes[number, : len(one)], inside[number, : len(one)] = one, box, True
+        return features, boxes, inside
+
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = require("torch", "clip")
+
+LIMIT = 60
+"""Tokens of a caption, start and end included."""
+
+
+class RegionEmbedding(torch.nn.Module):
+    """Regions to vectors, under the names of the original."""
+
+    def __init__(self, regions: int, width: int, dropout: float) -> None:
+        super().__init__()
+        self.img_linear, self.img_layer_norm = torch.nn.Linear(regions, width), torch.nn.LayerNorm(width, eps=1e-12)
+        self.pos_linear, self.pos_layer_norm = torch.nn.Linear(7, width), torch.nn.LayerNorm(width, eps=1e-12)
+        self.mask_embedding = torch.nn.Embedding(2, regions, padding_idx=0)
+        self.LayerNorm = torch.nn.LayerNorm(width, eps=1e-12)
+        self.dropout = torch.nn.Dropout(dropout)
+
+    def forward(self, features: torch.Tensor, boxes: torch.Tensor, kind: torch.Tensor) -> torch.Tensor:
+        """Features b × n × 2048 and boxes b × n × 7."""
+        states = self.img_layer_norm(self.img_linear(features)) + self.pos_layer_norm(self.pos_linear(boxes)) + kind
+        found: torch.Tensor = self.dropout(self.LayerNorm(states))
+        return found
+
+
+class UniterModule(torch.nn.Module):
+    """BERT's embeddings, layers and pooler, the regions' embedding, and the rank head."""
+
+    def __init__(self, config: Any, regions: int = 2048) -> None:
+        super().__init__()
+        self.config, self.regions = config, regions
+        self.bert = require("transformers", "clip").BertModel(config)
+        self.img_embeddings = RegionEmbedding(regions, config.hidden_size, config.hidden_dropout_prob)
+        self.img_embeddings.mask_embedding.requires_grad_(False)  # masks regions in pre-training only
+        self.rank_output = torch.nn.Linear(config.hidden_size, 1)
+
+    def forward(
+        self,
+        ids: torch.Tensor,
+        read: torch.Tensor,
+        features: torch.Tensor,
+        boxes: torch.Tensor,
+        seen: torch.Tensor,
+    ) -> torch.Tensor:
+        """Logits of n captions with n images."""
+        kind = self.bert.embeddings.token_type_embeddings.weight[1]
+        states = torch.cat([self.bert.embeddings(input_ids=ids), self.img_embeddings(features, boxes, kind)], dim=1)
+        there = torch.cat([read, seen], dim=1)[:, None, None, :]
+        mask = torch.zeros(there.shape, dtype=states.dtype, device=states.device)
+        mask = mask.masked_fill(~there, torch.finfo(states.dtype).min)
+        states = self.bert.encoder(states, attention_mask=mask.expand(-1, 1, states.shape[1], -1)).last_hidden_state
+        logits: torch.Tensor = self.rank_output(self.bert.pooler(states))[:, 0]
+        return logits
+
+
+@dataclass(eq=False)
+class Uniter:
+    """See :class:`captious.models.crossencoders.Backbone`."""
+
+    module: Any = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
+    folder: str | None = None
+    """Of the region features."""
+    name: str = "uniter"
+    sealed: str = ""
+    """Its fingerprint, where it will not change any more."""
+
+    def __post_init__(self) -> None:
+        self.limit = self.tokenizer.limit
+        self.device = next(self.module.parameters()).device
+
+    @property
+    def scale(self) -> torch.Tensor:
+        """The length of the rank head."""
+        length: torch.Tensor = self.module.rank_output.weight.norm()
+        return length
+
+    @property
+    def reads(self) -> str:
+        """The tokenizer."""
+        return self.tokenizer.text
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all weights and the tokenizer."""
+        return self.sealed or digest(weights_digest(self.module), self.reads.encode())
+
+    def files(self, paths: Sequence[str]) -> list[Path]:
+        """The file of regions of each image: the one of its name in the folder."""
+        if self.folder is None:
+            raise InputError("umic on uniter needs region features: regions=FOLDER with an .npz file for each image")
+        if not Path(self.folder).is_dir():
+            raise InputError(f"{self.folder}: no such folder of region features")
+        return [Path(self.folder) / f"{Path(path).stem}.npz" for path in paths]
+
+    def pictures(self, paths: Sequence[str]) -> Regions:
+        """Lay images out."""
+        return Regions.of(self.files(paths), self.module.regions)
+
+    def texts(self, texts: Sequence[str], keep: bool = True) -> Ids:
+        """Lay captions out."""
+        return Ids.of(self.tokenizer([" ".join(text.split()) for text in texts]), self.limit, self.device)
+
+    def logits(self, pictures: Any, texts: Any) -> torch.Tensor:
+        """The regions of an image are repeated for its captions."""
+        ids, inside = texts
+        count = ids.shape[1]
+        features, boxes, seen = (
+            torch.from_numpy(one).to(self.device).repeat_interleave(count, dim=0) for one in pictures
+        )
+        found = self.module(ids.flatten(0, 1), inside.flatten(0, 1), features, boxes, seen)
+        logits: torch.Tensor = found.reshape(-1, count).float()
+        return logits
+
+    def save(self, folder: str | Path) -> None:
+        """Weights under the original's names, the configuration, the vocabulary."""
+        from captious.models.crossencoders import mark
+
+        target = Path(folder)
+        state = {_theirs(key): one.detach().cpu().contiguous() for key, one in self.module.state_dict().items()}
+        require("safetensors.torch", "clip").save_file(state, str(target / "model.safetensors"))
+        self.module.config.save_pretrained(target)
+        self.tokenizer.save(target)
+        mark(folder, self, {"regions": self.module.regions})
+
+
+def load_uniter(place: str | Path, regions: str | None = None) -> Uniter:
+    """From a folder with ``config.json``, the vocabulary, and weights (``model.safetensors``, or any ``.pt`` file)."""
+    folder = Path(place)
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder}: has no config.json, expected that of UNITER beside its weights")
+    config = require("transformers", "clip").BertConfig.from_json_file(str(folder / "config.json"))
+    state = {_ours(key): one.float() for key, one in _weights(folder).items()}
+    first = state.get("img_embeddings.img_linear.weight")
+    if first is None:
+        raise InputError(f"{folder}: holds no uniter.img_embeddings.img_linear.weight: not the weights of a UNITER")
+    module = UniterModule(config, int(first.shape[1]))
+    if "rank_output.weight" not in state and "itm_output.weight" in state:
+        state |= {f"rank_output.{part}": state[f"itm_output.{part}"][1:] for part in ("weight", "bias")}
+    wanted = module.state_dict()
+    differ = sorted(key for key in wanted if key not in state or state[key].shape != wanted[key].shape)
+    if differ:
+        raise InputError(
+            f"{folder}: weights of another model: {len(differ)} of {len(wanted)} tensors are missing or of another "
+            f"shape, such as {_theirs(differ[0])}"
+        )
+    module.load_state_dict({key: state[key] for key in wanted})
+    tokenizer = read_wordpiece(folder, min(LIMIT, int(config.max_position_embeddings)))
+    return Uniter(module.to(device_called(current().device)).eval(), tokenizer, regions)
+
+
+def _weights(folder: Path) -> Mapping[str, Any]:
+    from captious.models.crossencoders import read_state
+
+    if (folder / "model.safetensors").is_file():
+        return read_state(folder / "model.safetensors")
+    files = sorted(path for path in folder.iterdir() if path.suffix in (".pt", ".pth", ".bin"))
+    if len(files) != 1:
+        raise InputError(f"{folder}: {len(files)} files of weights, expected model.safetensors or one .pt file")
+    try:
+        found: Mapping[str, Any] = torch.load(files[0], map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file makes the unpickler raise almost anything
+        raise InputError(f"{files[0]}: cannot be read ({' '.join(str(error).split())[:120]})") from None
+    return found
+
+
+def _ours(key: str) -> str:
+    """A name of the original in the module here.
+
+    >>> _ours("uniter.encoder.layer.0.output.LayerNorm.gamma"), _ours("uniter.img_embeddings.LayerNorm.bias")
+    ('bert.encoder.layer.0.output.LayerNorm.weight', 'img_embeddings.LayerNorm.bias')
+    """
+    key = key.removeprefix("module.").replace(".gamma", ".weight").replace(".beta", ".bias")
+    if key.startswith("uniter.img_embeddings."):
+        return key.removeprefix("uniter.")
+    return f"bert.{key.removeprefix('uniter.')}" if key.startswith("uniter.") else key
+
+
+def _theirs(key: str) -> str:
+    """The original's name of a tensor here."""
+    if key.startswith("img_embeddings."):
+        return f"uniter.{key}"
+    return f"uniter.{key.removeprefix('bert.')}" if key.startswith("bert.") else key

@@ -1,5 +1,0 @@
-"""From files, tables and dictionaries to a CaptionSet; one file per format, one that joins, one that doctors."""
-
-from captious.readers.read import read
-
-__all__ = ["read"]

@@ -1,0 +1,227 @@
+"""Pearson, Spearman and coefficients of determination under weights, over rows or between systems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from captious._typing import Floats, Ints
+from captious.stats.kendall import Kendall, narrow
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Everything that first and second moments give, from seven sums per image.
+
+    With m the metric and h the ratings, brought to 0..1 by their scale (by the lowest and highest where none is
+    declared):
+
+        pearson                       r2 = 1 − Σ(h − m)² / Σ(h − h̄)²
+        one_minus_r2 = Σ(m − h)² / Σ(m − m̄)²      r2_fitted = pearson², the r2 after the best straight line
+
+    ``one_minus_r2`` is what the SPECS table prints: only a total sum of squares of the *metric* gives its values.
+
+    >>> two = Moments.of(np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0]), np.arange(3), 3)(np.ones((3, 1)))
+    >>> round(float(two["pearson"][0]), 6), round(float(two["one_minus_r2"][0]), 6)  # Σ(m−h)² = 1, Σ(m−m̄)² = 2/3
+    (0.5, 1.5)
+    """
+
+    sums: Floats
+    """Seven rows over images: number, x, y, xx, xy, yy about the means, and the squared difference m − h."""
+
+    @classmethod
+    def of(
+        cls, values: Floats, human: Floats, cluster: Ints, clusters: int, scale: tuple[float, float] | None = None
+    ) -> Moments:
+        """From one value and one rating per row."""
+        low, high = scale or (float(human.min()), float(human.max()))
+        unit = (human - low) / ((high - low) or 1.0)
+        x, y = values - values.mean(), unit - unit.mean()
+        parts = [np.ones(len(x)), x, y, x * x, x * y, y * y, (values - unit) ** 2]
+        return cls(np.stack([np.bincount(cluster, part, minlength=clusters) for part in parts]))
+
+    def __call__(self, weights: Floats) -> dict[str, Floats]:
+        """All four under each column of weights; NaN where a side is constant."""
+        n, x, y, xx, xy, yy, gap = self.sums @ weights
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # What is left of a constant vector is rounding: a share of the sum of squares far below any real spread.
+            spread_x, spread_y = xx - x * x / n, yy - y * y / n
+            spread_x = np.where(spread_x > 1e-12 * (xx + 1e-300), spread_x, np.nan)
+            spread_y = np.where(spread_y > 1e-12 * (yy + 1e-300), spread_y, np.nan)
+            r = (xy - x * y / n) / np.sqrt(spread_x * spread_y)
+            return {"pearson": r, "r2": 1 - gap / spread_y, "one_minus_r2": gap / spread_x, "r2_fitted": r * r}
+
+
+@dataclass(frozen=True, eq=False)
+class Spearman:
+    """Pearson's correlation of ranks, equal values sharing the mean of theirs; ranks are those within each draw.
+
+    >>> tau = Kendall.of(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0]))
+    >>> Spearman(tau)(np.ones((4, 1)))["spearman"].tolist()  # 1 − 6 · 2 / (4 · 15)
+    [0.8]
+    """
+
+    rows: Kendall
+
+    def __call__(self, weights: Floats) -> dict[str, Floats]:
+        """Under each column of weights; NaN where a side is constant."""
+        return {"spearman": np.concatenate([self._chunk(part) for part in narrow(weights)])}
+
+    def _chunk(self, weights: Floats) -> Floats:
+        rows = self.rows
+        drawn = weights[rows.cluster[rows.item]] * rows.count[:, None]
+        n = drawn.sum(axis=0)
+        order, starts, group = self._by_value
+        x, x_squares = _mid_ranks(np.add.reduceat(drawn[order], starts, axis=0), n)
+        order, starts, level = self._by_level
+        y, y_squares = _mid_ranks(np.add.reduceat(drawn[order], starts, axis=0), n)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            products = np.einsum("rd,rd,rd->d", drawn, x[group], y[level])
+            found = products / np.sqrt(x_squares * y_squares)
+        return np.where((x_squares > 0) & (y_squares > 0), found, np.nan)
+
+    @cached_property
+    def _by_value(self) -> tuple[Ints, Ints, Ints]:
+        return _groups(self.rows.x[self.rows.item])
+
+    @cached_property
+    def _by_level(self) -> tuple[Ints, Ints, Ints]:
+        return _groups(self.rows.level)
+
+
+def _groups(keys: Ints) -> tuple[Ints, Ints, Ints]:
+    """The order by key, where each key begins in it, and the place of every row's key among the keys."""
+    order = np.argsort(keys, kind="stable")
+    place = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+    return order, np.flatnonzero(np.diff(keys[order], prepend=-1)), place
+
+
+def _mid_ranks(sizes: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Mid-ranks of groups about their mean, and their sum of squares over rows."""
+    ranks = np.cumsum(sizes, axis=0) - (sizes - 1) / 2 - (n + 1) / 2
+    return ranks, np.einsum("gd,gd,gd->d", sizes, ranks, ranks)
+
+
+@dataclass(frozen=True, eq=False)
+class Systems:
+    """Between systems: the correlation of their mean metric values and mean ratings (`system_tau` is tau-b)."""
+
+    values: Floats
+    human: Floats
+    cluster: Ints
+    clusters: int
+    system: Ints
+
+    def __call__(self, weights: Floats) -> dict[str, Floats]:
+        """Under each column of weights; NaN where systems tie throughout or one was not drawn."""
+        key, number = self.system * self.clusters + self.cluster, int(self.system.max()) + 1
+        n, x, y = (
+            np.bincount(key, part, minlength=number * self.clusters).reshape(number, -1) @ weights
+            for part in (np.ones(len(key)), self.values, self.human)
+        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            x, y = x / n, y / n
+            one, other = np.triu_indices(number, 1)
+            signs = np.sign(np.round(x[one] - x[other], 12)), np.sign(np.round(y[one] - y[other], 12))
+            both = np.sqrt((signs[0] ** 2).sum(axis=0) * (signs[1] ** 2).sum(axis=0))
+            tau = (signs[0] * signs[1]).sum(axis=0) / both
+            x, y = x - x.mean(axis=0), y - y.mean(axis=0)
+            pearson = (x * y).sum(axis=0) / np.sqrt((x * x).sum(axis=0) * (y * y).sum(axis=0))
+        return {"system_tau": tau, "system_pearson": pearson}
+
+
+THRESHOLDS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """Statistics of pairs of captions of the same image, each caption with its mean rating.
+
+    ``sample_tau``: tau-b within each image, averaged over images; images where people or the metric see no difference
+    are left out and counted (``skipped``). ``accuracy``: the share of pairs in the same order for both, a tie of both
+    being agreement too (τ₂₃ of the WMT studies is twice this less one). ``accuracy_eq``: the same after |Δ| ≤ ε of the
+    metric is made a tie, with the ε that makes it highest (Deutsch et al. 2023). ε is sought again in every draw, among
+    at most 1,024 sizes of difference.
+
+    >>> Within.of(np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0]), np.zeros(3, int), 1)(np.ones((1, 1)))
+    {'sample_tau': array([0.33333333]), 'accuracy': array([0.66666667]), 'accuracy_eq': array([0.66666667])}
+    """
+
+    gap: Floats
+    """Difference of the metric for each pair of captions, in order of size."""
+    human: Floats
+    cluster: Ints
+    clusters: int
+
+    @classmethod
+    def of(cls, values: Floats, mean: Floats, cluster: Ints, clusters: int) -> Within:
+        """From one value and one mean rating per caption."""
+        order = np.argsort(cluster, kind="stable")
+        sizes = np.bincount(cluster, minlength=clusters)
+        firsts = np.cumsum(sizes) - sizes
+        one, other = [], []
+        for size in np.unique(sizes[sizes > 1]).tolist():
+            starts = firsts[sizes == size]
+            left, right = np.triu_indices(size, 1)
+            one.append(order[(starts[:, None] + left).ravel()])
+            other.append(order[(starts[:, None] + right).ravel()])
+        a, b = np.concatenate(one), np.concatenate(other)
+        gap = values[a] - values[b]
+        by_size = np.argsort(np.abs(gap), kind="stable")
+        a, b = a[by_size], b[by_size]
+        # Means of equal ratings may differ in their last digit.
+        return cls(gap[by_size], np.round(mean[a] - mean[b], 9), cluster[a], clusters)
+
+    def __call__(self, weights: Floats) -> dict[str, Floats]:
+        """Under each column of weights."""
+        pairs = np.bincount(self.cluster, minlength=self.clusters) @ weights
+        right = np.bincount(self.cluster, np.sign(self.gap) == np.sign(self.human), minlength=self.clusters) @ weights
+        with np.errstate(invalid="ignore", divide="ignore"):
+            defined = ~np.isnan(self.taus)
+            tau = np.where(defined, self.taus, 0.0) @ weights / (defined @ weights)
+            untied, gained = self._gains
+            best = untied @ weights + np.maximum(0.0, (gained @ weights).max(axis=0))
+            return {"sample_tau": tau, "accuracy": right / pairs, "accuracy_eq": best / pairs}
+
+    @cached_property
+    def _gains(self) -> tuple[Floats, Floats]:
+        """By image: agreement with no tie made, and what each threshold adds to it (thresholds × images)."""
+        beyond = (np.sign(self.gap) == np.sign(self.human)) & (self.gap != 0)
+        gain = (self.human == 0).astype(np.float64) - beyond
+        steps = self._steps
+        if len(steps) > THRESHOLDS:
+            # The best on the data as they are stays among those tried.
+            spread = steps[np.linspace(0, len(steps) - 1, THRESHOLDS).astype(np.int64)]
+            steps = np.union1d(spread, steps[np.argmax(np.cumsum(gain)[steps])])
+        place = np.searchsorted(steps, np.arange(len(gain)))
+        flat = np.bincount(place * self.clusters + self.cluster, gain, len(steps) * self.clusters)
+        untied = np.bincount(self.cluster, beyond, minlength=self.clusters)
+        return untied.astype(np.float64), np.cumsum(flat.reshape(len(steps), self.clusters), axis=0)
+
+    def epsilon(self) -> float:
+        """The threshold of ``accuracy_eq`` on the data as they are."""
+        beyond = (np.sign(self.gap) == np.sign(self.human)) & (self.gap != 0)
+        gained = np.cumsum((self.human == 0).astype(np.float64) - beyond)[self._steps]
+        best = int(np.argmax(gained)) if len(gained) else 0
+        return float(abs(self.gap[self._steps[best]])) if len(gained) and gained[best] > 0 else 0.0
+
+    @cached_property
+    def _steps(self) -> Ints:
+        """The last pair of every size of difference: a threshold takes all of a size or none."""
+        sizes = np.abs(self.gap)
+        return np.flatnonzero(np.append(sizes[1:] != sizes[:-1], True)) if len(sizes) else np.zeros(0, np.int64)
+
+    @cached_property
+    def taus(self) -> Floats:
+        """Tau-b of every image; NaN where it is undefined."""
+        a, b = np.sign(self.gap), np.sign(self.human)
+        surplus, x, y = (np.bincount(self.cluster, part, minlength=self.clusters) for part in (a * b, a * a, b * b))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where((x > 0) & (y > 0), surplus / np.sqrt(x * y), np.nan)
+
+    @property
+    def skipped(self) -> int:
+        """Images without a tau."""
+        return int(np.isnan(self.taus).sum())

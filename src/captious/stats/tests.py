@@ -1,0 +1,191 @@
+"""Tail probabilities of Student's t and the normal distribution, so that the base install needs no scipy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.errors import InputError
+
+
+def t_tail(t: float, degrees: float) -> float:
+    """P(T ≥ t) of Student's t.
+
+    >>> round(t_tail(2.228138851986274, 10), 12)  # the 97.5 % point for 10 degrees of freedom
+    0.025
+    """
+    half = 0.5 * incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t))
+    return half if t >= 0 else 1.0 - half
+
+
+def t_point(level: float, degrees: float) -> float:
+    """The t with P(|T| < t) = level, by bisection.
+
+    >>> round(t_point(0.95, 9), 4), round(t_point(0.99, 4), 4)
+    (2.2622, 4.6041)
+    """
+    low, high = 0.0, 1e6
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 2 * t_tail(middle, degrees) > 1 - level else (low, middle)
+    return (low + high) / 2
+
+
+def normal_tail(z: float) -> float:
+    """P(Z ≥ z) of the standard normal distribution."""
+    return 0.5 * math.erfc(z / math.sqrt(2))
+
+
+def normal_point(p: float) -> float:
+    """The z with P(Z ≤ z) = p.
+
+    >>> round(normal_point(0.975), 6)
+    1.959964
+    """
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(p)
+
+
+def incomplete_beta(a: float, b: float, x: float) -> float:
+    """The regularized incomplete beta function, by its continued fraction (Lentz's method)."""
+    if x <= 0 or x >= 1:
+        return 0.0 if x <= 0 else 1.0
+    if x > (a + 1) / (a + b + 2):
+        return 1.0 - incomplete_beta(b, a, 1 - x)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    tiny, c, d = 1e-300, 1.0, 1.0 - (a + b) * x / (a + 1)
+    d = 1.0 / (d if abs(d) > tiny else tiny)
+    value = d
+    for m in range(1, 500):
+        for numerator in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1.0 + numerator * d
+            d = 1.0 / (d if abs(d) > tiny else tiny)
+            c = 1.0 + numerator / c
+            c = c if abs(c) > tiny else tiny
+            value *= d * c
+        if abs(d * c - 1) < 1e-15:
+            break
+    return front * value / a
+
+
+class Test(NamedTuple):
+    """A test statistic, its degrees of freedom where it has any, and its p-values."""
+
+    statistic: float
+    degrees: float
+    p: float
+    """Two-sided."""
+    p_greater: float
+    """One-sided: the correlation is above zero, or the first is above the second."""
+
+
+def correlation_test(r: float, n: int) -> Test:
+    """Is a Pearson or Spearman correlation zero: t = r √((n − 2) / (1 − r²)) with n − 2 degrees (as in UMIC).
+
+    >>> test = correlation_test(0.5, 27)  # t = .5 · √(25 / .75)
+    >>> round(test.statistic, 6), round(test.p, 6)
+    (2.886751, 0.007913)
+    """
+    if n < 3:
+        raise InputError(f"a test of a correlation needs at least 3 items, found {n}")
+    t = math.copysign(math.inf, r) if abs(r) >= 1 else r * math.sqrt((n - 2) / (1 - r * r))
+    upper = t_tail(t, n - 2) if math.isfinite(t) else float(t < 0)
+    return Test(t, n - 2, 2 * min(upper, 1 - upper), upper)
+
+
+def kendall_test(surplus: float, metric: Floats, human: Floats) -> Test:
+    """Is tau zero: C − D over its standard deviation under independence, corrected for ties, against the normal.
+
+    With t and u the sizes of tie groups, the variance is [n(n−1)(2n+5) − Σt(t−1)(2t+5) − Σu(u−1)(2u+5)] / 18
+    + Σt(t−1) Σu(u−1) / 2n(n−1) + Σt(t−1)(t−2) Σu(u−1)(u−2) / 9n(n−1)(n−2). Rows are taken as independent, which three
+    ratings of one caption are not: the bootstrap interval is the one to trust.
+    """
+    n = len(metric)
+    if n < 3:
+        raise InputError(f"a test of tau needs at least 3 rows, found {n}")
+    t, u = (np.unique(side, return_counts=True)[1].astype(np.float64) for side in (metric, human))
+    whole = n * (n - 1.0) * (2 * n + 5)
+    variance = (whole - (t * (t - 1) * (2 * t + 5)).sum() - (u * (u - 1) * (2 * u + 5)).sum()) / 18
+    variance += (t * (t - 1)).sum() * (u * (u - 1)).sum() / (2.0 * n * (n - 1))
+    variance += (t * (t - 1) * (t - 2)).sum() * (u * (u - 1) * (u - 2)).sum() / (9.0 * n * (n - 1) * (n - 2))
+    z = surplus / math.sqrt(variance)
+    return Test(z, math.inf, 2 * normal_tail(abs(z)), normal_tail(z))
+
+
+def williams(r12: float, r13: float, r23: float, n: int) -> Test:
+    """Williams' test of two correlations that share a variable: people (1) with two metrics (2 and 3).
+
+        K = 1 − r12² − r13² − r23² + 2 r12 r13 r23
+        t = (r12 − r13) √((n − 1)(1 + r23)) / √(2K (n − 1)/(n − 3) + r̄² (1 − r23)³),  n − 3 degrees of freedom
+
+    The help page of psych::r.test in R has this example, with t = -0.89 and p = 0.37.
+
+    >>> test = williams(0.4, 0.5, 0.1, 103)
+    >>> round(test.statistic, 4), round(test.p, 4)
+    (-0.8913, 0.3749)
+    """
+    if n < 4:
+        raise InputError(f"Williams' test needs at least 4 items, found {n}")
+    k = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
+    mean = (r12 + r13) / 2
+    below = 2 * (n - 1) / (n - 3) * k + mean**2 * (1 - r23) ** 3
+    if below <= 1e-15:
+        # Two metrics that are the same up to scale differ in nothing.
+        return Test(0.0, n - 3, 1.0, 0.5)
+    t = (r12 - r13) * math.sqrt((n - 1) * (1 + r23) / below)
+    upper = t_tail(t, n - 3)
+    return Test(t, n - 3, 2 * min(upper, 1 - upper), upper)
+
+
+def permutation_p(seen: float, shuffled: Floats) -> tuple[float, float]:
+    """Two-sided and one-sided p of a permutation test: (1 + draws as extreme) / (1 + draws).
+
+    A draw in which a statistic is undefined counts as extreme: it must not help to reject.
+
+    >>> permutation_p(0.3, np.array([0.1, -0.3, 0.3, 0.2]))
+    (0.6, 0.4)
+    """
+    # Permuted sums are rounded differently from the observed ones; equal must still count as equal.
+    edge, unknown = 1e-12, np.isnan(shuffled)
+    two = (np.abs(shuffled) >= abs(seen) - edge) | unknown
+    one = (shuffled >= seen - edge) | unknown
+    return float((1 + two.sum()) / (1 + len(shuffled))), float((1 + one.sum()) / (1 + len(shuffled)))
+
+
+def bootstrap_p(seen: float, differences: Floats) -> float:
+    """Two-sided p of the paired bootstrap: draws whose difference is as far from their mean as 0 is from the observed.
+
+    >>> bootstrap_p(0.2, np.array([0.1, 0.2, 0.3, 0.6]))  # mean .3: |.6 − .3| and |.1 − .3| reach .2
+    0.6
+    """
+    known = differences[~np.isnan(differences)]
+    if not len(known):
+        return 1.0
+    extreme = np.abs(known - known.mean()) >= abs(seen) - 1e-12
+    return float((1 + extreme.sum() + len(differences) - len(known)) / (1 + len(differences)))
+
+
+def rank_clusters(order: Sequence[str], better: Mapping[tuple[str, str], bool]) -> list[tuple[str, ...]]:
+    """Metrics from best to worst in clusters of those that cannot be told apart.
+
+    A metric opens a new cluster when any member of the present one is significantly better; so every two metrics of a
+    cluster are indistinguishable. ``better[a, b]``: a is significantly better than b.
+
+    >>> rank_clusters(["a", "b", "c"], {("a", "c"): True})
+    [('a', 'b'), ('c',)]
+    """
+    clusters: list[list[str]] = []
+    for name in order:
+        if clusters and not any(better.get((above, name)) for above in clusters[-1]):
+            clusters[-1].append(name)
+        else:
+            clusters.append([name])
+    return [tuple(cluster) for cluster in clusters]

@@ -1,0 +1,206 @@
+"""What a metric is held against: rated captions as rows, or pairs of captions with a preferred one.
+
+Every statistic here is a function of how often each image is drawn. A bootstrap draws images with replacement; a
+permutation draws, for every image, one of two metrics' values. So both need nothing but weights, and no statistic is
+written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import numpy as np
+
+from captious._typing import Bools, Floats, Ints
+from captious.errors import InputError
+from captious.study.ratings import Preferences, Ratings
+from captious.study.recipes import Recipe
+
+Statistic = Callable[[Floats], dict[str, Floats]]
+"""Weights (images × draws) to named values (one per draw), NaN where a draw leaves them undefined."""
+
+
+class Problem(Protocol):
+    """What people said, in the form that statistics need."""
+
+    @property
+    def items(self) -> int:
+        """How many captions a metric must have values for."""
+
+    @property
+    def clusters(self) -> int:
+        """How many images are resampled."""
+
+    @property
+    def families(self) -> Mapping[str, str]:
+        """Every statistic and the family that computes it."""
+
+    def family(self, name: str, values: Floats) -> Statistic:
+        """One family of statistics for one metric."""
+
+    def doubled(self) -> Problem:
+        """The same people's answers twice, the second time for other images: two metrics on one problem."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Ratings as rows, three of the same caption being three rows or one of their mean."""
+
+    human: Floats
+    item: Ints
+    """The caption of each row."""
+    cluster: Ints
+    """The image of each caption."""
+    clusters: int
+    mean: Floats
+    """The mean rating of each caption."""
+    system: Ints | None = None
+    scale: tuple[float, float] | None = None
+
+    @property
+    def items(self) -> int:
+        """Captions."""
+        return len(self.cluster)
+
+    @property
+    def families(self) -> Mapping[str, str]:
+        """Statistics of rated captions; those within images and between systems only where there are several."""
+        named = dict.fromkeys(("tau_b", "tau_c"), "kendall") | {"spearman": "spearman"}
+        named |= dict.fromkeys(("pearson", "r2", "one_minus_r2", "r2_fitted"), "moments")
+        if np.bincount(self.cluster, minlength=self.clusters).max() > 1:
+            named |= dict.fromkeys(("sample_tau", "accuracy", "accuracy_eq"), "within")
+        if self.system is not None and self.system.max() > 1:
+            named |= dict.fromkeys(("system_tau", "system_pearson"), "systems")
+        return named
+
+    def family(self, name: str, values: Floats) -> Statistic:
+        """Tau, rank and product-moment correlation, within images, or between systems."""
+        from captious.stats.correlation import Moments, Spearman, Systems, Within
+        from captious.stats.kendall import Kendall
+
+        if name == "kendall":
+            return Kendall.of(values, self.human, self.item, self.cluster)
+        if name == "spearman":
+            return Spearman(Kendall.of(values, self.human, self.item, self.cluster))
+        if name == "moments":
+            return Moments.of(values[self.item], self.human, self.cluster[self.item], self.clusters, self.scale)
+        if name == "within":
+            return Within.of(values, self.mean, self.cluster, self.clusters)
+        assert self.system is not None
+        return Systems(values, self.mean, self.cluster, self.clusters, self.system)
+
+    def doubled(self) -> Rows:
+        """Twice the rows: the second half has images of its own."""
+        return replace(
+            self,
+            human=np.tile(self.human, 2),
+            item=np.concatenate([self.item, self.item + self.items]),
+            cluster=np.concatenate([self.cluster, self.cluster + self.clusters]),
+            clusters=2 * self.clusters,
+            mean=np.tile(self.mean, 2),
+            system=None if self.system is None else np.tile(self.system, 2),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Two captions each, one of them preferred: the share of pairs in which the metric agrees.
+
+    A tie of the metric is half right in the mean and in every category; ``strict`` counts it as wrong.
+    """
+
+    first: Ints
+    """The preferred caption of each pair."""
+    second: Ints
+    cluster: Ints
+    """The image of each pair."""
+    clusters: int
+    category: Ints
+    names: tuple[str, ...]
+    ties: Literal["half", "strict"] = "half"
+
+    @property
+    def items(self) -> int:
+        """Captions, two to a pair."""
+        return 2 * len(self.first)
+
+    @property
+    def families(self) -> Mapping[str, str]:
+        """The unweighted mean of the categories, the same with ties as wrong, and each category."""
+        return dict.fromkeys(("mean", "strict", *self.names), "accuracy")
+
+    def family(self, name: str, values: Floats) -> Statistic:
+        """Accuracies."""
+        gap = values[self.first] - values[self.second]
+        strict = (gap > 0).astype(np.float64)
+        right = strict + 0.5 * (gap == 0) * (self.ties == "half")
+        key = self.category * self.clusters + self.cluster
+        shape = (len(self.names), self.clusters)
+        tables = [
+            np.bincount(key, part, minlength=shape[0] * shape[1]).reshape(shape)
+            for part in (np.ones(len(gap)), right, strict)
+        ]
+
+        def accuracies(weights: Floats) -> dict[str, Floats]:
+            number, agreed, strictly = (table @ weights for table in tables)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                shares = agreed / number
+                found = {"mean": shares.mean(axis=0), "strict": (strictly / number).mean(axis=0)}
+            return found | dict(zip(self.names, shares, strict=True))
+
+        return accuracies
+
+    def doubled(self) -> Pairs:
+        """Twice the pairs: the second half has images of its own."""
+        return replace(
+            self,
+            first=np.concatenate([self.first, self.first + self.items]),
+            second=np.concatenate([self.second, self.second + self.items]),
+            cluster=np.concatenate([self.cluster, self.cluster + self.clusters]),
+            clusters=2 * self.clusters,
+            category=np.tile(self.category, 2),
+        )
+
+
+def pose(ratings: Ratings | Preferences, known: Bools, recipe: Recipe) -> tuple[Problem, Ints]:
+    """The problem over the items known to every metric, and which these are."""
+    return _pairs(ratings, known, recipe) if isinstance(ratings, Preferences) else _rows(ratings, known, recipe)
+
+
+def _rows(ratings: Ratings, known: Bools, recipe: Recipe) -> tuple[Problem, Ints]:
+    used = np.flatnonzero(known & ~np.isnan(ratings.mean))
+    if len(used) < 3:
+        raise InputError(
+            f"{ratings.name}: {len(used)} items have ratings and values of every metric, expected at least 3"
+        )
+    values, mean = ratings.values[used], ratings.mean[used]
+    if recipe.rows == "mean":
+        values = mean[:, None]
+    item, rater = np.nonzero(~np.isnan(values))
+    human = values[item, rater]
+    if np.ptp(human) == 0:
+        raise InputError(
+            f"{ratings.name}: all {len(human)} ratings are {human[0]:g}: agreement with people is undefined"
+        )
+    names, cluster = np.unique(np.array(ratings.groups, dtype=object)[used].astype(str), return_inverse=True)
+    if len(names) < 2:
+        raise InputError(f"{ratings.name}: all items belong to one image or group, expected at least 2 to resample")
+    system = None
+    if ratings.systems is not None:
+        system = np.unique(np.array(ratings.systems)[used], return_inverse=True)[1].astype(np.int64)
+    return Rows(human, item, cluster.astype(np.int64), len(names), mean, system, ratings.scale), used
+
+
+def _pairs(pairs: Preferences, known: Bools, recipe: Recipe) -> tuple[Problem, Ints]:
+    both = known.reshape(-1, 2).all(axis=1)
+    if both.sum() < 3:
+        raise InputError(f"{pairs.name}: {both.sum()} pairs have values of every metric, expected at least 3")
+    preferred = pairs.preferred[both].astype(np.int64)
+    first = 2 * np.arange(len(preferred)) + preferred
+    names, cluster = np.unique(np.array(pairs.groups)[both], return_inverse=True)
+    categories = tuple(dict.fromkeys(sorted(np.array(pairs.categories)[both].tolist())))
+    category = np.searchsorted(np.array(categories), np.array(pairs.categories)[both])
+    problem = Pairs(first, first ^ 1, cluster.astype(np.int64), len(names), category, categories, recipe.ties)
+    return problem, np.flatnonzero(np.repeat(both, 2))

@@ -1,0 +1,289 @@
+"""A greedy averaged-perceptron tagger that goes through many sentences in lock step.
+
+What a word adds to the scores of the tags depends on its form alone, for each of the five places it can take in the
+window, so these sums are made once a form; and all sentences of a batch go from left to right together, so that a
+position costs a few array operations. Weights are small integers: the tags are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._files import Kind
+from captious.errors import InputError, nearest, require
+
+KIND = Kind("captious-tagger", 1, "part-of-speech tagger", "python lab/benchmarks/train_tagger.py")
+PLACES = ("own", "before", "after", "two-before", "two-after")
+START, END = "\x02", "\x03"
+"""What stands before the first and behind the last word."""
+
+_BATCH = 1 << 14
+_MOST_FORMS = 1 << 17
+Sentences = Sequence[Sequence[str]]
+Small = npt.NDArray[np.int16]
+
+
+def form(word: str, first: bool) -> str:
+    """The form of a word that features are made from: a capital means less at the start of a sentence."""
+    return "\x01" + word if first and word[:1].isupper() else word
+
+
+def features(form: str) -> dict[str, list[str]]:
+    """The names of the features of a form, in each place of the window.
+
+    >>> features("riding")["before"]
+    ['bw riding', 'bs ing']
+    """
+    if form in (START, END):
+        return {place: [f"{place[0]}{place[-1] if '-' in place else ''}w {form}"] for place in PLACES}
+    word = form.lstrip("\x01")
+    low = word.lower()
+    own = [f"ow {low}", *(f"os{size} {low[-size:]}" for size in (1, 2, 3, 4) if len(low) > size), f"op {low[:2]}", "o"]
+    head, hyphen, tail = low.rpartition("-")
+    if hyphen and head and tail:
+        own += ["ohyphen", f"otail {tail}", f"ohead {head}", f"ots {tail[-2:]}"]
+    if any(map(str.isdigit, word)):
+        own.append("odigit")
+    if word[:1].isupper():
+        own.append("ofirst" if form is not word and form[0] == "\x01" else "ocapital")
+        if len(word) > 1 and word.isupper():
+            own.append("oupper")
+    near = {place: [f"{place[0]}w {low}", f"{place[0]}s {low[-3:]}"] for place in ("before", "after")}
+    return {"own": own, **near, "two-before": [f"tew {low}"], "two-after": [f"trw {low}"]}
+
+
+def number_of(word: str, ambiguous: dict[str, int]) -> int:
+    """The number of a word in lower case, or else of its last three letters, among the ambiguous ones; 0 for none.
+
+    >>> number_of("tallest", {"left": 1, "-est": 2})
+    2
+    """
+    return ambiguous.get(word) or ambiguous.get("-" + word[-3:], 0)
+
+
+@dataclass
+class Tagger:
+    """The weights, and the sums of the forms met so far."""
+
+    tags: tuple[str, ...]
+    """Tag names; number ``len(tags)`` stands for the start of the sentence in the tables below."""
+    only: dict[str, int]
+    """Words that have one tag only, in lower case."""
+    rows: dict[str, int]
+    weights: npt.NDArray[np.int8]
+    """By feature (its row in ``rows``) and tag."""
+    history: npt.NDArray[np.int16]
+    """By the tag two before, the tag before, and the tag."""
+    after_tag: npt.NDArray[np.int8]
+    """By ambiguous word or ending (number 0: any other), the tag before, and the tag."""
+    ambiguous: dict[str, int]
+    facts: dict[str, Any] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict, repr=False)
+    _sums: list[Small] = field(default_factory=list, repr=False)
+    _forced: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16), repr=False)
+    _word: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16), repr=False)
+
+    def tag(self, sentences: Sentences) -> list[list[str]]:
+        """The tags of every sentence. Empty sentences are fine."""
+        result: list[list[str]] = []
+        batch: list[Sequence[str]] = []
+        size = 0
+        for sentence in sentences:
+            batch.append(sentence)
+            size += len(sentence)
+            if size >= _BATCH:
+                result += self._tag(batch)
+                batch, size = [], 0
+        return result + self._tag(batch) if batch else result
+
+    def _tag(self, sentences: Sentences) -> list[list[str]]:
+        forms: list[str] = []
+        for sentence in sentences:
+            forms += (START, START, *sentence, END, END)
+            if sentence and sentence[0][:1].isupper():
+                forms[-2 - len(sentence)] = "\x01" + sentence[0]
+        if len(self._numbers) > _MOST_FORMS:
+            self._numbers, self._sums = {}, []
+        self._learn(dict.fromkeys(forms))
+        numbers = np.fromiter(map(self._numbers.__getitem__, forms), np.int64, len(forms))
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        starts = np.cumsum(lengths + 4) - lengths - 2
+        scores = self._sums[0][numbers]
+        for sums, shift in zip(self._sums[1:], (-1, 1, -2, 2), strict=True):
+            if shift < 0:
+                scores[-shift:] += sums[numbers[:shift]]
+            else:
+                scores[:-shift] += sums[numbers[shift:]]
+        chosen = self._forced[numbers]
+        order = np.argsort(-lengths, kind="stable")
+        starts, lengths = starts[order], lengths[order]
+        last = before = np.full(len(lengths), len(self.tags), np.int64)
+        reach = np.searchsorted(-lengths, -np.arange(1, lengths.max(initial=0) + 1), side="right")
+        for step, number in enumerate(reach.tolist()):
+            at = starts[:number] + step
+            last, before = last[:number], before[:number]
+            found = scores[at]
+            found += self.history[before, last]
+            found += self.after_tag[self._word[numbers[at]], last]
+            forced = chosen[at]
+            best = np.where(forced >= 0, forced, found.argmax(1))
+            chosen[at] = best
+            before, last = last, best
+        names = [self.tags[tag] for tag in chosen.tolist()]
+        ends = list(accumulate(len(sentence) + 4 for sentence in sentences))
+        return [names[end - 2 - len(words) : end - 2] for end, words in zip(ends, sentences, strict=True)]
+
+    def _learn(self, forms: Iterable[str]) -> None:
+        """Add up the weights of forms not met before."""
+        new = [form for form in forms if form not in self._numbers]
+        if not new:
+            return
+        sums = np.zeros((len(PLACES), len(new), len(self.tags)), np.int16)
+        forced = np.full(len(new), -1, np.int16)
+        word = np.zeros(len(new), np.int16)
+        for number, form in enumerate(new):
+            low = form.lstrip("\x01").lower()
+            forced[number] = 0 if form in (START, END) else self.only.get(low, -1)
+            word[number] = number_of(low, self.ambiguous)
+            for place, names in enumerate(features(form).values()):
+                rows = [self.rows[name] for name in names if name in self.rows]
+                if rows:
+                    sums[place, number] = self.weights[rows].sum(0, dtype=np.int16)
+        known = len(self._numbers)
+        self._numbers.update((form, known + number) for number, form in enumerate(new))
+        self._sums = [np.concatenate(pair) for pair in zip(self._sums, sums, strict=True)] if known else list(sums)
+        self._forced = np.concatenate([self._forced[:known], forced])
+        self._word = np.concatenate([self._word[:known], word])
+
+    def save(self, path: str | Path) -> None:
+        """Write the weights whole, compressed."""
+        names = {"only": self.only, "rows": list(self.rows), "ambiguous": list(self.ambiguous)}
+        listed = json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
+        arrays: list[npt.NDArray[Any]] = [self.weights, self.history, self.after_tag]
+        header = {"tags": self.tags, "facts": self.facts, "names": len(listed)}
+        KIND.write(path, header, zlib.compress(listed + b"".join(array.astype("<i2").tobytes() for array in arrays), 9))
+
+
+def read_tagger(path: str | Path) -> Tagger:
+    """A tagger from its file; a foreign or damaged one is refused."""
+    header, payload = KIND.read(path)
+    content = zlib.decompress(payload)
+    names = json.loads(content[: header["names"]])
+    tags = tuple(header["tags"])
+    size = len(tags)
+    flat = np.frombuffer(content, "<i2", offset=header["names"])
+    shapes = ((len(names["rows"]), size), (size + 1, size + 1, size), (len(names["ambiguous"]) + 1, size + 1, size))
+    edges = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)])
+    weights, history, after = (
+        flat[a:b].reshape(shape) for a, b, shape in zip(edges[:-1], edges[1:], shapes, strict=True)
+    )
+    return Tagger(
+        tags=tags,
+        only=names["only"],
+        rows={name: row for row, name in enumerate(names["rows"])},
+        weights=weights.astype(np.int8),
+        history=history.astype(np.int16),
+        after_tag=after.astype(np.int8),
+        ambiguous={word: number for number, word in enumerate(names["ambiguous"], 1)},
+        facts=header["facts"],
+    )
+
+
+SHIPPED = Path(__file__).parent / "data" / "tagger.captious"
+Tagging = Callable[[Sentences], list[list[str]]]
+"""Tokenized sentences to the Penn tags of their words."""
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Tagger:
+    """The tagger of the package."""
+    return read_tagger(SHIPPED)
+
+
+def tag(sentences: Sentences) -> list[list[str]]:
+    """Penn tags of tokenized sentences, by the tagger of the package.
+
+    >>> tag([["A", "dog", "runs", "."], []])
+    [['DT', 'NN', 'VBZ', '.'], []]
+    """
+    return shipped().tag(sentences)
+
+
+MARKS = {
+    **dict.fromkeys(["(", "[", "{", "<"], "("),
+    **dict.fromkeys([")", "]", "}", ">"], ")"),
+    **dict.fromkeys([".", "!", "?"], "."),
+    **dict.fromkeys([":", ";", "...", "--", "–", "—", "-", "*", "/", "|"], ":"),
+    **dict.fromkeys(["``", "“", "‘", "«"], "``"),
+    **dict.fromkeys(["''", "”", "»"], "''"),
+    ",": ",",
+    "$": "$",
+    "&": "CC",
+    "%": "NN",
+}
+"""Marks have one tag, whatever a model thinks of them."""
+
+_OTHER_NAMES = {"-LRB-": "(", "-RRB-": ")", "HYPH": ":", "NFP": ":", "ADD": "NN", "AFX": "JJ", "XX": "FW", "_SP": ":"}
+
+
+def penn(words: Sequence[str], tags: Sequence[str]) -> list[str]:
+    """Tags of spaCy's English models as the original Penn Treebank would have them.
+
+    Every *to* is TO; a word in small letters is no name; a hyphenated word before an adjective or noun is an adjective,
+    for these models learnt from text in which hyphens are tokens of their own.
+
+    >>> penn(["a", "close-up", "shot", "to", "show"], ["DT", "NNP", "NN", "IN", "VB"])
+    ['DT', 'JJ', 'NN', 'TO', 'VB']
+    """
+    result = [MARKS.get(word) or _OTHER_NAMES.get(tag, tag) for word, tag in zip(words, tags, strict=True)]
+    for number, word in enumerate(words):
+        if word.lower() == "to":
+            result[number] = "TO"
+        elif word.islower() and result[number].startswith("NNP"):
+            result[number] = "NN" + result[number][3:]
+        if word.islower() and "-" in word[1:-1]:
+            following = result[number + 1 : number + 2]
+            if following and following[0][:2] in ("JJ", "NN") and result[number][:2] in ("NN", "CD", "VB"):
+                result[number] = "JJ"
+    return result
+
+
+@lru_cache(maxsize=1)
+def _spacy() -> Any:
+    spacy = require("spacy", "spacy")
+    try:
+        return spacy.load("en_core_web_sm", exclude=["parser", "ner", "lemmatizer", "attribute_ruler"])
+    except OSError:
+        raise InputError(
+            "tagger 'spacy' needs its model en_core_web_sm: python -m spacy download en_core_web_sm"
+        ) from None
+
+
+def spacy_tag(sentences: Sentences) -> list[list[str]]:
+    """The same by spaCy's ``en_core_web_sm``, which must be installed."""
+    model = _spacy()
+    document = require("spacy.tokens", "spacy").Doc
+    full = [words for words in sentences if words]
+    tagged = iter(model.pipe(document(model.vocab, words=list(words)) for words in full))
+    return [penn(words, [token.tag_ for token in next(tagged)]) if words else [] for words in sentences]
+
+
+TAGGERS: dict[str, Tagging] = {"captious": tag, "spacy": spacy_tag}
+
+
+def tagger_named(name: str) -> Tagging:
+    """Look a tagger up, or say which there are."""
+    try:
+        return TAGGERS[name]
+    except KeyError:
+        raise InputError(f"unknown tagger {name!r}, expected {' or '.join(TAGGERS)}{nearest(name, TAGGERS)}") from None

@@ -1,0 +1,367 @@
+"""Examples to learn from: an image, and what is said of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._typing import Floats32, Ints, Ints32
+from captious.errors import InputError, require
+from captious.io.columns import (
+    CANDIDATE_COLUMNS,
+    ID_COLUMNS,
+    IMAGE_COLUMNS,
+    REFERENCE_COLUMNS,
+    UNIT_COLUMNS,
+    WRONG_UNIT_COLUMNS,
+)
+from captious.io.formats import Row, rows_of
+from captious.io.images import SUFFIXES, open_picture
+from captious.models.encoder import Pixels
+from captious.models.features import read_given
+from captious.train.schedule import Rows, draws
+
+TEXT_COLUMNS = (*CANDIDATE_COLUMNS, *REFERENCE_COLUMNS)
+"""Everything that is said of an image, references last."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One image; ``captions`` in the order of the row, the first of which is the long one where one is needed."""
+
+    id: str
+    image: Path
+    captions: tuple[str, ...]
+    units: tuple[str, ...] = ()
+    wrong_units: tuple[str, ...] = ()
+    where: str = ""
+
+
+def read_examples(
+    source: str | Path, images: str | Path | None, skip: bool = False, merge: bool = True
+) -> tuple[list[Example], list[str]]:
+    """The rows of a file as examples, and what a user should know.
+
+    ``merge`` makes one example of all rows of an image, so that no image is told from itself. ``skip`` leaves out rows
+    whose image is missing; otherwise they are an error.
+    """
+    find = _Finder(images)
+    rows = list(rows_of(source))
+    found = [_example(row, find) for row in rows]
+    read = [example for example in found if example is not None]
+    if not read:
+        raise InputError(f"{source}: no row has a caption")
+    absent = [example for example in read if not example.image.is_file()]
+    if absent and (not skip or len(absent) == len(read)):
+        first, more = absent[0], f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""
+        hint = (
+            "; --missing skip leaves such rows out" if len(absent) < len(read) else "; where are they? --images FOLDER"
+        )
+        raise InputError(f"{first.where}: no image {first.image}{more}{hint}")
+    bare, empty = len(found) - len(read), sum(_blank(row.fields) for row in rows)
+    notes = [f"{bare:,} rows left out: they have no caption"] if bare else []
+    notes += [f"{empty:,} empty captions left out"] if empty else []
+    notes += [f"{len(absent)} rows left out: their image is missing"] if absent else []
+    kept = [example for example in read if example.image.is_file()] if absent else read
+    return _merged(kept) if merge else kept, notes
+
+
+def _example(row: Row, find: _Finder) -> Example | None:
+    fields = row.fields
+    given = [_text(fields[key]) for key in ID_COLUMNS if key not in IMAGE_COLUMNS and fields.get(key) is not None]
+    name = next((str(fields[key]) for key in IMAGE_COLUMNS if fields.get(key)), "")
+    if not given and not name:
+        raise InputError(f"{row.where}: has neither {' nor '.join(('id', 'image_id', *IMAGE_COLUMNS))}")
+    key = given[0] if given else Path(name).stem
+    captions = [text for field in TEXT_COLUMNS for text in _texts(fields, field, row.where)]
+    units, wrong = (
+        tuple(text for field in names for text in _texts(fields, field, row.where))
+        for names in (UNIT_COLUMNS, WRONG_UNIT_COLUMNS)
+    )
+    if wrong and len(wrong) != len(units):
+        raise InputError(f"{row.where}: {len(wrong)} wrong_units for {len(units)} units, expected one for each")
+    if not captions and units:
+        captions = [" ".join(units)]
+    if not captions:
+        return None
+    return Example(key, find(name, key), tuple(dict.fromkeys(captions)), units, wrong, row.where)
+
+
+def _texts(fields: Mapping[str, Any], field: str, where: str) -> list[str]:
+    value = fields.get(field)
+    if value is None:
+        return []
+    entries = [value] if isinstance(value, str) else value
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise InputError(f"{where}: {field} is {type(value).__name__}, expected text or a list of texts")
+    return [" ".join(entry.split()) for entry in entries if entry.strip()]
+
+
+def _blank(fields: Mapping[str, Any]) -> int:
+    """Captions of a row in which there is nothing.
+
+    >>> _blank({"captions": ["a dog", " ", ""], "text": None})
+    2
+    """
+    values = [fields.get(field) for field in TEXT_COLUMNS]
+    return sum(not entry.strip() for value in values for entry in ([value] if isinstance(value, str) else value or []))
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _merged(examples: Iterable[Example]) -> list[Example]:
+    found: dict[Path, Example] = {}
+    for example in examples:
+        if example.image in found:
+            captions = dict.fromkeys((*found[example.image].captions, *example.captions))
+            example = replace(found[example.image], captions=tuple(captions))
+        found[example.image] = example
+    return list(found.values())
+
+
+class _Finder:
+    """From what a row calls its image to a path: as it stands, by name in the folder, by stem, by id."""
+
+    def __init__(self, folder: str | Path | None) -> None:
+        self.folder = Path(folder) if folder is not None else None
+        if self.folder is not None and not self.folder.is_dir():
+            raise InputError(f"{self.folder}: no such folder of images")
+        files = sorted(self.folder.iterdir()) if self.folder is not None else []
+        self.names = {path.name: path for path in files if path.suffix.lower() in SUFFIXES}
+        self.stems = {path.stem: path for path in self.names.values()}
+
+    def __call__(self, name: str, key: str) -> Path:
+        if self.folder is None:
+            return Path(name or key)
+        wanted = Path(name).name if name else key
+        tries: Sequence[Path | None] = (
+            self.names.get(wanted),
+            self.folder / name if name and "/" in name and (self.folder / name).is_file() else None,
+            self.stems.get(Path(wanted).stem),
+            self.stems.get(key),
+            self.stems.get(key.zfill(12)),
+        )
+        return next((path for path in tries if path is not None), self.folder / (name or key))
+
+
+SHARE = 0.4
+"""Of the free memory that prepared images may take."""
+Report = Callable[[str, int, int], None]
+
+
+class Album:
+    """Images by number: from memory, or opened and prepared each time where all together are too large."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        encoder: Any,
+        workers: int = 0,
+        keep: bool | None = None,
+        report: Report | None = None,
+    ) -> None:
+        self.paths = list(paths)
+        self._encoder = encoder
+        self._pool = ThreadPoolExecutor(workers or min(32, os.cpu_count() or 1), thread_name_prefix="images")
+        self._kept: Pixels | None = None
+        first = self._open(0)
+        self.kept = first.nbytes * len(self.paths) < SHARE * _free() if keep is None else keep
+        if self.kept:
+            self._kept = np.empty((len(self.paths), *first.shape), dtype=np.uint8)
+            for done, pixels in enumerate(self._opened(range(len(self.paths))), start=1):
+                self._kept[done - 1] = pixels
+                if report is not None and (done % 64 == 0 or done == len(self.paths)):
+                    report("images", done, len(self.paths))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory the images take."""
+        return 0 if self._kept is None else self._kept.nbytes
+
+    def pixels(self, rows: Rows) -> Pixels:
+        """Images by number, stacked."""
+        if self._kept is not None:
+            return self._kept[rows]
+        return np.stack(list(self._opened(rows.tolist())))
+
+    def _opened(self, rows: Sequence[int]) -> Iterator[Pixels]:
+        return self._pool.map(self._open, rows)
+
+    def _open(self, row: int) -> Pixels:
+        pixels: Pixels = self._encoder.prepare(open_picture(self.paths[row]))
+        return pixels
+
+
+def _free() -> int:
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 8 * 2**30
+
+
+TRIED = 4
+NEAR = 0.8
+"""Least mean cosine with what the tower itself makes of a few of the images; resized copies may differ."""
+
+
+def read_features(path: str | Path) -> dict[str, Floats32]:
+    """Vectors of a file by the image's name without its ending."""
+    return {Path(name).stem: row for name, row in zip(*read_given(path), strict=True)}
+
+
+def learn_features(towers: Any, path: str | Path) -> str:
+    """Give a locked image tower its features from a file; those that are missing are computed. A remark on how many."""
+    torch = require("torch", "clip")
+    if "image" not in towers.locked:
+        raise InputError("--image-features are those of a locked image tower: add --lock image")
+    given = read_features(path)
+    paths: Sequence[Path] = towers.album.paths
+    there = [row for row, image in enumerate(paths) if image.stem in given]
+    if not there:
+        raise InputError(f"{path}: has no features of the images, such as {paths[0].name}")
+    table = np.stack([given[paths[row].stem] for row in there])
+    tried = np.array(there[:: max(1, len(there) // TRIED)][:TRIED], dtype=np.int64)
+    own = towers.below(tried).cpu().numpy()
+    if own.ndim != 2 or own.shape[1] != table.shape[1]:
+        raise InputError(f"{path}: {table.shape[1]} numbers an image, the image tower gives {own.shape[1]}")
+    near = _cosine(own, np.stack([given[paths[row].stem] for row in tried]))
+    if near < NEAR:
+        raise InputError(f"{path}: features are not this tower's: mean cosine {near:.2f} on {len(tried)} images")
+    towers.learn(there, torch.from_numpy(table))
+    return f"{len(there)} of {len(paths)} images have features in {Path(path).name}: cosine {near:.3f}"
+
+
+def _cosine(one: Floats32, other: Floats32) -> float:
+    product = (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
+    return float(product.mean())
+
+
+CHUNK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class TokenLists:
+    """The tokens between start and end of each text; ``lengths`` counts all of them, also those that were cut off."""
+
+    values: Ints32
+    offsets: Ints
+    lengths: Ints
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Ints32:
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
+    def span(self, first: int, stop: int) -> Ints32:
+        """The tokens of consecutive texts, one after the other."""
+        return self.values[self.offsets[first] : self.offsets[stop]]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What surrounds a text: start (−1 for none) and end token, the limit, and what fills rows."""
+
+    start: int
+    end: int
+    pad: int
+    limit: int
+
+    @classmethod
+    def of(cls, encoder: Any) -> Frame:
+        """The frame of an encoder."""
+        return cls(encoder.start, encoder.end, encoder.pad, encoder.limit)
+
+    @property
+    def size(self) -> int:
+        """Tokens of an empty text."""
+        return 1 + (self.start >= 0)
+
+    def around(self, *parts: Ints32) -> Ints:
+        """The parts as one text, cut at the limit with the end kept.
+
+        >>> Frame(8, 9, 0, 5).around(np.array([1, 2]), np.array([3, 4])).tolist()
+        [8, 1, 2, 3, 9]
+        """
+        body = (np.concatenate(parts) if len(parts) > 1 else parts[0])[: self.limit - self.size]
+        text = np.empty(len(body) + self.size, dtype=np.int64)
+        text[0], text[-1] = self.start, self.end
+        text[self.size - 1 : -1] = body
+        return text
+
+    def stacked(self, texts: Sequence[Ints]) -> Ints:
+        """Texts in one array, padded to the longest."""
+        table = np.full((len(texts), max(map(len, texts))), self.pad, dtype=np.int64)
+        for row, text in zip(table, texts, strict=True):
+            row[: len(text)] = text
+        return table
+
+
+def tokenized(encoder: Any, texts: Sequence[str]) -> TokenLists:
+    """Tokens of texts by the encoder's tokenizer, without their frame."""
+    front = int(encoder.start >= 0)
+    frame = front + 1
+    parts, kept, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for first in range(0, len(texts), CHUNK):
+        found = encoder.tokenize(list(texts[first : first + CHUNK]))
+        sizes = np.minimum(found.lengths, encoder.limit) - frame
+        column = np.arange(found.ids.shape[1])
+        parts.append(found.ids[(column >= front) & (column < front + sizes[:, None])].astype(np.int32))
+        kept.append(sizes)
+        lengths.append(found.lengths - frame)
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(kept))]).astype(np.int64)
+    return TokenLists(np.concatenate(parts), offsets, np.concatenate(lengths))
+
+
+Views = Floats32
+_TAG = 31
+STRETCH, LIGHT = 0.4, 0.2
+
+
+def drawn(rows: Rows, strength: float, seed: int, epoch: int) -> Views:
+    """One row per image: width, height, center across, center down, contrast, brightness.
+
+    ``strength`` is the share of the area that may be lost; a negative width mirrors.
+
+    >>> width, height, across, down, _, _ = drawn(np.array([7]), 0.5, seed=0, epoch=1)[0]
+    >>> bool(0.5 < abs(width) <= 1 and 0.5 < height <= 1 and abs(across) <= 1 - abs(width))
+    True
+    """
+    area, shape, across, down, mirror, contrast, light = (
+        draws(rows, seed, epoch, _TAG + number) for number in range(7)
+    )
+    kept, stretch = 1 - strength * area, np.exp((shape - 0.5) * STRETCH)
+    width, height = np.minimum(np.sqrt(kept * stretch), 1), np.minimum(np.sqrt(kept / stretch), 1)
+    columns = (
+        np.where(mirror < 0.5, -width, width),
+        height,
+        (2 * across - 1) * (1 - width),
+        (2 * down - 1) * (1 - height),
+        1 + (2 * contrast - 1) * LIGHT,
+        (2 * light - 1) * LIGHT,
+    )
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def seen(pixels: Any, views: Any) -> Any:
+    """Normalized pixels, n × 3 × height × width, through their views."""
+    torch = require("torch", "clip")
+    sample = torch.nn.functional
+    width, height, across, down, contrast, light = views.to(pixels.device, pixels.dtype).unbind(1)
+    none = torch.zeros_like(width)
+    maps = torch.stack([torch.stack([width, none, across], 1), torch.stack([none, height, down], 1)], 1)
+    grid = sample.affine_grid(maps, list(pixels.shape), align_corners=False)
+    cut = sample.grid_sample(pixels, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
+    middle = cut.mean((1, 2, 3), keepdim=True)
+    return (cut - middle) * contrast.view(-1, 1, 1, 1) + middle + light.view(-1, 1, 1, 1)

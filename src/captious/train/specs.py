@@ -1,0 +1,302 @@
+"""Base, positive and negative captions: a caption up to unit k, up to unit k + 1, and up to k with a wrong unit.
+
+The published data are made thus: the negative unit is the one of the same index k (the last, where there are fewer) of
+a random row of the whole data that has another image, and its words are shuffled 90 % of the time; the chain of a row
+stops where a text exceeds the encoder's limit; rows without any pair are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from captious._typing import Bools, Ints
+from captious.errors import InputError, require
+from captious.train import contrast as losses
+from captious.train.contrast import Batch, means
+from captious.train.data import Example, Frame, TokenLists, tokenized
+from captious.train.schedule import Rows, draws
+from captious.train.towers import Towers
+
+Source = Literal["dataset", "epoch", "batch", "given"]
+SOURCES = ("dataset", "epoch", "batch", "given")
+CHECKED = 1000
+"""Captions on which is checked that the tokens of a text are those of its units."""
+_PICK, _COIN, _WORDS, _STEP = 11, 12, 13, 14
+_MOST_WORDS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Negatives:
+    """Where negative units come from.
+
+    ``dataset``: any row, drawn once, as published. ``epoch``: any row, drawn anew each epoch. ``batch``: another row of
+    the batch, as the paper's text says. ``given``: the row's own ``wrong_units``, never shuffled.
+    ``by_row`` shuffles the units of the first share of the rows, as the published code does, instead of tossing a coin.
+    """
+
+    source: Source = "dataset"
+    shuffle: float = 0.9
+    by_row: bool = False
+    seed: int = 42
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """The units of all examples, flat: those of example i are ``first[i]`` to ``first[i + 1] − 1``."""
+
+    texts: Sequence[str]
+    wrong: Sequence[str]
+    tokens: TokenLists
+    first: Ints
+    images: Ints
+    usable: Ints
+    """Of how many k both texts fit, by example."""
+    negatives: Negatives
+    frame: Frame
+    encoder: Any
+    additive: bool
+    """Tokens of joined units are the joined tokens, so texts need not be tokenized again."""
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def counts(self) -> Ints:
+        """Units of each example."""
+        return np.diff(self.first)
+
+    def steps(self, rows: Rows, epoch: int) -> Ints:
+        """The k of each row in this epoch, uniform over those usable."""
+        drawn = draws(rows, self.negatives.seed, epoch, _STEP)
+        return (drawn * self.usable[rows]).astype(np.int64)
+
+    def triplets(self, rows: Rows, steps: Ints, epoch: int = 0) -> list[tuple[Ints, Ints, Ints]]:
+        """Base, positive and negative tokens of each row at its step."""
+        wrong = self._wrong_texts(rows, steps, epoch)
+        if not self.additive:
+            return self._tokenized_whole(rows, steps, wrong)
+        units = tokenized(self.encoder, wrong)
+        made = []
+        for number, (row, step) in enumerate(zip(rows.tolist(), steps.tolist(), strict=True)):
+            start = int(self.first[row])
+            base = self.tokens.span(start, start + step + 1)
+            positive = self.tokens.span(start, start + step + 2)
+            around = self.frame.around
+            made.append((around(base), around(positive), around(base, units[number])))
+        return made
+
+    def _tokenized_whole(self, rows: Rows, steps: Ints, wrong: Sequence[str]) -> list[tuple[Ints, Ints, Ints]]:
+        texts = []
+        for row, step, unit in zip(rows.tolist(), steps.tolist(), wrong, strict=True):
+            start = int(self.first[row])
+            base = " ".join(self.texts[start : start + step + 1])
+            texts += [base, " ".join(self.texts[start : start + step + 2]), f"{base} {unit}"]
+        found = tokenized(self.encoder, texts)
+        framed = [self.frame.around(found[number]) for number in range(len(texts))]
+        return [(framed[at], framed[at + 1], framed[at + 2]) for at in range(0, len(framed), 3)]
+
+    def _wrong_texts(self, rows: Rows, steps: Ints, epoch: int) -> list[str]:
+        places = self.first[rows] + steps
+        if self.negatives.source == "given":
+            return [self.wrong[place + 1] for place in places.tolist()]
+        salt = epoch + 1 if self.negatives.source != "dataset" else 0
+        if self.negatives.source == "batch":
+            others = rows[_others(self.images[rows], np.arange(len(rows)), rows, self.negatives.seed, salt)]
+        else:
+            others = _others(self.images, rows, places, self.negatives.seed, salt)
+        found = self.first[others] + np.minimum(steps, self.counts[others] - 1)
+        if self.negatives.by_row:
+            shuffled = rows < self.negatives.shuffle * len(self)
+        else:
+            shuffled = draws(places, self.negatives.seed, salt, _COIN) < self.negatives.shuffle
+        units = [self.texts[unit].split() for unit in found.tolist()]
+        return _mixed(units, shuffled, places, self.negatives.seed, salt)
+
+    def kept(self, rows: Rows) -> Chains:
+        """The same with only these examples to draw negatives from and to learn from."""
+        spans = [range(self.first[row], self.first[row + 1]) for row in rows]
+        units = list(chain.from_iterable(spans))
+        texts = [self.texts[unit] for unit in units]
+        wrong = [self.wrong[unit] for unit in units] if self.wrong else []
+        return _chains(texts, wrong, self.counts[rows], self.images[rows], self.negatives, self.encoder)
+
+
+def chains(examples: Sequence[Example], images: Ints, negatives: Negatives, encoder: Any) -> tuple[Chains, Rows]:
+    """The chains of examples that have units, and which examples are left: those with at least one pair."""
+    if negatives.source == "given" and not all(example.wrong_units for example in examples):
+        missing = next(example for example in examples if not example.wrong_units)
+        raise InputError(f"{missing.where}: has no wrong_units, which --negatives given needs in every row")
+    rows = np.arange(len(examples))
+    found = _chains(
+        [unit for example in examples for unit in example.units],
+        [unit for example in examples for unit in example.wrong_units] if negatives.source == "given" else [],
+        np.array([len(example.units) for example in examples]),
+        images,
+        negatives,
+        encoder,
+    )
+    # Dropping an example changes what others can draw, so it is repeated until all that is left can be used.
+    while (found.usable == 0).any():
+        keep = np.flatnonzero(found.usable > 0)
+        if not len(keep):
+            raise InputError("no caption has two detail units that fit the encoder's limit: nothing to learn from")
+        rows, found = rows[keep], found.kept(keep)
+    return found, rows
+
+
+def _chains(
+    texts: list[str], wrong: list[str], counts: Ints, images: Ints, negatives: Negatives, encoder: Any
+) -> Chains:
+    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    if negatives.source != "given" and len(np.unique(images)) < 2:
+        raise InputError("all rows have one image: negative units come from other images")
+    tokens, frame = tokenized(encoder, texts), Frame.of(encoder)
+    made = Chains(
+        texts, wrong, tokens, first, images, np.zeros(len(images), np.int64), negatives, frame, encoder,
+        additive=_additive(texts, tokens, first, encoder),
+    )  # fmt: skip
+    made.usable[:] = _usable(made, encoder)
+    return made
+
+
+def _usable(made: Chains, encoder: Any) -> Ints:
+    """How many leading k of each example have a positive and a negative text within the limit."""
+    counts, room = made.counts, made.frame.limit - made.frame.size
+    total = np.concatenate([[0], np.cumsum(made.tokens.lengths)])
+    row = np.repeat(np.arange(len(made)), counts)
+    place = np.arange(len(row))
+    step = place - made.first[row]
+    last = place == made.first[row + 1] - 1
+    base = total[place + 1] - total[made.first[row]]
+    positive = np.where(last, room + 1, total[np.minimum(place + 2, len(row))] - total[made.first[row]])
+    negative = base
+    if made.negatives.source == "given":
+        negative = base + np.roll(tokenized(encoder, made.wrong).lengths, -1)
+    elif made.negatives.source == "dataset" and len(row):
+        others = _others(made.images, row, place, made.negatives.seed, 0)
+        negative = base + made.tokens.lengths[made.first[others] + np.minimum(step, counts[others] - 1)]
+    fits = ~last & (positive <= room) & (negative <= room)
+    stopped = np.where(fits, counts[row], step)
+    usable: Ints = counts.copy()
+    np.minimum.at(usable, row, stopped)
+    return usable
+
+
+def _others(images: Ints, rows: Ints, places: Ints, seed: int, salt: int) -> Ints:
+    """For each row another one, uniform over those with another image, drawn by the number of its place."""
+    found: Ints = rows.copy()
+    for again in range(1000):
+        same = np.flatnonzero(images[found] == images[rows])
+        if not len(same):
+            return found
+        found[same] = (draws(places[same], seed, salt, _PICK, again) * len(images)).astype(np.int64)
+    raise InputError("nearly all rows have the same image: negative units come from other images")
+
+
+def _mixed(units: list[list[str]], chosen: Bools, places: Ints, seed: int, salt: int) -> list[str]:
+    """Units as texts, the words of the chosen ones in an order drawn by the number of their place."""
+    sizes = np.array([len(words) for words in units])
+    unit = np.repeat(np.arange(len(units)), sizes)
+    word = np.arange(len(unit)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    keys = np.where(chosen[unit], draws(places[unit] * _MOST_WORDS + word, seed, salt, _WORDS), word)
+    order = word[np.lexsort((keys, unit))].tolist()
+    made, at = [], 0
+    for words in units:
+        made.append(" ".join([words[number] for number in order[at : at + len(words)]]))
+        at += len(words)
+    return made
+
+
+def _additive(texts: Sequence[str], tokens: TokenLists, first: Ints, encoder: Any) -> bool:
+    """Whether the tokens of whole captions are those of their units one after the other."""
+    rows = range(min(CHECKED, len(first) - 1))
+    whole = tokenized(encoder, [" ".join(texts[first[row] : first[row + 1]]) for row in rows])
+    room = encoder.limit - Frame.of(encoder).size
+    return all(np.array_equal(whole[row], tokens.span(first[row], first[row + 1])[:room]) for row in rows)
+
+
+torch = require("torch", "clip")
+
+Tensor = Any
+
+
+@dataclass
+class Specificity:
+    """SPECS: weights · (contrast of the full caption, positive hinge, negative hinge).
+
+    As in the published code the contrast asks only which image a text belongs to, among those of this process;
+    ``both`` asks the other direction too, ``gather`` takes the images (and the margin's mean) of all processes.
+    """
+
+    towers: Towers
+    full: TokenLists
+    chains: Chains
+    weights: tuple[float, float, float] = (1.0, 8.0, 0.8)
+    margin: losses.Margin = field(default_factory=losses.Margin)
+    both: bool = False
+    gather: bool = False
+    joins: ClassVar[bool] = True
+
+    def __len__(self) -> int:
+        return len(self.chains)
+
+    def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
+        """See :class:`captious.train.contrast.Objective`."""
+        parts = np.split(rows, count)
+        triplets = [one for part in parts for one in self.chains.triplets(part, self.chains.steps(part, epoch), epoch)]
+        texts = [
+            (self.towers.frame.around(self.full[row]), positive, base, negative)
+            for row, (base, positive, negative) in zip(rows.tolist(), triplets, strict=True)
+        ]
+        return Batch(self.towers.pictures(self.chains.images[rows], epoch), self.towers.written(texts), joined=count)
+
+    def parts(self, batch: Batch) -> dict[str, Tensor]:
+        """See :class:`captious.train.contrast.Objective`."""
+        images = losses.unit(self.towers.images(batch.pictures)).chunk(batch.joined)
+        texts = losses.unit(self.towers.texts(batch.written)).unflatten(0, (-1, 4)).chunk(batch.joined)
+        return means([self._losses(*pair) for pair in zip(images, texts, strict=True)])
+
+    def _losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
+        scale = self.towers.scale
+        positive, base, negative = (scale * (texts[:, 1:] * images[:, None]).sum(-1)).unbind(1)
+        contrast = losses.contrast(images, texts[:, 0], scale, both=self.both, gather=self.gather)
+        first, second = self.margin.hinges(base, positive, negative, self.gather)
+        alpha, beta, gamma = self.weights
+        return {
+            "loss": alpha * contrast + beta * first + gamma * second,
+            "contrast": contrast,
+            "positive": first,
+            "negative": second,
+            "margin": self.margin.value,
+            "sr_pos": (positive > base).float().mean(),
+            "sr_neg": (base > negative).float().mean(),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """The margin."""
+        return {"margin": self.margin.value.detach().clone()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """The margin."""
+        self.margin.value = state["margin"].to(self.towers.encoder.device)
+
+    def after_step(self) -> None:
+        """Nothing to mend."""
+
+
+def weights_of(text: str) -> tuple[float, float, float]:
+    """Three loss weights.
+
+    >>> weights_of("1,8,0.8")
+    (1.0, 8.0, 0.8)
+    """
+    try:
+        alpha, beta, gamma = (float(part) for part in text.replace(":", ",").split(","))
+    except ValueError:
+        raise InputError(f"weights {text!r}, expected three numbers such as 1,8,0.8") from None
+    return alpha, beta, gamma

@@ -1,0 +1,251 @@
+"""Every format in, one CaptionSet out; and one clear line for everything that is wrong."""
+
+import gzip
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from captious.errors import InputError
+from captious.io.join import Columns
+from captious.io.read import read
+
+COCO_RESULTS = [{"image_id": 2, "caption": "a cat"}, {"image_id": 1, "caption": "a dog"}]
+COCO_ANNOTATIONS = {
+    "images": [{"id": 1, "file_name": "one.jpg"}, {"id": 2, "file_name": "two.jpg"}],
+    "annotations": [
+        {"id": 10, "image_id": 1, "caption": "the dog"},
+        {"id": 11, "image_id": 2, "caption": "one cat"},
+        {"id": 12, "image_id": 1, "caption": "dogs"},
+    ],
+}
+REFERENCES = {"1": ["the dog", "dogs"], "2": ["one cat"]}
+
+
+def put(folder, name, content):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def lines(rows):
+    return "\n".join(json.dumps(row) for row in rows)
+
+
+CANDIDATE_FILES = {
+    "results.json": json.dumps(COCO_RESULTS),
+    "mapping.json": json.dumps({"2": "a cat", "1": "a dog"}),
+    "lists.json": json.dumps({"2": ["a cat"], "1": ["a dog"]}),
+    "coco_dicts.json": json.dumps({"2": [{"caption": "a cat"}], "1": [{"caption": "a dog"}]}),
+    "records.json": json.dumps({"2": {"caption": "a cat"}, "1": {"caption": "a dog"}}),
+    "rows.jsonl": lines([{"id": 2, "candidate": "a cat"}, {"id": "1", "candidate": "a dog"}]) + "\n\n",
+    "rows_really_lines.json": lines([{"id": 2, "caption": "a cat"}, {"id": "1", "caption": "a dog"}]),
+    "table.csv": "id,caption\n2,a cat\n1,a dog\n",
+    "table.tsv": "image_id\tcaption\n2\ta cat\n1\ta dog\n",
+    "bom.csv": "\ufeffid,caption\n2,a cat\n1,a dog\n",
+    "unnamed": json.dumps(COCO_RESULTS),
+}
+
+
+@pytest.mark.parametrize("name", CANDIDATE_FILES)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_candidates_in_every_format(tmp_path, name, zipped):
+    content = CANDIDATE_FILES[name].encode()
+    path = put(tmp_path, name + ".gz" * zipped, gzip.compress(content) if zipped else content)
+    captions = read(path, REFERENCES)
+    assert captions.ids == ("2", "1")
+    assert captions["1"].candidates == ("a dog",) and captions["1"].references == ("the dog", "dogs")
+
+
+REFERENCE_FILES = {
+    "annotations.json": json.dumps(COCO_ANNOTATIONS),
+    "mapping.json": json.dumps(REFERENCES),
+    "rows.jsonl": lines([{"id": 1, "references": ["the dog", "dogs"]}, {"id": 2, "references": ["one cat"]}]),
+    "single.jsonl": lines(
+        [{"id": 1, "caption": "the dog"}, {"id": 2, "caption": "one cat"}, {"id": 1, "caption": "dogs"}]
+    ),
+    "numbered.csv": "id,reference_1,reference_2\n1,the dog,dogs\n2,one cat,\n",
+    "long.csv": "id,reference\n1,the dog\n1,dogs\n2,one cat\n",
+    "cells.csv": 'id,references\n1,"[""the dog"", ""dogs""]"\n2,"[""one cat""]"\n',
+}
+
+
+@pytest.mark.parametrize("name", REFERENCE_FILES)
+def test_references_in_every_format(tmp_path, name):
+    captions = read({1: "a dog", 2: "a cat"}, put(tmp_path, name, REFERENCE_FILES[name]))
+    assert {item.id: list(item.references) for item in captions} == REFERENCES
+
+
+def test_coco_annotations_bring_the_image_names(tmp_path):
+    captions = read({1: "a dog", 2: "a cat"}, put(tmp_path, "a.json", json.dumps(COCO_ANNOTATIONS)))
+    assert captions.columns["image"] == ("one.jpg", "two.jpg")
+
+
+def test_one_file_with_everything_keeps_its_other_columns(tmp_path):
+    rows = [{"id": 1, "caption": "a dog", "references": ["dogs"], "style": "plain", "rating": 3}]
+    captions = read(put(tmp_path, "all.jsonl", lines(rows)))
+    assert captions["1"].references == ("dogs",)
+    assert captions.columns == {"style": ("plain",), "rating": (3,)}
+
+
+def test_tables_in_memory_and_parquet(tmp_path):
+    table = pa.table({"id": [2, 1], "caption": ["a cat", "a dog"], "references": [["one cat"], ["the dog", "dogs"]]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    frame = pd.DataFrame(
+        {"id": [2, 1], "caption": ["a cat", "a dog"], "references": [["one cat"], ["the dog", "dogs"]]}
+    )
+    for source in (table, frame, tmp_path / "t.parquet"):
+        captions = read(source)
+        assert captions.ids == ("2", "1") and captions["1"].references == ("the dog", "dogs")
+
+
+def test_standard_input(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(json.dumps(COCO_RESULTS).encode()))
+    monkeypatch.setattr("sys.stdin", stream)
+    assert read("-").ids == ("2", "1")
+
+
+def test_ids_join_whether_int_float_or_string():
+    assert read({"1": "a"}, pd.DataFrame({"id": [1.0], "reference": ["b"]}))["1"].references == ("b",)
+
+
+def test_columns_can_be_named(tmp_path):
+    path = put(tmp_path, "t.csv", "pic,text,gold\n1,a dog,the dog\n")
+    captions = read(path, columns=Columns(id="pic", candidate="text", references="gold"))
+    assert captions["1"].candidate == "a dog" and captions["1"].references == ("the dog",)
+
+
+def test_several_candidates_by_row_or_by_list(tmp_path):
+    path = put(tmp_path, "s.jsonl", lines([{"id": 1, "caption": "a"}, {"id": 1, "caption": "b"}]))
+    assert read(path, several=True)["1"].candidates == ("a", "b")
+    assert read({"1": ["a", "b"]})["1"].candidates == ("a", "b")
+
+
+def test_empty_candidates_are_kept():
+    assert read({"1": ""}, {"1": ["a"]})["1"].candidate == ""
+
+
+def test_missing_ids_can_be_skipped_and_are_counted():
+    captions = read({"1": "a", "2": "b"}, {"2": ["b"], "3": ["c"]}, missing="skip")
+    assert captions.ids == ("2",) and captions.skipped == 2
+
+
+BROKEN = {
+    "truncated JSON": (
+        "p.json",
+        '[{"image_id": 1, "caption": "a',
+        r"p\.json: line 1 column 29 \(offset 28 of 30\): not valid JSON",
+    ),
+    "bad row": ("p.jsonl", '{"id": 1, "caption": "a"}\n{"id": 2, "cap', r"p\.jsonl: row 2 column 11: not valid JSON"),
+    "a row that is no object": ("p.jsonl", '{"id": 1, "caption": "a"}\n7', r"row 2: is int, expected an object"),
+    "duplicate key": ("p.json", '{"1": "a", "1": "b"}', "id '1' occurs more than once in one JSON object"),
+    "duplicate id": (
+        "p.json",
+        json.dumps([{"image_id": 1, "caption": "a"}, {"image_id": 1, "caption": "b"}]),
+        r"entry 2: id '1' occurs more than once \(first at .*entry 1\).*--several",
+    ),
+    "number for caption": ("p.json", '{"1": 5}', r"id '1': caption is a number \(5\), expected a string"),
+    "null caption": ("p.jsonl", '{"id": 1, "caption": null}', "row 1: caption is null"),
+    "no id": ("p.jsonl", '{"caption": "a"}', "row 1: no id: found columns caption, expected one of image_id, id"),
+    "no caption": (
+        "p.jsonl",
+        '{"id": 1, "sentence": "a"}',
+        "no candidate caption: found columns id, sentence, expected one of",
+    ),
+    "bad id": ("p.jsonl", '{"id": 1.5, "caption": "a"}', "id is 1.5, expected a string or a whole number"),
+    "empty file": ("p.json", "  ", "is empty, expected captions"),
+    "scalar JSON": ("p.json", "3", "holds a JSON int, expected a list or an object"),
+    "list of strings": ("p.json", '["a", "b"]', "entry 1: is str, expected an object with an id and a caption"),
+    "ragged CSV": ("p.csv", "id,caption\n1,a,b\n", r"p\.csv: row 2: has 3 cells, expected 2 \(id, caption\)"),
+    "not UTF-8": ("p.csv", b"id,caption\n1,caf\xe9\n", "line 2: byte 0xe9 at offset 16 is not UTF-8"),
+    "cut gzip": ("p.json.gz", gzip.compress(b"[]" * 99)[:-5], "damaged gzip file"),
+    "not Parquet": ("p.parquet", b"PAR1 nonsense", "not a whole Parquet file"),
+    "half a character": ("p.json", '{"1": "a \\ud800 b"}', "id '1': caption holds half a character"),
+    "endless number": ("p.jsonl", '{"id": ' + "9" * 5000 + "}", "row 1: not JSON that can be read"),
+    "deep nesting": ("p.json", "[" * 100_000, "not JSON that can be read"),
+    "header only a mark": ("p.csv", b"\xef\xbb\xbf", "is empty"),
+    "odd images": ("p.json", '{"images": null, "annotations": [{"image_id": [1], "caption": "a"}]}', r"id is \[1\]"),
+    "empty references": ("p.jsonl", '{"id": 1, "caption": "a", "references": []}', "list of references is empty"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, case):
+    name, content, message = BROKEN[case]
+    with pytest.raises(InputError, match=message) as caught:
+        read(put(tmp_path, name, content))
+    assert "\n" not in str(caught.value)
+
+
+def test_records_tuples_and_numpy_values_are_taken():
+    captions = read([{"image_id": np.int64(1), "caption": np.str_("a dog")}], {"1": ("the dog", "dogs")})
+    assert captions["1"].candidate == "a dog" and captions["1"].references == ("the dog", "dogs")
+
+
+def test_karpathys_splits(tmp_path):
+    image = {"cocoid": 7, "filename": "7.jpg", "split": "test", "sentences": [{"raw": "a dog"}, {"raw": "dogs"}]}
+    path = put(tmp_path, "dataset_coco.json", json.dumps({"images": [image], "dataset": "coco"}))
+    captions = read({7: "one dog"}, path)
+    assert captions["7"].references == ("a dog", "dogs")
+    assert captions.columns == {"image": ("7.jpg",), "split": ("test",)}
+
+
+def test_image_id_is_the_id_of_coco_records_and_the_outer_key_that_of_a_mapping():
+    assert read([{"id": 55, "image_id": 1, "caption": "a"}]).ids == ("1",)
+    assert read({"1001": {"id": 7, "caption": "a"}}).ids == ("1001",)
+
+
+def test_what_the_rows_of_an_item_disagree_on_is_kept_for_each(tmp_path):
+    rows = [
+        {"id": 1, "caption": "a", "style": "x", "split": "s"},
+        {"id": 1, "caption": "b", "style": "y", "split": "s"},
+    ]
+    captions = read(put(tmp_path, "s.jsonl", lines(rows)), several=True)
+    assert captions.columns == {"style": (["x", "y"],), "split": ("s",)}
+
+
+def test_references_that_hold_nothing_and_options_that_do_not_exist():
+    with pytest.raises(InputError, match="dict: holds no captions"):
+        read({"1": "a"}, {})
+    with pytest.raises(InputError, match="missing='ignore', expected error or skip"):
+        read({"1": "a"}, missing="ignore")
+    with pytest.raises(InputError, match="both candidates and references from standard input"):
+        read("-", "-")
+
+
+def test_missing_references_are_counted_and_the_first_five_named():
+    candidates = {str(i): "a" for i in range(8)}
+    with pytest.raises(InputError, match=r"7 ids \(1, 2, 3, 4, 5, …\) without references in dict; use --missing skip"):
+        read(candidates, {"0": ["a"]})
+    with pytest.raises(InputError, match=r"1 id \(9\) without a candidate"):
+        read({"0": "a"}, {"0": ["a"], "9": ["b"]})
+
+
+def test_no_id_in_common():
+    with pytest.raises(InputError, match="no id is also in dict"):
+        read({"a": "x"}, {"b": ["y"]}, missing="skip")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match=r"nowhere\.json: no such file"):
+        read(tmp_path / "nowhere.json")
+    with pytest.raises(InputError, match="is a folder"):
+        read(tmp_path)
+
+
+def test_the_bad_row_of_a_large_file_is_named(tmp_path):
+    rows = [json.dumps({"id": i, "caption": "a dog"}) for i in range(100_000)]
+    rows[77_776] = json.dumps({"id": 77_776, "caption": ["a", 3]})
+    with pytest.raises(InputError, match=r"big\.jsonl: row 77777: caption is a number \(3\)"):
+        read(put(tmp_path, "big.jsonl", "\n".join(rows)))
+
+
+def test_quotation_marks_in_tab_separated_captions(tmp_path):
+    plain = put(tmp_path, "a.tsv", 'id\tcaption\n1\t"stop" says the sign\n2\ta 5" nail\n')
+    assert [item.candidate for item in read(plain)] == ['"stop" says the sign', 'a 5" nail']
+    quoted = put(tmp_path, "b.tsv", 'id\tcaption\n1\t"a tab\there, and ""quotes"""\n')
+    assert read(quoted)["1"].candidate == 'a tab\there, and "quotes"'

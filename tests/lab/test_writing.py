@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from captious.errors import InputError
+from captious.samples import make, write
+from captious.samples.sample import CAPTIONERS
+from captious.samples.scenes import from_record
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_written_twice_is_the_same_to_the_byte(tmp_path: Path) -> None:
+    first, second = (contents(write(make(5), tmp_path / name)) for name in ("first", "second"))
+    assert first == second
+    assert contents(write(make(5, seed=1), tmp_path / "third")) != first
+
+
+def test_the_files_hold_the_sample(tmp_path: Path) -> None:
+    sample = make(12)
+    folder = write(sample, tmp_path / "deep" / "demo")
+    ids = [scene.id for scene in sample.scenes()]
+    assert ids == list(range(1001, 1013))
+    written = json.loads((folder / "references.json").read_text())
+    assert {int(key): texts for key, texts in written.items()} == sample.references()
+    coco = json.loads((folder / "coco_annotations.json").read_text())
+    assert [image["id"] for image in coco["images"]] == ids
+    by_image: dict[int, list[str]] = {number: [] for number in ids}
+    for annotation in coco["annotations"]:
+        by_image[annotation["image_id"]].append(annotation["caption"])
+    assert by_image == sample.references()
+    assert len({annotation["id"] for annotation in coco["annotations"]}) == 60
+    for name in CAPTIONERS:
+        results = json.loads((folder / "predictions" / f"{name}.json").read_text())
+        assert {row["image_id"]: row["caption"] for row in results} == sample.predictions(name)
+    assert [from_record(row) for row in lines(folder / "scenes.jsonl")] == list(sample.scenes())
+    assert [row["id"] for row in lines(folder / "long.jsonl")] == ids
+    assert len(lines(folder / "styles.jsonl")) == 12 * 4
+    assert len(lines(folder / "ratings.jsonl")) == 12 * 4
+    assert len(lines(folder / "bias.jsonl")) == sum(scene.person is not None for scene in sample.scenes())
+    assert {path.name for path in (folder / "images").iterdir()} == {image["file_name"] for image in coco["images"]}
+
+
+def test_images_can_be_left_out(tmp_path: Path) -> None:
+    assert not (write(make(3), tmp_path / "demo", images=False) / "images").exists()
+
+
+def test_an_existing_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
+    folder = write(make(3), tmp_path / "demo", images=False)
+    before = contents(folder)
+    with pytest.raises(InputError, match="is there already"):
+        write(make(4), folder)
+    assert contents(folder) == before
+
+
+def test_overwriting_replaces_an_earlier_sample_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    folder = write(make(3), tmp_path / "demo")
+    write(make(4), folder, images=False, overwrite=True)
+    assert contents(folder) == contents(write(make(4), tmp_path / "fresh", images=False))
+    assert {path.name for path in tmp_path.iterdir()} == {"demo", "fresh"}
+
+
+def test_a_folder_that_is_no_sample_is_never_overwritten(tmp_path: Path) -> None:
+    precious = tmp_path / "thesis"
+    precious.mkdir()
+    (precious / "chapter.txt").write_text("words")
+    with pytest.raises(InputError, match="not written by captious"):
+        write(make(3), precious, overwrite=True)
+    assert (precious / "chapter.txt").read_text() == "words"
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("captious.samples.sample._write_images", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write(make(3), tmp_path / "demo")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"items": 0}, "items is 0"),
+        ({"human_bias": -0.1}, "human_bias is -0.1"),
+        ({"bias": float("nan")}, "bias is nan"),
+        ({"labels": ("x", "x")}, "two different names"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(**arguments)  # type: ignore[arg-type]
+
+
+def test_importing_the_samples_does_not_import_pillow() -> None:
+    program = "import sys, captious.samples; sys.exit('PIL' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

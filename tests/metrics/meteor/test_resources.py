@@ -1,0 +1,175 @@
+"""Where METEOR's tables come from, and what is said when they cannot be had."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from captious._files import data_folder
+from captious.cli import cache
+from captious.errors import InputError
+from captious.metrics.meteor import resources
+from captious.metrics.meteor.resources import Source, compile_tables
+
+ALL = ("exact", "stem", "synonym", "paraphrase")
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch):
+    monkeypatch.setattr(resources, "find_spec", lambda name: None)
+
+
+def compiled():
+    return resources.compiled_files()
+
+
+def test_a_named_folder_is_compiled_once(make_source, capsys):
+    folder = make_source()
+    first = resources.load(str(folder), ALL)
+    assert first.function_words >= {"a", "the"}
+    assert "compiling METEOR's tables" in capsys.readouterr().err
+    (file,) = compiled()
+    written = file.stat().st_mtime_ns
+    assert resources.load(str(folder)) is first
+    assert file.stat().st_mtime_ns == written
+    assert capsys.readouterr().err == ""
+
+
+def test_tables_live_under_the_one_root_where_the_cache_command_lists_them(make_source, tmp_path, monkeypatch):
+    """Only CAPTIOUS_HOME moves anything that captious keeps."""
+    monkeypatch.setenv("CAPTIOUS_CACHE", str(tmp_path / "elsewhere"))
+    resources.load(str(make_source()))
+    listed = json.loads(CliRunner().invoke(cache.app, ["--json"]).output)
+    (tables,) = listed["tables"]
+    assert Path(listed["home"]) == data_folder() == tmp_path / "home"
+    assert Path(listed["folder"]).parent == Path(tables["path"]).parents[1] == data_folder()
+    assert tables["bytes"] > 0 and not (tmp_path / "elsewhere").exists()
+    assert "METEOR's compiled tables" in CliRunner().invoke(cache.app).output
+    assert CliRunner().invoke(cache.app, ["prune", "--all"]).exit_code == 0 and compiled() == []
+
+
+def test_the_variable_names_a_folder(make_source, monkeypatch):
+    monkeypatch.setenv(resources.VARIABLE, str(make_source()))
+    assert resources.load(modules=ALL).has_paraphrases
+
+
+def test_a_jar_serves_like_the_folder_it_holds(make_source, tmp_path):
+    folder = make_source()
+    with zipfile.ZipFile(tmp_path / "meteor-1.5.jar", "w") as jar:
+        for file in sorted(folder.rglob("english.*")):
+            jar.write(file, str(file.relative_to(folder)))
+    (tmp_path / "paraphrase-en.gz").write_bytes((folder / "data/paraphrase-en.gz").read_bytes())
+    for place in (tmp_path, tmp_path / "meteor-1.5.jar"):
+        assert resources.load(str(place)).sources == resources.load(str(folder)).sources
+
+
+def test_a_changed_source_is_compiled_again(make_source):
+    folder = make_source()
+    assert "zebra" not in resources.load(str(folder)).function_words
+    with (folder / "function/english.words").open("a") as file:
+        file.write("zebra\n")
+    assert "zebra" in resources.load(str(folder)).function_words
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-70], lambda data: data[:-9] + b"x" + data[-8:], lambda data: b""]
+)
+def test_a_damaged_compiled_file_is_rebuilt(make_source, damage, capsys):
+    folder = make_source()
+    resources.load(str(folder))
+    (file,) = compiled()
+    good = file.read_bytes()
+    file.write_bytes(damage(good))
+    resources.load(str(folder))
+    assert file.read_bytes() == good
+    assert capsys.readouterr().err.count("compiling") == 2
+
+
+def test_added_tables_outlive_their_source(make_source, nothing_installed):
+    folder = make_source()
+    target = resources.add(folder)
+    for file in folder.rglob("*.*"):
+        file.unlink()
+    assert target == resources.added_file()
+    assert resources.load(modules=ALL).sources.keys() >= {"paraphrase-en.gz"}
+    assert compiled() == []
+
+
+def test_damaged_added_tables_are_reported(make_source, nothing_installed):
+    target = resources.add(make_source())
+    target.write_bytes(target.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"damaged.*captious resources add meteor PATH"):
+        resources.load()
+
+
+def test_absent_tables_say_what_to_do_in_one_line(nothing_installed):
+    with pytest.raises(InputError) as caught:
+        resources.load()
+    message = str(caught.value)
+    assert "pip install 'captious[meteor]'" in message
+    assert "captious resources add meteor PATH" in message
+    assert "\n" not in message
+
+
+def test_without_paraphrases_three_modules_still_run(make_source):
+    folder = make_source(paraphrases=False)
+    assert not resources.load(str(folder), ALL[:3]).has_paraphrases
+    with pytest.raises(InputError, match=r"lack paraphrase-en.gz.*meteor\(modules=exact\+stem\+synonym\)"):
+        resources.load(str(folder), ALL)
+
+
+def test_a_folder_without_data_is_named(tmp_path):
+    for load in (resources.load, resources.add):
+        with pytest.raises(InputError, match=r"holds no data of METEOR 1.5; expected meteor-1.5.jar"):
+            load(str(tmp_path))
+    with pytest.raises(InputError, match="no such file"):
+        resources.load(str(tmp_path / "missing.tables"))
+
+
+def test_a_jar_that_is_none_is_named(tmp_path):
+    (tmp_path / "meteor-1.5.jar").write_bytes(b"not a zip")
+    with pytest.raises(InputError, match=r"meteor-1\.5\.jar: not the data of METEOR 1\.5"):
+        resources.load(str(tmp_path))
+
+
+def test_a_broken_paraphrase_table_is_named(make_source):
+    folder = make_source()
+    (folder / "data/paraphrase-en.gz").write_bytes(b"not gzip")
+    with pytest.raises(InputError, match=r"paraphrase-en\.gz: not a paraphrase table"):
+        resources.load(str(folder))
+    assert compiled() == []
+
+
+def test_a_compiled_file_may_be_named(make_source, tmp_path):
+    compile_tables(Source.at(make_source())).write(tmp_path / "en.tables")
+    assert resources.load(str(tmp_path / "en.tables"), ALL).has_paraphrases
+
+
+def test_two_processes_may_compile_at_once(make_source):
+    folder = make_source()
+    code = "import sys; from captious.metrics.meteor import resources; print(len(resources.load(sys.argv[1]).targets))"
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, env=dict(os.environ))
+        for _ in range(3)
+    ]
+    assert {process.communicate()[0] for process in running} == {b"12\n"}
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert [file.suffix for file in resources.cache_folder().iterdir()] == [".tables"]
+
+
+def test_pycocoevalcap_is_found_but_not_imported(make_source, tmp_path):
+    package = tmp_path / "site" / "pycocoevalcap"
+    make_source("site/pycocoevalcap/meteor")
+    (package / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    code = (
+        "import sys; from captious.metrics.meteor import resources; "
+        "print(len(resources.load().targets), *sys.path[1:2])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[0] == "12"

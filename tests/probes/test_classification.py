@@ -1,0 +1,58 @@
+"""Zero-shot classification by hand: see `ColorEncoder` in conftest.py for the vectors."""
+
+import json
+
+import numpy as np
+import pytest
+
+from captious.errors import InputError
+from captious.probes.classification import (
+    TEMPLATES,
+    class_vectors,
+    classification_finding,
+    classify,
+    read_labeled,
+    read_templates,
+)
+from captious.stats.shares import Resampling
+
+ONCE = Resampling(samples=0)
+
+
+@pytest.fixture
+def labels(tmp_path):
+    rows = [("red", "red"), ("green", "green"), ("blue", "red"), ("broken", "blue")]
+    path = tmp_path / "labels.jsonl"
+    path.write_text("".join(json.dumps({"image": f"{name}.png", "label": label}) + "\n" for name, label in rows))
+    return path
+
+
+def test_the_nearest_class_name_wins(labels, photos, colors):
+    data = read_labeled(labels, photos)
+    assert data.classes == ("blue", "green", "red")
+    found = classify(data, colors(), ONCE)
+    assert found.images == 3 and found.faults == 1
+    assert found.accuracy[0].value == pytest.approx(2 / 3) and len(found.accuracy) == 1  # three classes: no top 5
+    assert found.by_class == {"blue": (0, 0.0), "green": (1, 1.0), "red": (2, 0.5)}
+    assert found.confused == (("red", "blue", 1),)
+    finding = classification_finding(data, [found], TEMPLATES, ONCE)
+    assert finding.grids[1].rows == (("colors", "red", "blue", "1"),) and "chance is 33.3" in finding.about
+
+
+def test_a_class_is_the_mean_direction_of_its_templates(colors):
+    (vector,) = class_vectors(colors(), ["red"], ["{}", "a {}"])
+    mean = (np.array([1, 0, 0, 0]) + np.array([1, 0, 0, 1]) / np.sqrt(2)) / 2
+    assert vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+
+
+def test_classes_and_templates_from_files(labels, photos, tmp_path):
+    (tmp_path / "classes.txt").write_text("red\ngreen\n")
+    with pytest.raises(InputError, match=r"1 labels are not in .*classes.txt, such as 'blue'"):
+        read_labeled(labels, photos, tmp_path / "classes.txt")
+    (tmp_path / "t.txt").write_text("a {} thing\n\na photo of a {}.\n")
+    assert read_templates(tmp_path / "t.txt") == ["a {} thing", "a photo of a {}."]
+    (tmp_path / "t.txt").write_text("a thing\n")
+    with pytest.raises(InputError, match=r"has no \{\} for the class name"):
+        read_templates(tmp_path / "t.txt")
+    with pytest.raises(InputError, match="row 1: no label: found image, label, expected breed"):
+        read_labeled(labels, photos, column="breed")

@@ -1,0 +1,28 @@
+import pytest
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+from captious.errors import InputError
+from captious.text.tokenizers import TOKENIZERS, thirteen_a, tokenizer_named
+
+TEXTS = [
+    "A man's dog, isn't it?",
+    "It costs $3.50 (about 3,5 euros) -- really!",
+    "He said &quot;no&quot; at 5-4 & left.",
+    "well-known 1990s U.S. style; e.g. this/that",
+    "naïve café … \"quoted\" 'single'",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_13a_gives_sacrebleus_tokens(text):
+    assert thirteen_a(text) == Tokenizer13a()(text.lower()).split()
+
+
+def test_an_unknown_tokenizer_is_named_with_the_nearest():
+    with pytest.raises(InputError, match=r"unknown tokenizer 'ptp', expected one of .*did you mean 'ptb'"):
+        tokenizer_named("ptp")
+
+
+def test_the_version_stands_in_the_printed_name():
+    assert str(TOKENIZERS["ptb"]) == "ptb.1"

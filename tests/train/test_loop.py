@@ -1,0 +1,284 @@
+"""Training end to end on the CPU: it learns, stops, resumes to the bit, and holds what must not move."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from captious.errors import InputError
+from captious.train import loop as checkpoints
+from captious.train import loop as log
+from captious.train.loop import Stop
+from captious.train.run import Choices, Job, train
+from captious.train.schedule import Settings
+
+QUICK = Settings(epochs=2, batch=4, accumulate=3, lr=1e-3, warmup=2, gather=False, save_every=1000, workers=1)
+OBJECTIVES = {
+    "clip": ("short.jsonl", QUICK),
+    "longclip": ("train.jsonl", replace(QUICK, frozen_positions=4)),
+    "specs": ("train.jsonl", replace(QUICK, frozen_positions=4)),
+}
+
+
+@pytest.fixture
+def job(data, base, tmp_path):
+    def make(objective="specs", out="out", settings=None, **more):
+        file, usual = OBJECTIVES[objective]
+        more = {"base": str(base), "choices": Choices(components=3), **more}
+        return Job(objective, str(data / file), tmp_path / out, settings or usual, data / "images", **more)
+
+    return make
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+class After(Stop):
+    """Asks to stop when it has been looked at often enough."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    @property
+    def asked(self):
+        self.looks -= 1
+        return self.looks < 0
+
+    @asked.setter
+    def asked(self, value):
+        pass
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_a_stopped_training_resumes_to_the_bit(job, objective):
+    # 36 examples in batches of 4 make 9 batches and 3 steps an epoch: step 2 is in the middle of one.
+    whole = train(job(objective, "whole"))
+    assert whole.finished and whole.steps == whole.of == 6
+    stopped = train(job(objective, "parts"), stop=After(1))
+    assert not stopped.finished and stopped.steps == 2
+    assert not same(weights(stopped.folder), weights(whole.folder))
+    again = train(job(objective, "parts", resume=True), stop=After(2))
+    assert again.steps == 5
+    done = train(job(objective, "parts", resume=True))
+    assert done.finished and same(weights(done.folder), weights(whole.folder))
+    clock = ("samples_per_second",)
+    logs = [
+        [{key: value for key, value in row.items() if key not in clock} for row in log.read(folder)]
+        for folder in (whole.folder, done.folder)
+    ]
+    assert logs[0] == logs[1] and len(logs[0]) == 6
+
+
+def test_a_killed_training_resumes_to_the_bit(job, monkeypatch):
+    """A crash in the middle of accumulation loses the steps since the checkpoint, and nothing else."""
+    from captious.train.specs import Specificity
+
+    whole = train(job(out="whole"))
+    usual, calls = Specificity.parts, []
+
+    def dies(self, batch):
+        calls.append(1)
+        if len(calls) == 14:  # the second of the three batches of step 5
+            raise RuntimeError("killed")
+        return usual(self, batch)
+
+    monkeypatch.setattr(Specificity, "parts", dies)
+    settings = replace(QUICK, frozen_positions=4, save_every=2)
+    with pytest.raises(RuntimeError, match="killed"):
+        train(job(out="parts", settings=settings))
+    monkeypatch.setattr(Specificity, "parts", usual)
+    done = train(job(out="parts", settings=settings, resume=True))
+    assert same(weights(done.folder), weights(whole.folder))
+    assert [row["step"] for row in log.read(done.folder)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_order_does_not_depend_on_workers(job):
+    one = train(job("specs", "one"))
+    many = train(job("specs", "many", settings=replace(OBJECTIVES["specs"][1], workers=3)))
+    assert same(weights(one.folder), weights(many.folder))
+
+
+def test_dropout_draws_from_the_seed_of_the_training(job, base, tmp_path):
+    dropping = tmp_path / "dropping"
+    shutil.copytree(base, dropping)
+    config = json.loads((dropping / "config.json").read_text())
+    for tower in ("text_config", "vision_config"):
+        config[tower]["attention_dropout"] = 0.3
+    (dropping / "config.json").write_text(json.dumps(config))
+    found = {}
+    for name, before, seed in (("one", 1, 0), ("two", 2, 0), ("other", 1, 5), ("plain", 1, 0)):
+        torch.manual_seed(before)
+        start = str(base if name == "plain" else dropping)
+        train(job("clip", out=name, base=start, settings=replace(QUICK, epochs=1, seed=seed)))
+        found[name] = weights(tmp_path / name)
+        assert torch.initial_seed() == 1000 * seed  # of the first and only process
+    assert same(found["one"], found["two"])
+    assert not same(found["one"], found["other"])
+    assert not same(found["one"], found["plain"])  # dropout did something
+
+
+def test_accumulated_hinges_equal_one_large_batch(job):
+    """With a fixed margin and no contrast the loss is a mean over examples, so the two must agree.
+
+    Save the biases of keys: softmax does not see them, their gradient is rounding, and Adam steps at any gradient.
+    """
+    choices = Choices(weights=(0, 8, 0.8), margin="0.3")
+    settings = replace(QUICK, epochs=1, batch=12, accumulate=3, weight_decay=0.0)
+    small = train(job(out="small", settings=settings, choices=choices))
+    large = train(job(out="large", settings=replace(settings, batch=36, accumulate=1), choices=choices))
+    expected = weights(large.folder)
+    for key, value in weights(small.folder).items():
+        assert key.endswith("k_proj.bias") or torch.allclose(value, expected[key], atol=2e-5), key
+
+
+def test_contrast_is_learnt_and_the_best_is_kept(job, data):
+    settings = replace(QUICK, epochs=12, batch=18, accumulate=1, lr=3e-3, clip=1.0)
+    done = train(job("clip", settings=settings, validate=str(data / "short-val.jsonl")))
+    first, last = done.validations[0]["validation"], done.validations[-1]["validation"]
+    assert last["text_to_image_r5"] > first["text_to_image_r5"] + 20
+    assert (done.best / "model.safetensors").is_file()
+    assert "recall" in (done.folder / "curves.html").read_text()
+
+
+def test_specificity_is_learnt(job, data):
+    settings = replace(QUICK, epochs=15, batch=18, accumulate=1, lr=3e-3)
+    done = train(job(settings=settings, validate=str(data / "val.jsonl")))
+    first, last = done.validations[0]["validation"], done.validations[-1]["validation"]
+    assert last["sr"] > first["sr"] + 20
+    rows = [row for row in log.read(done.folder) if "loss" in row]
+    parts = rows[3]
+    assert parts["loss"] == pytest.approx(parts["contrast"] + 8 * parts["positive"] + 0.8 * parts["negative"], rel=1e-4)
+
+
+def test_frozen_positions_do_not_move(job, base):
+    done = train(job())
+    key = "text_model.embeddings.position_embedding.weight"
+    before, after = weights(base)[key], weights(done.folder)[key]
+    assert torch.equal(before[:4], after[:4]) and not torch.equal(before[4:12], after[4:12])
+
+
+@pytest.mark.parametrize("objective", ["clip", "specs"])
+def test_locked_towers_do_not_move_and_their_features_are_exact(job, base, objective, monkeypatch):
+    locked = replace(OBJECTIVES[objective][1], lock=("image", "text"))
+    done = train(job(objective, settings=locked))
+    before, after = weights(base), weights(done.folder)
+    moved = {key for key in before if not torch.equal(before[key], after[key])}
+    assert moved == {"visual_projection.weight", "text_projection.weight", "logit_scale"}
+    # Without the memory of features the same training gives the same weights.
+    from captious.train.towers import Memo
+
+    monkeypatch.setattr(Memo, "__contains__", lambda self, key: False)
+    plain = train(job(objective, "plain", settings=locked))
+    for key, value in weights(plain.folder).items():
+        assert torch.allclose(value, after[key], atol=1e-6), key
+
+
+def test_weight_decay_spares_vectors_and_positions(job):
+    from captious.models.load import load_trainable
+    from captious.train.loop import optimizer
+
+    module = load_trainable(job().base, "cpu").module
+    decayed, spared = optimizer(module, replace(QUICK, weight_decay=0.5), "cpu").param_groups
+    names = {id(one): name for name, one in module.named_parameters()}
+    assert decayed["weight_decay"] == 0.5 and spared["weight_decay"] == 0
+    assert all(one.ndim > 1 for one in decayed["params"])
+    assert not any("position" in names[id(one)] or "bias" in names[id(one)] for one in decayed["params"])
+    assert "logit_scale" in {names[id(one)] for one in spared["params"]}
+
+
+def test_mixed_precision_trains(job):
+    done = train(job(settings=replace(OBJECTIVES["specs"][1], precision="bf16")))
+    exact = train(job(out="exact"))
+    assert done.last["loss"] == pytest.approx(exact.last["loss"], rel=0.05) and done.last != exact.last
+
+
+def test_the_saved_folder_is_an_encoder_like_any_other(job, data):
+    from captious.models.load import load
+
+    done = train(job())
+    loaded = load(str(done.folder))
+    state = torch.load(done.folder / "checkpoints" / checkpoints.FILE, weights_only=True)["model"]
+    assert same(dict(loaded.module.state_dict()), {key: state[key] for key in loaded.module.state_dict()})
+    record = json.loads((done.folder / "captious-training.json").read_text())
+    assert record["finished"] and record["objective"] == "specs" and record["steps"] == 6
+
+
+def test_what_cannot_be_resumed_is_said(job):
+    with pytest.raises(InputError, match="no checkpoint to resume from"):
+        train(job(out="new", resume=True))
+    train(job(), stop=After(1))
+    with pytest.raises(InputError, match="holds a training already; --resume goes on with it"):
+        train(job())
+    other = replace(OBJECTIVES["specs"][1], lr=5e-4)
+    with pytest.raises(InputError, match=r"cannot resume: lr was 0\.001, now it is 0\.0005"):
+        train(job(settings=other, resume=True))
+    started = train(job(overwrite=True), stop=After(0))
+    assert started.steps == 1 and len(log.read(started.folder)) == 1
+    (started.folder / "checkpoints" / "last.pt").write_bytes(b"no")
+    with pytest.raises(InputError, match="is damaged"):
+        train(job(resume=True))
+
+
+def test_a_foreign_folder_is_left_alone(job, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("x")
+    for more in ({}, {"overwrite": True}, {"resume": True}):
+        with pytest.raises(InputError, match="was not written by captious"):
+            train(job(**more))
+
+
+def test_a_loss_that_is_not_a_number_stops_the_training(job):
+    with pytest.raises(InputError, match=r"the loss is nan; try a smaller --lr"):
+        train(job(settings=replace(QUICK, lr=1e18, epochs=20)))
+
+
+@pytest.mark.parametrize("objective", ["longclip", "specs"])
+def test_batches_encoded_together_give_what_single_ones_give(job, objective):
+    """Also the margin, which goes from batch to batch, and negatives that come from the batch."""
+    usual, choices = OBJECTIVES[objective][1], Choices(components=3, negatives="batch")
+    one = train(job(objective, "one", settings=usual, choices=choices))
+    all_ = train(job(objective, "all", settings=replace(usual, together=3), choices=choices))
+    expected = weights(one.folder)
+    for key, value in weights(all_.folder).items():
+        assert key.endswith("k_proj.bias") or torch.allclose(value, expected[key], atol=5e-5), key
+    for row, other in zip(log.read(one.folder), log.read(all_.folder), strict=True):
+        assert row["loss"] == pytest.approx(other["loss"], rel=1e-3)
+
+
+def test_memory_that_runs_out_halves_what_is_encoded_at_once(job, monkeypatch):
+    from captious.train.specs import Specificity
+
+    settings = replace(OBJECTIVES["specs"][1], together=2)
+    expected = weights(train(job(out="calm", settings=replace(settings, together=1))).folder)
+    usual, said = Specificity.parts, []
+
+    def full(self, batch):
+        found = usual(self, batch)  # the margin has moved when memory runs out
+        if batch.joined > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return found
+
+    monkeypatch.setattr(Specificity, "parts", full)
+    done = train(job(settings=settings), say=said.append)
+    assert "out of memory: from step 1 on, 1 of a step's batches are encoded at once" in said
+    assert done.finished and same(weights(done.folder), expected)
+
+
+def test_memory_that_runs_out_is_one_line(job, monkeypatch):
+    from captious.train.contrast import Contrast
+
+    def full(self, batch):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    monkeypatch.setattr(Contrast, "parts", full)
+    with pytest.raises(InputError, match=r"out of memory with --batch 4: try --batch 2 --accumulate 6") as error:
+        train(job("clip"))
+    assert "\n" not in str(error.value)

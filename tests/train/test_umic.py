@@ -1,0 +1,263 @@
+"""Training UMIC: the loss by hand, exact resume, early stopping, what is written, bad input."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from captious.errors import InputError
+from captious.models.crossencoders import judge, open_backbone
+from captious.options import Runtime, using
+from captious.train.loop import Stop
+from captious.train.umic import SETTINGS, Accuracy, Job, Patience, Table, held_out, keyed, losses, prepared, train
+
+SETUP = replace(SETTINGS, epochs=3, batch=20, lr=1e-3, device="cpu")
+
+
+def a_job(data, base, out, **changes):
+    setup = replace(SETUP, **{key: changes.pop(key) for key in list(changes) if hasattr(SETUP, key)})
+    job = Job(
+        str(data / "short.jsonl"),
+        out,
+        setup,
+        images=data / "images",
+        encoder=str(base),
+        sizes={"width": 16, "layers": 1},
+        validate=str(data / "short-val.jsonl"),
+        draws=2,
+    )
+    return replace(job, **changes)
+
+
+def weights(folder):
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def test_the_hinge_is_the_mean_over_negatives_that_are_there():
+    scores = torch.tensor([[0.9, 0.2, 0.8], [0.4, 0.5, 0.1]])
+    found = losses(scores, torch.tensor([[True, True], [True, False]]), margin=0.2)
+    # first row: 0 and .2 - .1 = .1, so .05; second row: .2 + .1 = .3 alone
+    assert float(found["loss"]) == pytest.approx((0.05 + 0.3) / 2)
+    assert float(found["ranked"]) == pytest.approx(2 / 3)
+    assert float(found["right"]) == pytest.approx(0.65) and float(found["wrong"]) == pytest.approx(0.5)
+
+
+def test_accuracy_by_kind_counts_ties_as_wrong():
+    class Texts:
+        def take(self, rows):
+            return rows
+
+    class Backbone:
+        def logits(self, pictures, texts):
+            return torch.tensor([1.0, 0.5, 1.0, 2.0])[torch.from_numpy(texts)]
+
+    class Pictures:
+        def take(self, rows):
+            return rows
+
+    # captions 0 and 3; negatives: 1 below 0, 2 ties with 0; 1 below 3, and one that is missing
+    table = Table(("random", "hard"), np.array([0, 1]), [np.array([[0, 1, 2], [3, 1, -1]])])
+    found = Accuracy(Backbone(), Pictures(), Texts(), table)()
+    assert found == {"ranking": pytest.approx(66.6667), "random": 100.0, "hard": 0.0}
+    none = Table(("random", "hard"), np.array([0, 1]), [np.array([[0, 1, -1], [3, 1, -1]])])
+    assert Accuracy(Backbone(), Pictures(), Texts(), none)() == {"ranking": 100.0, "random": 100.0}
+
+
+def test_training_writes_a_model_that_ranks_better_and_scores(data, base, tmp_path):
+    outcome = train(a_job(data, base, tmp_path / "out", epochs=20, lr=5e-3))
+    checks = outcome.validations
+    assert outcome.finished and outcome.steps == 20 * (72 // 20)
+    assert set(checks[0]["validation"]) == {"ranking", "hard", "random", "substitute", "shuffle", "repeat"}
+    assert checks[0]["step"] == 0 and checks[-1]["step"] == outcome.steps and len(checks) == 21
+    assert checks[-1]["validation"]["ranking"] > checks[0]["validation"]["ranking"]
+    record = json.loads((tmp_path / "out" / "captious-training.json").read_text())
+    assert record["settings"]["beta2"] == 0.98 and record["settings"]["clip"] == 2.0
+    assert record["settings"]["warmup"] == round(0.1 * outcome.steps)
+    assert (tmp_path / "out" / "curves.html").is_file() and (tmp_path / "out" / "best" / "captious-umic.json").is_file()
+    with using(Runtime(device="cpu")):  # the encoder came along: its first home is not needed
+        backbone = open_backbone(tmp_path / "out")
+        assert backbone.weights == str(tmp_path / "out" / "encoder")
+        values = judge(backbone, [str(data / "images" / "0.png")], ["red and green"]).scores
+    assert 0 < values[0] < 1
+
+
+def test_before_training_captions_rank_as_by_the_encoders_clipscore(data, base, tmp_path):
+    from captious.captions import CaptionSet
+    from captious.metrics.clip.clipscore import ClipScore
+    from captious.metrics.umic import Umic
+
+    train(a_job(data, base, tmp_path / "out", epochs=1, lr=1e-30, weight_decay=0.0))
+    rows = [json.loads(line) for line in (data / "short-val.jsonl").read_text().splitlines()]
+    texts = {str(row["id"]): row["captions"][0] for row in rows}
+    paths = [str(data / "images" / f"{key}.png") for key in texts]
+    captions = CaptionSet.of(texts, dict.fromkeys(texts, ()), {"image": paths})
+    with using(Runtime(device="cpu")):
+        ours = Umic(weights=str(tmp_path / "out")).measure(captions).values
+        theirs = ClipScore(weights=str(base), value="raw", prefix="", order="rgb-first").measure(captions).values
+    logits = np.log(ours / (1 - ours))
+    slope, shift = np.polyfit(theirs, logits, 1)
+    assert slope > 1.5  # 1.5 over the deviation of cosines, which is below 1: the line was set from the data
+    np.testing.assert_allclose(logits, slope * theirs + shift, atol=1e-4)
+
+
+def test_a_training_that_was_stopped_goes_on_exactly(data, base, tmp_path):
+    train(a_job(data, base, tmp_path / "whole"))
+    stop, steps = Stop(), []
+
+    def report(what, done, total):
+        if what == "steps":
+            steps.append(done)
+            stop.asked = done >= 4
+
+    first = train(a_job(data, base, tmp_path / "parts"), report, stop=stop)
+    assert not first.finished and first.steps == 4
+    second = train(a_job(data, base, tmp_path / "parts", resume=True))
+    assert second.finished
+    whole, parts = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    assert all(torch.equal(whole[key], parts[key]) for key in whole)
+    with pytest.raises(InputError, match=r"cannot resume: margin was 0\.2, now it is 0\.3"):
+        (tmp_path / "parts" / "captious-training.json").write_text("{}")
+        train(a_job(data, base, tmp_path / "parts", resume=True, margin=0.3))
+
+
+def test_early_stopping_ends_well(data, base, tmp_path):
+    said = []
+    outcome = train(a_job(data, base, tmp_path / "out", epochs=9, lr=1e-30, early_stop=2), say=said.append)
+    # step 0 sets the best; nothing changes, so the second validation after it is enough
+    assert outcome.finished and outcome.steps == 6 < outcome.of
+    assert any("no better validation in the last 2" in line for line in said)
+    again = train(a_job(data, base, tmp_path / "out", epochs=9, lr=1e-30, early_stop=2, resume=True), say=said.append)
+    assert again.finished and again.steps == 6 and "ended already" in said[-1]
+    with pytest.raises(InputError, match="ended already, with epochs 9, now it is 10"):
+        train(a_job(data, base, tmp_path / "out", epochs=10, lr=1e-30, early_stop=2, resume=True))
+
+
+def test_an_encoder_that_was_trained_on_the_same_file_is_remarked(data, base, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(base, own)
+    for trained_on, remarked in (("short.jsonl", True), ("short-val.jsonl", False)):
+        (own / "captious-training.json").write_text(json.dumps({"data": str(data / trained_on)}))
+        said = []
+        train(a_job(data, own, tmp_path / trained_on, epochs=1), say=said.append)
+        assert any("own was trained on short.jsonl too" in line for line in said) == remarked
+
+
+def test_hard_negatives_take_the_encoders_vectors_of_the_images(data, base, tmp_path, monkeypatch):
+    given = []
+
+    def noted(examples, kinds, draws, seed, features, name):
+        given.append((len(examples), features))
+        return prepared(examples, kinds, draws, seed, features, name)
+
+    monkeypatch.setattr("captious.train.umic.prepared", noted)
+    train(a_job(data, base, tmp_path / "out", epochs=1))
+    train(a_job(data, base, tmp_path / "soft", epochs=1, kinds=("random",)))
+    assert [None if rows is None else len(rows) == count for count, rows in given] == [True, True, None, None]
+    assert np.isfinite(given[0][1]).all()
+
+
+def test_patience():
+    patience = Patience(2)
+    assert [patience.see(value) for value in (1, 3, 2, 3, 4, 1, 1)] == [False, False, False, True, False, False, True]
+    assert not any(Patience(0).see(value) for value in (3, 2, 1, 0))
+
+
+def test_draws_differ_and_negatives_are_counted_that_could_not_be_made(data):
+    from captious.train.data import read_examples
+
+    examples = keyed(read_examples(data / "short.jsonl", data / "images")[0])
+    made = prepared(examples, ("random", "shuffle"), 2, seed=0)
+    first, second = made.table.numbers
+    assert (first[:, 0] == second[:, 0]).all() and (first[:, 1:] != second[:, 1:]).any()
+    for epoch, expected in enumerate((first, second, first)):  # taken in turn
+        np.testing.assert_array_equal(made.table.rows(np.arange(72), epoch)[0], expected)
+    assert [made.texts[number] for number in first[:, 0]] == list(made.corpus.texts)
+    lonely = {"0": replace(examples["0"], captions=("dog",)), "1": replace(examples["1"], captions=("two cats",))}
+    notes = prepared(lonely, ("shuffle",), 1, seed=0).notes
+    assert notes == ["shuffle negatives: 1 of 2 could not be made; instead: 1 random"]
+    with pytest.raises(InputError, match="no negative can be made from 1 captions of 1 images"):
+        prepared({"0": lonely["0"]}, ("shuffle",), 1, seed=0)
+    learnt, held = held_out(examples, 0.25, seed=0)
+    assert len(held) == 9 and not learnt.keys() & held.keys() and len(learnt) + len(held) == 36
+
+
+def test_an_image_that_cannot_be_read_stops_or_is_left_out(data, base, tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    for path in (data / "images").iterdir():
+        (images / path.name).write_bytes(path.read_bytes())
+    (images / "3.png").write_bytes(b"no image")
+    with pytest.raises(InputError, match=r"3\.png: is not an image.*--missing skip"):
+        train(a_job(data, base, tmp_path / "a", images=images))
+    said = []
+    outcome = train(a_job(data, base, tmp_path / "b", images=images, skip_missing=True, epochs=1), say=said.append)
+    assert outcome.examples == 70 and any("1 images left out" in line for line in said)
+
+
+def test_what_is_missing_or_cannot_be_made_in_validation_is_said(data, base, tmp_path):
+    rows = [{"id": key, "captions": [text]} for key, text in (("0", "red"), ("1", "two dogs"), ("no", "a dog"))]
+    (tmp_path / "val.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = []
+    job = a_job(data, base, tmp_path / "out", validate=str(tmp_path / "val.jsonl"), skip_missing=True, epochs=1)
+    train(replace(job, kinds=("shuffle",)), say=said.append)
+    assert "validation: 1 rows left out: their image is missing" in said
+    assert "validation: shuffle negatives: 1 of 2 could not be made; instead: 1 random" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"encoder": "nowhere.pt"}, "nowhere.pt"),
+        ({"backbone": "fuson"}, "did you mean 'fusion'"),
+        ({"margin": 0.0}, "margin 0: expected more than 0"),
+        ({"kinds": ("hard", "soft")}, "unknown kind of negative 'soft'"),
+        ({"validate": None, "hold_out": 0.0, "early_stop": 1}, "--early-stop needs a validation"),
+        ({"regions": "butd"}, "--regions butd: is for a UNITER, but --backbone is fusion"),
+        ({"backbone": "vilt", "prefix": "A photo of "}, "is for a new fusion, but --backbone is vilt"),
+    ],
+)
+def test_bad_choices_are_one_line(changes, line, data, base, tmp_path):
+    with pytest.raises(InputError, match=line):
+        train(a_job(data, base, tmp_path / "out", **changes))
+
+
+@pytest.mark.parametrize(("name", "value"), [("encoder", "captious-mini"), ("prefix", "A photo of ")])
+def test_a_fusion_goes_on_with_its_own_encoder_and_prefix(name, value, data, base, tmp_path):
+    train(a_job(data, base, tmp_path / "one", epochs=1, prefix="It shows "))
+    going_on = {"backbone": str(tmp_path / "one"), "encoder": "", "epochs": 1}
+    train(a_job(data, base, tmp_path / "two", **going_on))
+    assert json.loads((tmp_path / "two" / "captious-umic.json").read_text())["prefix"] == "It shows "
+    with pytest.raises(InputError, match=f"--{name} {value}: .* is umic-fusion and goes on with its own"):
+        train(a_job(data, base, tmp_path / "three", **{**going_on, name: value}))
+
+
+def test_early_stopping_is_no_failure_in_any_of_two_processes(data, base, tmp_path):
+    given = ["--data", data / "short.jsonl", "--validate", data / "short-val.jsonl", "--images", data / "images"]
+    sizes = ["--encoder", base, "--width", 16, "--epochs", 9, "--batch", 20, "--lr", 1e-30, "--device", "cpu"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "captious"]
+    command = [*launch, "train", "umic", *given, *sizes, "--early-stop", 1, "--out", tmp_path / "out"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "no better validation in the last 1: stopped after step 1 of 9" in done.stdout + done.stderr
+
+
+def test_the_command(data, base, tmp_path):
+    from captious.cli.app import app
+
+    given = ["train", "umic", "--data", str(data / "short.jsonl"), "--images", str(data / "images"), "--out"]
+    sizes = ["--encoder", str(base), "--width", "16", "--layers", "1", "--epochs", "1", "--device", "cpu", "--json"]
+    done = CliRunner().invoke(app, [*given, str(tmp_path / "out"), *sizes, "--hold-out", "0.2"])
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.stdout[done.stdout.index("{") :])
+    assert record["finished"] and record["validations"][0]["step"] == 0
+    assert json.loads((tmp_path / "out" / "captious-training.json").read_text())["settings"]["lr"] == 5e-4
