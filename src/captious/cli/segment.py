@@ -66,7 +66,7 @@ def segment(
 def _one(caption: str, tags: bool, as_json: bool, options: dict[str, Any], auxiliaries: bool) -> None:
     from rich.text import Text
 
-    from captious.report.terminal import output
+    from captious.render.terminal import output
     from captious.syntax.units import Rules, units
 
     found = units(caption, rules=Rules(auxiliaries=auxiliaries), **options)
@@ -104,12 +104,12 @@ def _many(
     from captious._files import whole_file
     from captious.errors import InputError
     from captious.io.formats import name_of, rows_of
-    from captious.report.terminal import steps
+    from captious.render.progress import display
     from captious.syntax.units import Rules, units
 
     if out is not None and out.exists() and not overwrite:
         raise InputError(f"{out}: is there already; add --overwrite to replace it")
-    with steps() as step:
+    with display() as (step, _, _):
         rows = list(rows_of(file))
         captions = [_captions(row, column) for row in rows]
         step(f"cutting {sum(map(len, captions)):,} captions")
