@@ -185,13 +185,13 @@ class Report(Result):
         }
         further = {name: values for name, values in self.captions.columns.items() if name not in columns}
         write_parquet(folder / "items.parquet", {**columns, **further})
-        heads = ("id", "candidate", *(Column(self.label(key), key=key) for key in self.measurements))
+        scored = [Column(self.label(key), key=key) for key in self.measurements]
         values = [one.values.tolist() for one in self]
         rows = [
             (key, " | ".join(record["candidates"]), *scores)
             for key, record, *scores in zip(self.captions.ids, records, *values, strict=True)
         ]
-        write_csv(Table("items", "Items", heads, rows), folder / "items.csv")
+        write_csv(Table("items", "Items", ["id", "candidate", *scored], rows), folder / "items.csv")
 
     def _record(self, index: int) -> dict[str, Any]:
         """One item: id, captions, the value of every metric, why a value is missing, further columns."""
