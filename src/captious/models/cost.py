@@ -1,43 +1,48 @@
-"""What one score costs: parameters, and floating-point operations counted by torch as 2 × multiply-adds.
+"""What one score costs: parameters, and floating-point operations as torch counts them (2 × multiply-adds).
 
-CLIPScore's ViT-B/32 with 77 tokens takes 8.82 GFLOPs for the image and 5.96 for the text, as SPECS's Table 2 says.
+ViT-B/32 with 77 tokens takes 8.82 GFLOPs for the image and 5.96 for the text, as Table 2 of SPECS has it.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Any
+from typing import Any, cast
 
-from captious.errors import require
-from captious.models.encoder import Encoder
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Parameters of an encoder and the floating-point operations of one score."""
-
-    parameters: int
-    image_flops: float
-    text_flops: float
-    """For a text as long as the token limit."""
-
-    @property
-    def flops(self) -> float:
-        """One image and one text."""
-        return self.image_flops + self.text_flops
+from captious.errors import InputError, require
+from captious.models.encoder import Cost, Encoder
 
 
 def cost(encoder: Encoder) -> Cost:
-    """The cost of an encoder; its layers are run on torch's ``meta`` device, which computes shapes alone."""
+    """The cost of an encoder, counted while it encodes one image and one text."""
     torch = require("torch", "clip")
     from captious.models.clip import TorchEncoder
-    from captious.models.mini import NumpyClip, torch_module
+    from captious.models.devices import number_type
+    from captious.models.mini import NumpyClip
 
-    if isinstance(encoder, NumpyClip):
-        module = torch_module(encoder)
-        image: Callable[[Any], Any] = lambda pixels: module.get_image_features(pixel_values=pixels)
-        text: Callable[[Any], Any] = lambda ids: module.get_text_features(input_ids=ids)
-    E
+    model: Any = encoder
+    if isinstance(encoder, NumpyClip):  # its twin on the meta device, which knows only shapes
+        transformers = require("transformers", "clip")
+        meta = torch.device("meta")
+        with meta:
+            module = transformers.CLIPModel(transformers.CLIPConfig.from_dict(encoder.config)).eval()
+        facts = (encoder.name, encoder.fingerprint, encoder.precision, encoder.dimension, encoder.limit)
+        model = TorchEncoder(*facts, module, cast(Any, encoder.tokenizer), encoder.preparation, meta, causal=True)
+    elif not isinstance(encoder, TorchEncoder):
+        raise InputError(f"{encoder.name}: its cost cannot be counted, expected an encoder that runs on torch or NumPy")
+    side = model.preparation.crop
+    pixels = torch.zeros(1, 3, side, side, dtype=number_type(model.precision), device=model.device)
+    ids = torch.zeros(1, model.limit, dtype=torch.long, device=model.device)
+    return Cost(
+        parameters=sum(tensor.numel() for tensor in model.module.parameters()),
+        image_flops=_flops(lambda: model.image_tensor(pixels)),
+        text_flops=_flops(lambda: model.text_tensor(ids)),
+    )
+
+
+def _flops(run: Callable[[], Any]) -> float:
+    attention = require("torch.nn.attention", "clip")
+    counter = require("torch.utils.flop_counter", "clip").FlopCounterMode(display=False)
+    # The counter knows the products of plain attention, not every fused kernel.
+    with attention.sdpa_kernel(attention.SDPBackend.MATH), require("torch", "clip").inference_mode(), counter:
+        run()
+    return float(counter.get_total_flops())

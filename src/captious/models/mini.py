@@ -180,7 +180,7 @@ _FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 def read_tensors(path: str | Path) -> Arrays:
     """Every floating-point array of a safetensors file in float32; integers (position ids of old files) are skipped."""
     try:
-        tensors = deserialize(Path(path).read_bytes())
+        tensors = deserialize(Path(path).read_bytes())  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise InputError(f"{path}: not a whole safetensors file ({error})") from error
     return {name: _float32(**tensor) for name, tensor in tensors if tensor["dtype"] in (*_FLOATS, "BF16")}
@@ -195,7 +195,7 @@ def _float32(dtype: str, shape: list[int], data: bytes) -> Floats32:
 def write_tensors(path: str | Path, arrays: Mapping[str, Floats32], half: bool = False) -> None:
     """Write arrays in float32, or with ``half`` in float16: half the size, three digits."""
     dtype = np.float16 if half else np.float32
-    content = save({name: np.ascontiguousarray(array, dtype) for name, array in arrays.items()}, {"format": "pt"})
+    content = save({name: np.asarray(array, dtype, order="C") for name, array in arrays.items()}, {"format": "pt"})
     with whole_file(path) as draft:
         draft.write_bytes(content)
 
