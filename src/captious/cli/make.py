@@ -165,7 +165,7 @@ def idf(
     """
     from captious.captions import CaptionSet
     from captious.io.formats import rows_of
-    from captious.io.join import Columns, gather_references
+    from captious.io.join import gather_references
     from captious.text.idf import DocumentFrequency, from_pickle, named_path, save
 
     out, reading = session.output.out, session.reading
@@ -182,8 +182,7 @@ def idf(
     else:
         if items is not None:
             raise InputError(f"{source}: is no pickle, its items are counted; leave out --items")
-        columns = Columns(id=reading.id_column, references=reading.references_column)
-        references = gather_references(rows_of(source), columns).references
+        references = gather_references(rows_of(source), reading).references
         if not references:
             raise InputError(f"{source}: holds no captions")
         captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)

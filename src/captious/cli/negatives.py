@@ -87,9 +87,10 @@ def negatives(
 def _read(captions: str, id_column: str | None, references_column: str | None) -> dict[str, list[str]]:
     from captious.errors import InputError
     from captious.io.formats import rows_of
-    from captious.io.join import Columns, gather_references
+    from captious.io.join import gather_references
+    from captious.options import Reading
 
-    found = gather_references(rows_of(captions), Columns(id=id_column, references=references_column))
+    found = gather_references(rows_of(captions), Reading(id_column=id_column, references_column=references_column))
     if not found.references:
         raise InputError(f"{captions}: holds no captions")
     return found.references
