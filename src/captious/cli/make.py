@@ -166,7 +166,7 @@ def idf(
     """
     from captious.captions import CaptionSet
     from captious.io.formats import rows_of
-    from captious.io.join import Columns, gather_references
+    from captious.io.join import gather_references
     from captious.text.idf import DocumentFrequency, from_pickle, named_path, save
 
     out, reading = session.output.out, session.reading
@@ -183,8 +183,7 @@ def idf(
     else:
         if items is not None:
             raise InputError(f"{source}: is no pickle, its items are counted; leave out --items")
-        columns = Columns(id=reading.id_column, references=reading.references_column)
-        references = gather_references(rows_of(source), columns).references
+        references = gather_references(rows_of(source), reading).references
         if not references:
             raise InputError(f"{source}: holds no captions")
         captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)
@@ -216,7 +215,7 @@ def negatives(
     Example: captious make negatives captions.jsonl --look 20
     """
     from captious.io.formats import rows_of
-    from captious.io.join import Columns, gather_references
+    from captious.io.join import gather_references
     from captious.syntax.tagging import tagger_named
     from captious.train.lexicon import Corpus
     from captious.train.negatives import Sample, check, image_vectors, save
@@ -228,8 +227,7 @@ def negatives(
         raise InputError("nothing to do with the negatives: expected --out FILE, --look NUMBER or --json")
     path = _free(output.out, output.overwrite)
     with replace(session, output=replace(output, out=None)).working() as step:
-        columns = Columns(id=reading.id_column, references=reading.references_column)
-        corpus = Corpus.of(gather_references(rows_of(captions), columns).references, captions)
+        corpus = Corpus.of(gather_references(rows_of(captions), reading).references, captions)
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")

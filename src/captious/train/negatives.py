@@ -700,12 +700,11 @@ def _read_vectors(corpus: Corpus, path: Path) -> tuple[Floats32, dict[str, str]]
 
 def _encoded(corpus: Corpus, images: str | Path, encoder: str) -> tuple[Floats32, dict[str, str]]:
     """Vectors of image files by an encoder; NaN and a reason where a file cannot be used."""
-    from captious.io.images import with_images
+    from captious.io.images import find_images
     from captious.models.features import image_features
     from captious.models.load import load
 
-    paths = with_images(CaptionSet.of(dict.fromkeys(corpus.ids, ()), name=corpus.name), images).columns["image"]
-    encoded = image_features(load(encoder), paths)
+    encoded = image_features(load(encoder), find_images(images, corpus.ids))
     reasons = {corpus.ids[number]: why for number, why in encoded.faults.items()}
     return _spread(encoded.rows, np.asarray(encoded.index)), reasons
 
