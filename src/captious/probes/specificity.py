@@ -29,7 +29,7 @@ from captious.io.columns import (
     WRONG_UNIT_COLUMNS,
 )
 from captious.io.formats import Row, name_of, rows_of
-from captious.io.join import Columns, gather_references
+from captious.io.join import gather_references
 from captious.metrics.clip.encoded import tokens_of
 from captious.metrics.contract import Measurement, Metric
 from captious.models.encoder import Encoder
@@ -131,7 +131,7 @@ def read_details(
     """
     drafts = [draft for row in rows_of(source) for draft in _drafts(row)]
     if references is not None:
-        given = gather_references(rows_of(references), Columns()).references
+        given = gather_references(rows_of(references)).references
         for draft in drafts:
             draft.references = tuple(given.get(draft.image) or given.get(Path(draft.image).stem) or ())
     name = name_of(source)
