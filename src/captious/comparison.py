@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +18,7 @@ from captious.errors import InputError
 from captious.evaluation import Report, Specs, evaluate, explorer, gather, on_scale
 from captious.metrics.contract import Measurement, Sums
 from captious.metrics.registry import DEFAULT
-from captious.options import LEVEL, PERMUTATIONS, Missing, Resampling, Runtime
+from captious.options import LEVEL, PERMUTATIONS, Missing, Reading, Resampling, Runtime
 from captious.render import Cell, Column, Document, Phrase, Result, Span, Table, link
 from captious.stats.resampling import (
     Convention,
@@ -165,7 +164,7 @@ def compare(
     progress: Callable[[str], None] | None = None,
     *,
     references: Any = None,
-    images: str | os.PathLike[str] | None = None,
+    images: str | Path | None = None,
     missing: Missing = "error",
     test: Test = "randomization",
     permutations: int = PERMUTATIONS,
@@ -202,7 +201,8 @@ def compare(
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
     if not resampling.samples:
         raise InputError("samples=0: comparing needs resamples for its intervals, expected at least 1")
-    sets = align({name: gather(captions, references, images) for name, captions in systems.items()}, missing)
+    reading = Reading(references, images, missing)
+    sets = align({name: gather(captions, reading) for name, captions in systems.items()}, missing)
     reports = {
         name: evaluate(captions, metrics, resampling, runtime, _prefixed(progress, name))
         for name, captions in sets.items()

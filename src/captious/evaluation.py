@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from captious.io.images import with_images
 from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
-from captious.options import Resampling, Runtime, current, using
+from captious.options import Reading, Resampling, Runtime, current, using
 from captious.render import Cell, Column, Document, ItemMetric, Items, Result, Table, link
 from captious.render.tables import finite, write_csv, write_jsonl, write_parquet
 from captious.stats.resampling import Interval, bootstrap
@@ -297,13 +296,13 @@ def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> lis
     return list(dict.fromkeys(warnings))
 
 
-def gather(captions: Any, references: Any = None, images: str | os.PathLike[str] | None = None) -> CaptionSet:
-    """Captions as a set: a set as it is, everything else as ``captious.read`` reads it, with images where given."""
+def gather(captions: Any, reading: Reading) -> CaptionSet:
+    """Captions as a set: a set as it is, everything else as ``captious.read`` reads it, with the images of a folder."""
     if not isinstance(captions, CaptionSet):
-        captions = read(captions, references)
-    elif references is not None:
+        return read(captions, reading=reading)
+    if reading.references is not None:
         raise InputError(f"{captions.name}: a CaptionSet has its references already, expected references=None")
-    return captions if images is None else with_images(captions, Path(images))
+    return captions if reading.images is None else with_images(captions, reading.images)
 
 
 def evaluate(
@@ -314,7 +313,7 @@ def evaluate(
     progress: Callable[[str], None] | None = None,
     *,
     references: Any = None,
-    images: str | os.PathLike[str] | None = None,
+    images: str | Path | None = None,
 ) -> Report:
     """Score captions with every metric asked for.
 
@@ -339,7 +338,7 @@ def evaluate(
     >>> round(report["rouge"].items["2"], 6)
     0.666667
     """
-    captions = gather(captions, references, images)
+    captions = gather(captions, Reading(references, images))
     measurements: dict[str, Measurement] = {}
     with using(runtime or current()):
         for metric in parse_all(metrics):

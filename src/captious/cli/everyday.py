@@ -117,26 +117,11 @@ def check(
     ],
 ) -> None:
     """Examine files of captions and say everything that is wrong with them. Exit code 2 if anything must be mended."""
-    from captious.io.check import examine
-    from captious.io.formats import name_of
-    from captious.io.join import Columns
-    from captious.render import Document, Phrase, Span, Table
+    from captious.io.check import check
 
-    how = session.reading
-    columns = Columns(how.id_column, how.candidate_column, how.references_column)
-    findings = examine(predictions, how.references, images=how.images, several=how.several, columns=columns)
-    number = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "nothing wrong found"
-    title = f"{Path(name_of(predictions)).name}: {number}"
-    tones: dict[str, Any] = {"error": "struck", "warning": "bad", "note": "quiet"}
-    rows = [(Phrase((Span(one.level, tones[one.level]),)), one.message) for one in findings]
-    session.deliver(
-        Document(
-            title,
-            sections=[Table("findings", title, ("level", "finding"), rows)] if findings else [],
-            data={"findings": [{"level": one.level, "message": one.message} for one in findings]},
-        )
-    )
-    if any(finding.level == "error" for finding in findings):
+    result = check(predictions, reading=session.reading)
+    session.deliver(result)
+    if result.errors:
         raise typer.Exit(2)
 
 
