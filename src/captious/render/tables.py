@@ -51,10 +51,14 @@ def dumps(value: Any, indent: int | None = 2) -> str:
 def to_json(document: Document) -> str:
     """The document as JSON text: its data, or its tables where it has none, with what moves the numbers."""
     data = document.data or {"tables": {key: records(table) for key, table in document.tables.items()}}
+    lines = {"warnings": document.warnings, "notes": document.notes, "signatures": document.signatures}
+    return dumps({**provenance(), "title": document.title, **lines, **data}) + "\n"
+
+
+def provenance() -> dict[str, Any]:
+    """The versions that made a result."""
     environment = {"python": platform.python_version(), "numpy": np.__version__, "system": platform.system()}
-    frame = {"captious": __version__, "environment": environment, "title": document.title}
-    told = {"warnings": document.warnings, "notes": document.notes, "signatures": document.signatures}
-    return dumps({**frame, **data, **{name: lines for name, lines in told.items() if name not in data}}) + "\n"
+    return {"captious": __version__, "environment": environment}
 
 
 def columns(table: Table) -> dict[str, list[Any]]:
