@@ -24,11 +24,11 @@ cards: $(VENV)/.base
 
 # Trains captious-mini anew (a GPU takes five minutes); docs/mini.md says how it goes into the package.
 mini: $(VENV)/.dev
-	$(BIN)/python lab/benchmarks/drawn.py train --out drawn
+	PYTHONPATH=. $(BIN)/python lab/benchmarks/drawn.py train --out drawn
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
-	$(BIN)/python lab/benchmarks/ngram_metrics.py
+	PYTHONPATH=. $(BIN)/python lab/benchmarks/ngram_metrics.py
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)

@@ -2,11 +2,11 @@ import math
 
 import numpy as np
 import pytest
+from lab.toy import make
 
 import captious
 from captious.captions import CaptionSet
 from captious.evaluation import evaluate, evaluate_shards
-from captious.samples import make
 
 
 @pytest.fixture(scope="module")

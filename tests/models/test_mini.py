@@ -6,14 +6,14 @@ import json
 
 import numpy as np
 import pytest
+from lab.toy import make
+from lab.toy.drawing import draw
 from PIL import Image
 
 from captious.errors import InputError
 from captious.models.load import load, load_trainable
 from captious.models.mini import LIMIT, NAMES, SIDE, NumpyClip, folder_of, halve, load_mini, new_mini
 from captious.options import Runtime
-from captious.samples import make
-from captious.samples.drawing import draw
 
 SAMPLE = make(items=40, seed=2)  # trained on: seed 1000; shown in the documentation: seed 1
 

@@ -3,6 +3,7 @@ import math
 
 import pyarrow.parquet as pq
 import pytest
+from lab.toy import make
 
 from captious._files import MARKER
 from captious.captions import CaptionSet
@@ -11,7 +12,6 @@ from captious.errors import InputError
 from captious.evaluation import evaluate
 from captious.report.latex import comparison_table, run_table
 from captious.report.run import save, save_comparison
-from captious.samples import make
 
 
 @pytest.fixture(scope="module")

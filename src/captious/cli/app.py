@@ -22,7 +22,6 @@ from captious.cli import (
     metrics,
     negatives,
     resources,
-    samples,
     score,
     specificity,
     study,
@@ -56,7 +55,6 @@ app.command("negatives", rich_help_panel=MODELS)(negatives.negatives)
 app.add_typer(cache.app, name="cache", rich_help_panel=MODELS)
 app.add_typer(features.app, name="features", rich_help_panel=MODELS)
 app.add_typer(resources.app, name="resources", rich_help_panel=MODELS)
-app.add_typer(samples.app, name="samples", rich_help_panel=MODELS)
 
 
 def _version(wanted: bool) -> None:

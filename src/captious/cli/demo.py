@@ -1,7 +1,8 @@
-"""``captious demo``: the main job on the embedded sample."""
+"""``captious demo``: the main job on the demo set."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -13,15 +14,14 @@ from captious.cli import options as o
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("demo-report"),
     overwrite: o.Overwrite = False,
-    items: Annotated[int, typer.Option("--items", min=2, help="How many scenes.")] = 60,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the sample.")] = 0,
 ) -> None:
-    """Draw the sample, score its four captioners, test their differences, and write the HTML report.
+    """Score the four captioners of the demo set, test their differences, and write the HTML report.
 
     CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
     """
-    from captious import comparison, read, samples
+    from captious import comparison, read
     from captious._files import whole_folder
+    from captious.data import DEMO
     from captious.metrics.clip.clipscore import ClipScore
     from captious.metrics.clip.specs import Specs
     from captious.metrics.registry import DEFAULT, parse_all
@@ -30,14 +30,13 @@ def demo(
     from captious.report.run import write_comparison
 
     with whole_folder(out, overwrite) as draft, terminal.steps() as step:
-        step("drawing the sample")
-        folder = samples.write(samples.make(items, seed), draft / "sample")
+        folder = shutil.copytree(DEMO, draft / "sample")
         systems = {
             name: read(folder / "predictions" / f"{name}.json", folder / "references.json", folder / "images")
             for name in ("parrot", "sloppy", "solid", "expert")
         }
         pictured = ClipScore(weights="captious-mini"), Specs(weights="captious-mini-specs")
-        # The pictures are drawn anew by every demo: nothing of them is worth keeping.
+        # Features of the demo's copies of the pictures are not worth keeping.
         plain = Runtime(device="cpu", cache=False)
         result = comparison.compare(systems, [*parse_all(DEFAULT), *pictured], progress=step, runtime=plain)
         step("writing")

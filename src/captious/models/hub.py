@@ -206,7 +206,7 @@ def opened(name: str, index: str, load: Callable[[str, bool], T]) -> T:
         return _loaded(name, lambda: load(str(place), True))
     if name.startswith(".") or not REPOSITORY.fullmatch(name):
         raise InputError(
-            f"painter {name!r}: no such folder, expected one, a hub id (owner/name), guided:DECODER or drawn"
+            f"painter {name!r}: no such folder, expected one, a hub id (owner/name), guided:DECODER or module:attribute"
         )
     try:
         return load(name, True)
@@ -220,7 +220,7 @@ def opened(name: str, index: str, load: Callable[[str, bool], T]) -> T:
         raise InputError(
             f"painter {name!r}: not on this machine, and the hub cannot be reached or has no such repository; download "
             f"huggingface.co/{name} whole, put it at {weights_folder() / name}/, or anywhere and give its path as "
-            "painter; painter=drawn needs nothing"
+            "painter"
         ) from None
 
 
