@@ -8,7 +8,7 @@ import sys
 
 PROGRAM = """
 import sys
-for name in ("torch", "transformers", "tokenizers", "safetensors"):
+for name in ("torch", "transformers", "tokenizers", "huggingface_hub"):
     sys.modules[name] = None  # importing it fails, as where it is not installed
 sys.argv = ["captious", "demo", "--out", sys.argv[1]]
 from captious.cli.app import main
@@ -41,5 +41,5 @@ def test_both_put_the_captioners_in_their_order_and_keep_nothing(tmp_path, monke
             means.append(sum(json.loads(line)["scores"][metric] for line in lines) / len(lines))
         assert means == sorted(means)
     image = tmp_path / "demo" / "expert" / json.loads(lines[0])["fields"]["image"]
-    assert image.is_file()  # named from the file's own place: the folder was written elsewhere first
+    assert image.is_file()
     assert not (tmp_path / "home").exists()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from captious.cli.everyday import card
 from captious.metrics.registry import METRICS, metric_class
-from captious.report.card import card
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "metrics"
 

@@ -10,8 +10,6 @@ from captious.captions import CaptionSet
 from captious.comparison import compare
 from captious.errors import InputError
 from captious.evaluation import evaluate
-from captious.report.latex import comparison_table, run_table
-from captious.report.run import save, save_comparison
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +24,9 @@ def report():
 
 
 def test_a_run_is_written_whole(report, tmp_path):
-    save(report, tmp_path / "run")
+    report.save(tmp_path / "run")
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        MARKER, "items.jsonl", "items.parquet", "report.html", "report.tex",
+        MARKER, "items.jsonl", "items.parquet", "items.csv", "report.html", "report.tex", "report.txt", "scores.csv",
     }  # fmt: skip
     summary = json.loads((tmp_path / "run" / MARKER).read_text())
     assert [row["metric"] for row in summary["metrics"]] == ["bleu(n=1)", "lsa"]
@@ -39,7 +37,7 @@ def test_a_run_is_written_whole(report, tmp_path):
 
 
 def test_items_are_written_with_every_value_and_every_reason(report, tmp_path):
-    save(report, tmp_path / "run")
+    report.save(tmp_path / "run")
     rows = [json.loads(line) for line in (tmp_path / "run" / "items.jsonl").read_text().splitlines()]
     assert [row["id"] for row in rows] == ["1", "2"]
     assert rows[0]["scores"]["bleu(n=1)"] == report["bleu(n=1)"].items["1"]
@@ -52,10 +50,10 @@ def test_items_are_written_with_every_value_and_every_reason(report, tmp_path):
 
 
 def test_a_run_that_is_there_is_not_touched_unless_told(report, tmp_path):
-    save(report, tmp_path / "run")
+    report.save(tmp_path / "run")
     before = (tmp_path / "run" / MARKER).read_bytes()
     with pytest.raises(InputError, match="is there already"):
-        save(report, tmp_path / "run")
+        report.save(tmp_path / "run")
     assert (tmp_path / "run" / MARKER).read_bytes() == before
     report.save(str(tmp_path / "run"), overwrite=True)
     assert (tmp_path / "run" / MARKER).read_bytes() == before
@@ -64,7 +62,7 @@ def test_a_run_that_is_there_is_not_touched_unless_told(report, tmp_path):
 def test_odd_columns_are_written_too(tmp_path):
     columns = {"meta": [{}, {"a": 1}], "huge": [2**80, 1], "nan": [float("nan"), 1.0], "mixed": ["a", 1]}
     captions = CaptionSet.of({"1": "a", "2": "b"}, {"1": ["a"], "2": ["b"]}, columns)
-    save(evaluate(captions, "rouge"), tmp_path / "run")
+    evaluate(captions, "rouge").save(tmp_path / "run")
     rows = [json.loads(line, parse_constant=pytest.fail) for line in (tmp_path / "run" / "items.jsonl").open()]
     assert rows[0]["fields"]["nan"] is None and rows[0]["fields"]["huge"] == 2**80
     table = pq.read_table(tmp_path / "run" / "items.parquet").to_pydict()
@@ -75,12 +73,12 @@ def test_metrics_that_share_a_label_are_told_apart(tmp_path):
     captions = CaptionSet.of({"1": "a b", "2": "b"}, {"1": ["a", "b"], "2": ["b"]})
     report = evaluate(captions, "rouge,rouge(best=f)")
     assert [report.label(key) for key in report.measurements] == ["rouge", "rouge(best=f)"]
-    assert "rouge(best=f) & " in run_table(report)
+    assert "rouge(best=f) & " in report.to_latex()
 
 
 def test_the_latex_table(report):
-    text = run_table(report)
-    assert text.startswith("% bleu(n=1)|tok:ptb.1|")
+    text = report.to_latex()
+    assert "\n% bleu(n=1)|tok:ptb.1|" in text.partition(r"\begin{tabular}")[0]
     assert rf"BLEU-1 & {report['bleu(n=1)'].corpus:.4f} & [" in text
     assert r"LSA diversity & " in text and text.count(r"\\") == 3
 
@@ -94,30 +92,51 @@ def comparison():
         )
         for name in ("parrot", "expert")
     }
-    return compare({"par_rot": systems["parrot"], "expert": systems["expert"]}, "rouge,cider", shuffles=500)
+    return compare({"par_rot": systems["parrot"], "expert": systems["expert"]}, "rouge,cider", permutations=500)
 
 
 def test_the_latex_comparison_marks_the_best_and_what_differs(comparison):
-    text = comparison_table(comparison)
-    best = comparison.reports["expert"]["cider"].corpus
-    assert rf"\textbf{{{best:.4f}}}$^\dagger$ \\" in text
+    text = comparison.to_latex()
+    best, interval = comparison.reports["expert"]["cider"].corpus, comparison.reports["expert"].intervals["cider"]
+    half = (interval.high - interval.low) / 2
+    assert rf"\textbf{{{best:.4f} $\pm$ {half:.4f}}}$^\dagger$ \\" in text
     assert r"par\_rot & " in text
 
 
 def test_a_system_named_by_a_path_stays_inside_the_folder(tmp_path):
     captions = CaptionSet.of({"1": "a", "2": "b"}, {"1": ["a"], "2": ["b"]})
     names = {"/etc/a": captions, "../../a": captions, "a": captions}
-    save_comparison(compare(names, "rouge", shuffles=10), tmp_path / "run")
+    compare(names, "rouge", permutations=10).save(tmp_path / "run")
     folders = {path.name for path in (tmp_path / "run").iterdir() if path.is_dir()}
     assert folders == {"etc-a", "a", "a-3"}
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_comparison_is_written_whole(comparison, tmp_path):
-    save_comparison(comparison, tmp_path / "run")
+    comparison.save(tmp_path / "run")
     summary = json.loads((tmp_path / "run" / MARKER).read_text())
     assert set(summary["systems"]) == {"par_rot", "expert"}
     row = summary["differences"][0]
     assert row["metric"] == "rouge" and row["difference"] == comparison.differences[0].difference
     assert (tmp_path / "run" / "expert" / "items.parquet").exists()
     assert not any(math.isnan(value) for value in row.values() if isinstance(value, float))
+
+
+def test_the_frames_of_a_comparison_have_intervals(comparison):
+    frame = comparison.to_pandas()
+    assert list(frame.columns) == [
+        "system", "rouge", "rouge_low", "rouge_high", "cider", "cider_low", "cider_high",
+    ]  # fmt: skip
+    assert frame.loc[1, "cider_low"] == comparison.reports["expert"].intervals["cider"].low
+    assert comparison.to_pandas("differences").loc[0, "difference"] == comparison.differences[0].difference
+
+
+def test_csv_holds_every_number_in_full(report, tmp_path):
+    report.save(tmp_path / "run")
+    head, *rows = (tmp_path / "run" / "items.csv").read_text().splitlines()
+    assert head == "id,candidate,bleu(n=1),lsa"
+    assert rows[0].startswith(f"1,a cat | one cat,{report['bleu(n=1)'].items['1']},")
+    assert rows[1] == f"2,a dog & 50% more,{report['bleu(n=1)'].items['2']},"
+    scores = (tmp_path / "run" / "scores.csv").read_text().splitlines()
+    assert scores[0] == "metric,value,value_low,value_high,unscored"
+    assert scores[1].startswith(f"BLEU-1,{report['bleu(n=1)'].corpus},{report.intervals['bleu(n=1)'].low},")
