@@ -113,24 +113,27 @@ class Report(Result):
         """Values with intervals, and the items to explore."""
         level = next((interval.level for interval in self.intervals.values()), None)
         columns: list[Column | str] = ["metric", Column("value", level=level, bold=True, bar=True)]
+        if lower := any(not one.metric.higher_is_better for one in self):
+            columns.append(Column("better", "text", latex=None))
         if unscored := any(one.reasons for one in self):
             columns.append(Column("unscored", latex=None))
-        rows: list[tuple[Any, ...]] = []
+        rows: list[list[Any]] = []
         for key, measurement in self.measurements.items():
             address = f"#sort={quote(key)}"
-            row = (link(self.label(key), address), on_scale([self], key)[0])
-            without = Cell(
-                len(measurement.reasons), note=_reasons(measurement), decimals=0, href=f"{address}&unscored=1"
-            )
-            rows.append((*row, without) if unscored else row)
-        note = "Bars show the value and its interval." if level else ""
+            row: list[Any] = [link(self.label(key), address), on_scale([self], key)[0]]
+            if lower:
+                row.append("higher" if measurement.metric.higher_is_better else "lower")
+            if unscored:
+                number, why = len(measurement.reasons), _reasons(measurement)
+                row.append(Cell(number, note=why, decimals=0, href=f"{address}&unscored=1" if number else ""))
+            rows.append(row)
         counts = self.captions.references.counts
         low, high = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
-        number = str(low) if low == high else f"{low}–{high}"
+        span = str(low) if low == high else f"{low}–{high}"
         return Document(
             self.title,
-            f"{number} reference{'' if high == 1 else 's'} per item" if high else "no references",
-            [Table("scores", "Scores", columns, rows, note), explorer({PurePath(self.captions.name).name: self})],
+            f"{span} reference{'' if high == 1 else 's'} per item" if high else "no references",
+            [Table("scores", "Scores", columns, rows), explorer({PurePath(self.captions.name).name: self})],
             warnings=self.warnings,
             signatures=self.signatures,
             data=self.data(),
