@@ -8,8 +8,10 @@ BIN    := $(VENV)/bin
 demo: $(VENV)/.base
 	$(BIN)/captious demo --out demo-report --overwrite
 
+# All tests, a process a core and at most four, each with one thread: torch on every core in every process is slower.
+# Coverage is measured where CI is set; it makes everything slower.
 test: $(VENV)/.dev lint types
-	$(BIN)/python -m pytest --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile $(if $(CI),--cov --cov-report=term)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from captious.cli.app import run
 from captious.cli.params import Only, command
 from captious.options import Option, Output
 from captious.render.progress import display
@@ -69,4 +70,4 @@ def training(
 
 
 if __name__ == "__main__":
-    app()
+    run(app)

@@ -62,6 +62,11 @@ def options(
 
 def main() -> None:
     """Run the command line."""
+    run(app)
+
+
+def run(app: typer.Typer) -> None:
+    """Run a tree of commands; a mistake of the user is one line on standard error and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?" instead of failing
