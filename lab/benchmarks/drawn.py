@@ -30,13 +30,13 @@ from captious.metrics.clip.longclip import LongClip
 from captious.metrics.clip.specs import Specs
 from captious.metrics.contract import Metric
 from captious.models.mini import halve
-from captious.options import Runtime, using
-from captious.probes.specificity import Details, read_details, specificity
+from captious.options import Resampling, Runtime, using
+from captious.probes.specificity import Details, probe_specificity, read_details
 from captious.samples import Sample, make, write
 from captious.samples.scenes import Scene, scenes
+from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.stats.correlation import Within
 from captious.stats.kendall import Kendall
-from captious.study.resampling import Estimate, bootstrap, observed
 
 TRAIN_SEED, TEST_SEED, ITEMS, FEWER = 1000, 3, 40_000, 20_000
 VARIANTS = {"1:8:0.8": "specs", "1:8:0.6": "specs-8-06", "1:1:1": "specs-1-1", "1:1:1 given": "specs-given"}
@@ -157,9 +157,9 @@ def _rates(folder: Path, unseen: list[Scene], named: dict[str, LongClip | Specs]
     sources["other scenes, wrong picture"] = replace(sources["other scenes"], paths=turned)
     shown = [["wrong details from", "encoder", "SR_pos", "SR_neg", "average", "steps"]]
     for source, details in sources.items():
-        for name, one in zip(named, specificity(details, list(named.values())), strict=True):
+        for name, one in zip(named, probe_specificity(details, list(named.values())).rows, strict=True):
             estimates = [_percent(estimate) for estimate in (one.positive, one.negative, one.average)]
-            shown.append([source, name, *estimates, f"{one.pairs:,}"])
+            shown.append([source, name, *estimates, f"{one.steps:,}"])
     return table(shown)
 
 
@@ -179,7 +179,7 @@ def _correlations(folder: Path, sample: Sample, unseen: list[Scene], named: dict
         for name, metric in metrics.items():
             values = metric.measure(captions).values
             both = (Kendall.of(values, quality, cluster=scene), Within.of(values, quality, scene, len(unseen)))
-            drawn = bootstrap(both, len(unseen))
+            drawn = bootstrap(both, len(unseen), Resampling())
             rows.append([kind, name])
             for statistic, draws, value in zip(both, drawn, ("tau_b", "sample_tau"), strict=True):
                 one = Estimate.of(observed(statistic, len(unseen))[value], draws[value])

@@ -69,9 +69,9 @@ def lic(
     from captious.bias.summary import summarize
     from captious.bias.writing import save
     from captious.errors import InputError
-    from captious.io.join import Columns
-    from captious.report import terminal
-    from captious.report.run import dumped
+    from captious.options import Reading
+    from captious.render import terminal
+    from captious.render.tables import dumps
 
     if not 0 < level < 1:
         raise InputError(f"confidence level {level}, expected a number between 0 and 1")
@@ -82,7 +82,12 @@ def lic(
     kinds = _classifiers(classifier, bert, device, stack, chosen)
     columns = [part.strip() for part in candidate_column.split(",")] if candidate_column else []
     subjects = read_subjects(
-        predictions, references, label, Columns(id_column, None, references_column), columns, human_captions
+        predictions,
+        references,
+        label,
+        Reading(id_column=id_column, references_column=references_column),
+        columns,
+        human_captions,
     )
     kept = None if fresh else work or data_folder() / "bias"
     with show.progress() as report:
@@ -92,7 +97,7 @@ def lic(
         save(summary, out, overwrite)
     terminal.warn([*notes, *found.notes])
     if as_json:
-        typer.echo(dumped(summary), nl=False)
+        typer.echo(dumps(summary))
     else:
         terminal.output().print(show.audit_view(summary))
     if out is not None:

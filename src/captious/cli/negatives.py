@@ -40,7 +40,8 @@ def negatives(
     Example: captious negatives captions.jsonl --look 20
     """
     from captious.errors import InputError
-    from captious.report import terminal
+    from captious.render import terminal
+    from captious.render.progress import display
     from captious.syntax.tagging import tagger_named
     from captious.train import _negatives_show as show
     from captious.train.negatives import Corpus, check, row, save
@@ -52,7 +53,7 @@ def negatives(
     if out is not None and out.exists() and not overwrite:
         raise InputError(f"{out}: is there already; add --overwrite to replace it")
     named = tagger_named(tagger)
-    with terminal.steps() as step:
+    with display() as (step, _, _):
         found = _read(captions, id_column, references_column)
         corpus = Corpus.of(found, captions)
         vectors, notes = _vectors(corpus, images, encoder, features) if "hard" in wanted else (None, [])
@@ -86,9 +87,10 @@ def negatives(
 def _read(captions: str, id_column: str | None, references_column: str | None) -> dict[str, list[str]]:
     from captious.errors import InputError
     from captious.io.formats import rows_of
-    from captious.io.join import Columns, gather_references
+    from captious.io.join import gather_references
+    from captious.options import Reading
 
-    found = gather_references(rows_of(captions), Columns(id=id_column, references=references_column))
+    found = gather_references(rows_of(captions), Reading(id_column=id_column, references_column=references_column))
     if not found.references:
         raise InputError(f"{captions}: holds no captions")
     return found.references

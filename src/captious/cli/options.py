@@ -74,11 +74,11 @@ def encoding(
 ) -> Iterator[Callable[[str], None]]:
     """Encode the way the options say, with progress on standard error; gives what to call with each step."""
     from captious.options import Runtime, using
-    from captious.report.progress import display
+    from captious.render.progress import display
 
     with display() as shown:
         runtime = Runtime(
-            device, batch, precision.value, not no_cache, upright=upright, progress=shown.encoded, log=shown.log
+            device, batch, precision.value, not no_cache, upright=upright, progress=shown.advance, log=shown.log
         )
         with using(runtime):
             yield shown.step
@@ -94,11 +94,17 @@ def load(
     format: str | None = None,
 ) -> CaptionSet:
     """Read captions the way the options say."""
-    from captious.io.images import with_images
-    from captious.io.join import Columns
     from captious.io.read import read
+    from captious.options import Reading
 
-    captions = read(
-        source, references, missing=missing.value, several=several, columns=Columns(*columns), format=format
+    reading = Reading(
+        references,
+        images,
+        missing.value,
+        several,
+        format,  # type: ignore[arg-type]
+        id_column=columns[0],
+        candidate_column=columns[1],
+        references_column=columns[2],
     )
-    return with_images(captions, images) if images is not None else captions
+    return read(source, reading=reading)

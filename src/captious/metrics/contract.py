@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import types
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from captious._typing import Bools, Floats, Ints
 from captious._version import __version__
+from captious._written import arguments
 from captious.captions import CaptionSet
-from captious.errors import InputError, nearest
+from captious.errors import InputError
 from captious.models.encoder import Cost
 from captious.text.tokenizers import tokenizer_named
 
@@ -293,15 +293,7 @@ class Metric(ABC):
     @classmethod
     def from_text(cls, values: Mapping[str, str]) -> Metric:
         """Build the metric from parameters as written between the parentheses of its name."""
-        hints = get_type_hints(cls)
-        legal = [field.name for field in fields(cls)]
-        parsed = {}
-        for key, text in values.items():
-            if key not in legal:
-                known = ", ".join(legal) or "none"
-                raise InputError(f"{cls.name} has no parameter {key!r}, legal ones: {known}{nearest(key, legal)}")
-            parsed[key] = _parsed(text, hints[key], f"{cls.name}({key}={text})")
-        return cls(**parsed)
+        return cls(**arguments(cls, values, cls.name))
 
     def refuse_empty(self, measurement: Measurement, name: str) -> None:
         """Stop where not one item of a whole set has a value, and say what would mend it."""
@@ -347,26 +339,3 @@ def _printed(value: Any) -> str:
         return "yes" if value else "no"
     text = str(value)
     return f'"{text}"' if any(character in text for character in "(),\"' ") else text
-
-
-def _parsed(text: str, hint: Any, where: str) -> Any:
-    if get_origin(hint) in (Union, types.UnionType):
-        if text.lower() == "none" and type(None) in get_args(hint):
-            return None
-        hint = next(option for option in get_args(hint) if option is not type(None))
-    if get_origin(hint) is Literal:
-        choices = {str(choice): choice for choice in get_args(hint)}
-        if text not in choices:
-            raise InputError(f"{where}: expected one of {', '.join(choices)}{nearest(text, choices)}")
-        return choices[text]
-    if hint is bool:
-        answers = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-        if text.lower() not in answers:
-            raise InputError(f"{where}: expected yes or no")
-        return answers[text.lower()]
-    if hint in (int, float):
-        try:
-            return hint(text)
-        except ValueError:
-            raise InputError(f"{where}: expected a {'whole ' if hint is int else ''}number") from None
-    return text

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Iterable
 from importlib.metadata import entry_points
 
+from captious import _written
 from captious.errors import InputError, nearest
 from captious.metrics.contract import Metric
 
@@ -44,9 +44,6 @@ FAMILIES = {"bleu": ("bleu(n=1)", "bleu(n=2)", "bleu(n=3)", "bleu(n=4)")}
 
 DEFAULT = "bleu,rouge,cider"
 
-_SPEC = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
-_PARAMETER = re.compile(r"""\s*(\w+)\s*=\s*("[^"]*"|'[^']*'|[^,"']*?)\s*(?:,|$)""")
-
 
 def names() -> list[str]:
     """All known metric names, those of installed packages included."""
@@ -72,13 +69,10 @@ def parse(text: str) -> Metric:
     >>> print(parse("cider(idf=coco)"), parse("bleu"))
     cider(idf=coco) bleu(n=4)
     """
-    match = _SPEC.fullmatch(text)
-    if not match:
-        raise InputError(f"cannot read the metric {text!r}, expected a name such as bleu or cider(idf=refs)")
-    name, inside = match[1].lower(), match[2]
+    name, parameters = _written.parse(text, "metric", "bleu or cider(idf=refs)")
     if name.startswith("umic-"):  # the name a UMIC of another backbone prints under
         name = "umic"
-    return metric_class(name).from_text(_parameters(inside, text) if inside else {})
+    return metric_class(name).from_text(parameters)
 
 
 def parse_all(specs: str | Metric | Iterable[str | Metric]) -> list[Metric]:
@@ -94,38 +88,9 @@ def parse_all(specs: str | Metric | Iterable[str | Metric]) -> list[Metric]:
         if isinstance(spec, Metric):
             metrics.update(dict.fromkeys(spec.members()))
             continue
-        for part in _split(spec):
+        for part in _written.split(spec):
             for member in FAMILIES.get(part.lower(), (part,)):
                 metrics.update(dict.fromkeys(parse(member).members()))
     if not metrics:
         raise InputError("no metric named, expected a list such as bleu,rouge,cider")
     return list(metrics)
-
-
-def _split(text: str) -> list[str]:
-    parts, depth, quote, start = [], 0, "", 0
-    for index, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        elif character in "()":
-            depth += 1 if character == "(" else -1
-        elif character == "," and depth == 0:
-            parts.append(text[start:index])
-            start = index + 1
-    return [part.strip() for part in [*parts, text[start:]] if part.strip()]
-
-
-def _parameters(inside: str, whole: str) -> dict[str, str]:
-    values: dict[str, str] = {}
-    position = 0
-    while inside[position:].strip():
-        match = _PARAMETER.match(inside, position)
-        if not match:
-            raise InputError(f"cannot read the parameters of {whole!r}, expected name(key=value,key=value)")
-        if match[1] in values:
-            raise InputError(f"{whole!r} sets {match[1]} twice")
-        values[match[1]] = match[2].strip("\"'")
-        position = match.end()
-    return values

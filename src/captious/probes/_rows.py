@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
 from captious.io.formats import Row
-from captious.io.images import with_images
+from captious.io.images import find_images
 
 
 def image_of(row: Row) -> str:
@@ -46,10 +45,9 @@ def texts_of(row: Row, columns: Sequence[str]) -> list[str] | None:
     return None
 
 
-def image_paths(images: Sequence[str], folder: str | Path | None, name: str) -> dict[str, str]:
+def image_paths(images: Sequence[str], folder: str | Path | None) -> dict[str, str]:
     """The path of each image: in the folder, by file name or id; without a folder, the path that its name is."""
     distinct = list(dict.fromkeys(images))
     if folder is None:
         return {image: image for image in distinct}
-    located = with_images(CaptionSet.of(dict.fromkeys(distinct, ""), columns={"image": distinct}, name=name), folder)
-    return dict(zip(distinct, map(str, located.columns["image"]), strict=True))
+    return dict(zip(distinct, find_images(folder, distinct, distinct), strict=True))

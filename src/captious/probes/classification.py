@@ -101,7 +101,7 @@ class Classification(Probe):
         )
 
 
-def classification(
+def probe_classification(
     labeled: LabeledImages,
     encoders: Sequence[str],
     resampling: Resampling = Resampling(),
@@ -135,7 +135,7 @@ def read_labeled(
         raise InputError(f"{name_of(source)}: {len(unknown)} labels are not in {classes}, such as {unknown[0]!r}")
     if len(listed) < 2:
         raise InputError(f"{name_of(source)}: one class only ({listed[0]}), expected at least two")
-    paths = image_paths(names, images, name_of(source))
+    paths = image_paths(names, images)
     return LabeledImages(
         name_of(source), tuple(names), tuple(paths[image] for image in names), tuple(labels), tuple(listed)
     )

@@ -26,6 +26,7 @@ from captious.options import SEED, Resampling
 from captious.probes._rows import image_of, image_paths, text_of, texts_of
 from captious.probes.probe import TIE, Probe, forest, measure_all
 from captious.render import Cell, Column, Document, Table
+from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import clusters_of, shares
 from captious.syntax.sentences import sentences
@@ -139,38 +140,35 @@ class Compositionality(Probe):
 
     def _orders(self) -> Table:
         kinds = self.contests.kinds
-        columns = (
-            "metric",
-            self.percent(ALL),
-            *(Column(kind, decimals=2, scale=100) for kind in kinds),
-            Column("captions"),
-        )
-        rows = []
+        order = [Column(kind, decimals=2, scale=100) for kind in kinds]
+        rows: list[list[Value]] = []
         for row in self.rows:
             accuracy = row.accuracy[ALL]
-            rows.append((row.label, Cell.of(accuracy[ALL]), *(accuracy[kind].value for kind in kinds), row.contests))
+            rows.append([row.label, Cell.of(accuracy[ALL]), *(accuracy[kind].value for kind in kinds), row.contests])
+        columns: list[Column | str] = ["metric", self.percent(ALL), *order, Column("captions")]
         return Table("accuracy", "The caption against its words in another order", columns, rows)
 
     def _pairs(self) -> Table:
         both = any(row.text_only for row in self.rows)
-        columns = ["metric", "category", self.percent("image, ITT" if both else "accuracy")]
-        rows: list[tuple[Any, ...]] = []
+        columns: list[Column | str] = ["metric", "category", self.percent("image, ITT" if both else "accuracy")]
+        columns += [self.percent("text only, TOT")] if both else []
+        rows: list[list[Value]] = []
         for row in self.rows:
-            estimates = [
-                (category, [kinds[ALL], *([row.text_only.get(category)] if both else [])])
-                for category, kinds in row.accuracy.items()
-            ]
-            for category, parts in estimates:
-                rows.append((row.label, category, *(None if part is None else Cell.of(part) for part in parts)))
-            if len(estimates) > 1:
-                values = [[part.value for part in column if part] for column in zip(*dict(estimates).values())]
-                rows.append((row.label, "mean", *(sum(part) / len(part) if part else None for part in values)))
-        if both:
-            columns.append(self.percent("text only, TOT"))
+            image = {category: kinds[ALL] for category, kinds in row.accuracy.items()}
+            sides = [image, row.text_only] if both else [image]
+            for category in image:
+                cells = [Cell.of(side[category]) if category in side else None for side in sides]
+                rows.append([row.label, category, *cells])
+            if len(image) > 1:
+                rows.append([row.label, "mean", *(_mean(list(side.values())) for side in sides)])
         return Table("accuracy", "Right against wrong captions", columns, rows)
 
 
-def compositionality(
+def _mean(estimates: Sequence[Estimate]) -> float | None:
+    return sum(estimate.value for estimate in estimates) / len(estimates) if estimates else None
+
+
+def probe_compositionality(
     contests: Contests,
     metrics: Sequence[Metric],
     resampling: Resampling = Resampling(),
@@ -215,7 +213,7 @@ def read_contests(
     return Contests(
         name,
         tuple(contests),
-        image_paths([contest.image for contest in contests], images, name),
+        image_paths([contest.image for contest in contests], images),
         {reason: number for reason, number in dropped.items() if number},
         settings,
     )

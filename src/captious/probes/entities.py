@@ -27,9 +27,8 @@ from captious.syntax.sentences import sentences
 from captious.syntax.tagging import tagger_named
 
 QUESTION = "Which of these can you see in the picture?"
-NOT_THINGS = frozenset(
-    "photo picture image photograph view front top side left right middle pair couple group".split()
-)
+_NOT_THINGS = "photo picture image photograph view front top side left right middle pair couple group"
+NOT_THINGS = frozenset(_NOT_THINGS.split())
 """Nouns that name no thing in a picture."""
 PICTURE = ("painter", "text", "seed", "picture")
 Answers = Sequence[Mapping[str, Any]]
@@ -58,9 +57,7 @@ def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:
         pictures = facts["pictures"]
         texts = list(dict.fromkeys(one["text"] for one in pictures))
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(
-            f"{gallery}: has no {GALLERY}, expected a folder that captious make pictures wrote"
-        ) from None
+        raise InputError(f"{gallery}: has no {GALLERY}, expected a folder that captious make pictures wrote") from None
     things = dict(zip(texts, entities(texts, tagger), strict=True))
     rows = [
         {

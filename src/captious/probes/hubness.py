@@ -108,7 +108,7 @@ class Hubness(Probe):
         )
 
 
-def hubness(
+def probe_hubness(
     captions: CaptionSet,
     encoders: Sequence[str],
     resampling: Resampling = Resampling(),
@@ -157,7 +157,9 @@ def hubs(space: Embedded, k: int, resampling: Resampling) -> list[Hubs]:
 def occurrences(queries: Vectors, gallery: Vectors, k: int) -> Ints:
     """N_k of every entry of the gallery."""
     if k >= len(gallery):
-        raise InputError(f"hubness with the {k} nearest of {len(gallery)}: expected fewer than there are; lower k")
+        raise InputError(
+            f"hubness with the {k} nearest of {len(gallery)}: expected fewer than there are; pass a smaller k=..."
+        )
     counts = np.zeros(len(gallery), dtype=np.int64)
     values, indices, current = np.zeros((0, 0), np.float32), np.zeros((0, 0), np.int64), -1
     for start, first, cosines in cosine_blocks(queries, gallery):

@@ -19,7 +19,7 @@ from captious.metrics.imagine import Imagine
 from captious.models.encoder import Encoder
 from captious.models.painters import Imagined, Painter, imagine
 from captious.options import Resampling
-from captious.probes.pictures import imagine_signature
+from captious.probes.pictures import imagine_metric, imagine_signature
 from captious.probes.probe import Probe, forest
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.stats.bootstrap import Estimate
@@ -43,7 +43,8 @@ UNIVERSAL = {
     "UH": "INTJ",
 }
 """Penn tags as Universal ones; punctuation and what is unknown are left alone."""
-AUXILIARIES = frozenset("am is are was were be been being has have had having do does did 's 're".split())
+_AUXILIARIES = "am is are was were be been being has have had having do does did 's 're"
+AUXILIARIES = frozenset(_AUXILIARIES.split())
 LISTED, WORDS = 10, 5
 """Groups that the table lists, and frequent words of each."""
 Grouping = Callable[[str, str], str]
@@ -118,9 +119,9 @@ class Masking(Probe):
         )
 
 
-def masking(
+def probe_masking(
     captions: CaptionSet,
-    metric: Imagine,
+    metric: str | Imagine,
     resampling: Resampling = Resampling(),
     *,
     tagger: str = "captious",
@@ -130,6 +131,7 @@ def masking(
     texts = list(dict.fromkeys(text for text in captions.candidates.values if text.strip()))
     if not texts:
         raise InputError(f"{captions.name}: every text is empty")
+    metric = imagine_metric(metric)
     painter, encoder = metric.load_painter(), metric.encoder()
     if progress:
         progress("painting")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
 
 import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet
+from captious.errors import InputError
 from captious.metrics.clip.encoded import mark
 from captious.metrics.imagine import Imagine, judged
+from captious.metrics.registry import parse
 from captious.models.encoder import Encoder, Pixels
 from captious.models.painters import FAULTS, Painter, Wish, picture_list
 from captious.render import Document, Entry, Gallery, Line, Picture, Result
@@ -124,9 +124,9 @@ class Pictures(Result):
         return strip
 
 
-def pictures(
+def paint(
     captions: CaptionSet,
-    metric: Imagine,
+    metric: str | Imagine,
     human: Floats | None = None,
     *,
     most: int = 100,
@@ -138,6 +138,7 @@ def pictures(
     With ratings, ``human``, the greatest disagreements come first; with references alone, the least alike. ``compile``
     compiles the painter first, which pays for many pictures on a GPU.
     """
+    metric = imagine_metric(metric)
     if progress:
         progress("loading the painter")
     painter = metric.load_painter(compile)
@@ -145,20 +146,27 @@ def pictures(
     if progress:
         progress("painting")
     seeds = range(metric.seeds)
-    texts = _first_candidates(captions)
     shown = choose(captions, painter, encoder, seeds, human, most)
-    wishes = [Wish(text, seed) for text in _distinct(shown) for seed in seeds]
-    pixels, codes = picture_list(painter, wishes)
-    painted = {(wish.text, wish.seed): found for wish, *found in zip(wishes, pixels, codes, strict=True)}
+    distinct = dict.fromkeys(text for one in shown for text in (one.text, one.reference) if text)
+    wishes = [Wish(text, seed) for text in distinct for seed in seeds]
+    painted = zip(*picture_list(painter, wishes), strict=True)
     return Pictures(
         captions.name,
         shown,
         painter,
         seeds,
-        {prompt: (picture, code) for prompt, (picture, code) in painted.items()},
+        {(wish.text, wish.seed): picture for wish, picture in zip(wishes, painted, strict=True)},
         imagine_signature(painter, encoder, metric.seeds),
-        sum(not text.strip() for text in texts),
+        sum(not text.strip() for text in _first_candidates(captions)),
     )
+
+
+def imagine_metric(metric: str | Imagine) -> Imagine:
+    """ImaginE from its written form."""
+    parsed = parse(metric) if isinstance(metric, str) else metric
+    if not isinstance(parsed, Imagine):
+        raise InputError(f"{parsed}: paints no pictures, expected a metric such as imagine(painter=drawn)")
+    return parsed
 
 
 def imagine_signature(painter: Painter, encoder: Encoder | None, seeds: int) -> str:
@@ -227,7 +235,3 @@ def _nearest_references(
 
 def _first_candidates(captions: CaptionSet) -> list[str]:
     return [(captions.candidates[item] or ("",))[0] for item in range(len(captions))]
-
-
-def _distinct(texts: Sequence[PaintedText]) -> list[str]:
-    return list(dict.fromkeys(text for one in texts for text in (one.text, one.reference) if text))

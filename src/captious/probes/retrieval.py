@@ -87,7 +87,7 @@ class Retrieval(Probe):
         )
 
 
-def retrieval(
+def probe_retrieval(
     captions: CaptionSet,
     encoders: Sequence[str],
     resampling: Resampling = Resampling(),

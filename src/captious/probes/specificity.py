@@ -1,9 +1,9 @@
 """The Specificity Rate: does a score rise with a right detail and fall with a wrong one?
 
-A caption grows detail by detail; each step is scored once with the right detail and once with a wrong one. A row of the
-data has one of these forms: ``units`` with ``wrong_units``; ``captions`` that grow with ``negatives`` (the layout of the
-SPECS repository, where they are called ``neg_captions``); a ``caption`` with ``negatives``, wrong details; or only a
-``caption``, which is cut into units. Wrong details that the row does not have come from other images.
+A caption grows detail by detail; each step is scored once with the right detail and once with a wrong one. A row of
+the data has one of these forms: ``units`` with ``wrong_units``; ``captions`` that grow with ``negatives`` (as in the
+SPECS repository, where they are called ``neg_captions``); a ``caption`` with ``negatives``, wrong details; or only
+a ``caption``, which is cut into units. Wrong details that the row does not have come from other images.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from captious.io.columns import (
     WRONG_UNIT_COLUMNS,
 )
 from captious.io.formats import Row, name_of, rows_of
-from captious.io.join import Columns, gather_references
+from captious.io.join import gather_references
 from captious.metrics.clip.encoded import EncodedMetric, tokens_of
 from captious.metrics.clip.specs import Routed, Specs
 from captious.metrics.contract import Measurement, Metric
@@ -225,7 +225,7 @@ class Specificity(Probe):
         )
 
 
-def specificity(
+def probe_specificity(
     details: Details,
     metrics: Sequence[Metric],
     resampling: Resampling = Resampling(),
@@ -405,7 +405,7 @@ def read_details(
     if not drafts:
         raise InputError(f"{name}: holds no captions")
     if references is not None:
-        by_image = gather_references(rows_of(references), Columns()).references
+        by_image = gather_references(rows_of(references)).references
         for draft in drafts:
             draft.references = tuple(by_image.get(draft.image) or by_image.get(Path(draft.image).stem) or ())
     settings = [f"units:{grammar}{',legacy' * legacy}"] if any(draft.whole for draft in drafts) else []
@@ -421,7 +421,7 @@ def read_details(
             dropped["fewer than two detail units"] += 1
     if not chains:
         raise InputError(f"{name}: no caption has two detail units to compare")
-    paths = image_paths([chain.image for chain in chains], images, name)
+    paths = image_paths([chain.image for chain in chains], images)
     settings += [f"wrong:drawn(seed={seed})"] if drawn else []
     return Details(name, tuple(chains), paths, dict(dropped), drawn, tuple(settings))
 

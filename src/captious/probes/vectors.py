@@ -67,7 +67,7 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
 
     paths = image_paths(captions)
     if not any(paths):
-        raise InputError(f"{captions.name}: no image; pass images=..., their folder, or give a column 'image'")
+        raise InputError(f"{captions.name}: no image; pass images=... with their folder, or a column 'image'")
     named = [item for item, path in enumerate(paths) if path is not None]
     images = image_features(encoder, [str(paths[item]) for item in named])
     usable = np.array(named, dtype=np.int64)[images.index >= 0]

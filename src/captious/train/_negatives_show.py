@@ -114,12 +114,11 @@ def read_vectors(corpus: Corpus, path: Path) -> tuple[Rows, dict[str, str]]:
 
 def encoded(corpus: Corpus, images: Path, encoder: str) -> tuple[Rows, dict[str, str]]:
     """Vectors of image files by an encoder; NaN and why where a file cannot be used."""
-    from captious.captions import CaptionSet
-    from captious.io.images import with_images
+    from captious.io.images import find_images
     from captious.models.features import image_features
     from captious.models.load import load
 
-    paths = with_images(CaptionSet.of(dict.fromkeys(corpus.ids, ()), name=corpus.name), images).columns["image"]
+    paths = find_images(images, corpus.ids)
     found = image_features(load(encoder), paths)
     index = np.asarray(found.index)
     rows = np.full((len(corpus.ids), found.rows.shape[1]), np.nan, dtype=np.float32)

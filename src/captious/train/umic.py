@@ -409,7 +409,7 @@ def starting_backbone(job: Job) -> Backbone:
     if job.prefix:
         raise InputError(f"--prefix {job.prefix!r}: is for a new fusion, but --backbone is {job.backbone}")
     if job.backbone in NAMED:
-        return vilt.load_vilt(vilt.DEFAULT) if job.backbone == "vilt" else blip.load_blip(blip.BLIP_DEFAULT)
+        return vilt.LOADERS[job.backbone](vilt.DEFAULTS[job.backbone])
     kind = ""
     with suppress(OSError, ValueError):
         kind = json.loads((place / "config.json").read_text(encoding="utf-8")).get("model_type", "")
