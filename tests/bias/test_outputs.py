@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lab.toy.sample import OWN
 
 from captious.bias.audit import audit
 from captious.bias.classifiers.linear import Linear
@@ -13,7 +14,6 @@ from captious.bias.protocol import Protocol, seeds
 from captious.bias.summary import summarize
 from captious.bias.telling import Judged, surest, telling
 from captious.bias.writing import latex, save
-from captious.samples.sample import OWN
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from lab.toy import make
 
 from captious.cli.app import main
-from captious.samples import make
 
 
 @pytest.fixture

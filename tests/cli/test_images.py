@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from lab.toy import make, write
 
 from captious._files import MARKER
 from captious.evaluation import evaluate
 from captious.options import Runtime, current
-from captious.samples import make, write
 
 pytestmark = pytest.mark.usefixtures("colors")
 

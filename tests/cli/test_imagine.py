@@ -3,8 +3,9 @@
 import json
 
 import pytest
+from lab.toy import make, write
 
-from captious.samples import make, write
+TOY = "painter=lab.toy.painter:drawn,weights=captious-mini"
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +23,10 @@ def test_score_reports_both_kinds_unless_one_is_chosen(run, sample):
         0,
         "--json",
     )
-    code, printed, errors = run(*given, "--metrics", "imagine(painter=drawn,seeds=2)")
+    code, printed, errors = run(*given, "--metrics", f"imagine({TOY},seeds=2)")
     assert code == 0 and "IE-image (drawn#" in errors and "over 2 seeds" in errors
     assert "IE-image" in printed and "IE-text&image" in printed and "painter:drawn#" in printed
-    code, printed, _ = run(*given, "--metrics", "imagine(kind=text&image,painter=drawn,seeds=2)")
+    code, printed, _ = run(*given, "--metrics", f"imagine(kind=text&image,{TOY},seeds=2)")
     assert code == 0 and "IE-image" not in printed
     code, _, errors = run(*given, "--metrics", "imagine(painter=nowhere at all)")
     assert code == 2 and "painter 'nowhere at all': no such folder" in errors and len(errors.strip().splitlines()) == 1
@@ -33,7 +34,14 @@ def test_score_reports_both_kinds_unless_one_is_chosen(run, sample):
 
 def test_study_combine_adds_it_to_other_metrics(run, sample):
     given = ("study", "combine", sample / "ratings.jsonl", "--references", sample / "references.json")
-    added = ("--base", "rouge,cider", "--add", "imagine(kind=image,painter=drawn)", "--seeds", 3)
+    added = (
+        "--base",
+        "rouge,cider",
+        "--add",
+        f"imagine(kind=image,{TOY})",
+        "--seeds",
+        3,
+    )
     code, printed, _ = run(*given, *added, "--samples", 50, "--folds", 3, "--json")
     assert code == 0
     found = json.loads(printed)

@@ -3,10 +3,9 @@
 import json
 
 import pytest
+from lab.toy import make, write
 
-from captious.samples import make, write
-
-DRAWN = "imagine(painter=drawn,seeds={})"
+DRAWN = "imagine(painter=lab.toy.painter:drawn,weights=captious-mini,seeds={})"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,7 @@ def test_a_gallery_of_plain_texts(run, texts, tmp_path):
     assert page.count("says nothing that this painter can draw") == 2 and "img-src data:" in page
     listed = json.loads((out / "gallery.json").read_text())
     assert all((out / one["picture"]).is_file() for one in listed["pictures"]) and len(listed["pictures"]) == 4
-    code, _, errors = run("make", "pictures", texts, "--out", out)
+    code, _, errors = run("make", "pictures", texts, "--metric", DRAWN.format(2), "--out", out)
     assert code == 2 and "is there already; add --overwrite" in errors
 
 
@@ -100,4 +99,4 @@ def test_masking(run, texts, tmp_path):
 
 def test_only_a_metric_that_paints_can_be_asked(run, texts):
     code, _, errors = run("probe", "masking", texts, "--metric", "rouge")
-    assert code == 2 and "paints no pictures, expected a metric such as imagine(painter=drawn)" in errors
+    assert code == 2 and "paints no pictures, expected a metric such as imagine(seeds=5)" in errors

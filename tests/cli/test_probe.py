@@ -3,8 +3,7 @@
 import json
 
 import pytest
-
-from captious.samples import make, write
+from lab.toy import make, write
 
 pytestmark = pytest.mark.usefixtures("colors")
 

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from lab.toy import make, write
 
 from captious.errors import InputError
 from captious.metrics.contract import Measurement, Sums, sign
@@ -12,7 +13,6 @@ from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.probes.specificity import Chain, Details, probe_specificity, read_details, steps_of
 from captious.render import charts, html
-from captious.samples import make, write
 
 ONCE = Resampling(samples=0)
 

@@ -143,12 +143,12 @@ def compositionality(
 def masking(
     texts: Annotated[str, Argument("Texts by id; '-' for standard input.")],
     session: Annotated[Session, Only(*RESULT, "device", "batch", "precision", "cache")],
-    metric: Imagination = "imagine(painter=drawn)",
+    metric: Imagination = "imagine",
     tagger: Tagger = "captious",
 ) -> None:
     """Which parts of speech the pictures depend on: each word taken out, the rest painted again (ImaginE).
 
-    Example: captious probe masking captions.jsonl --metric "imagine(painter=drawn,seeds=5)" --out masking/
+    Example: captious probe masking captions.jsonl --metric "imagine(seeds=2,steps=20)" --out masking/
     """
     from captious.probes.masking import probe_masking
 

@@ -34,9 +34,7 @@ Tagger = Annotated[Literal["captious", "spacy"], Option("Tagger of words: ours, 
 Grammar = Annotated[Literal["code", "paper"], Option("Of detail units: SPECS's code, or its paper's appendix.")]
 Legacy = Annotated[bool, Option("As the original code does, quirks too.")]
 Permutations = Annotated[int, Option("Permutations of a paired test.", min=1)]
-Imagination = Annotated[
-    str, Option('ImaginE with its painter, such as "imagine(painter=drawn,seeds=5)".', metavar="METRIC")
-]
+Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
 Out = Annotated[Path, declared(Output)["out"].option]
 """Where a command must write, in place of the session's."""
 ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]

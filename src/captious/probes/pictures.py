@@ -165,7 +165,7 @@ def imagine_metric(metric: str | Imagine) -> Imagine:
     """ImaginE from its written form."""
     parsed = parse(metric) if isinstance(metric, str) else metric
     if not isinstance(parsed, Imagine):
-        raise InputError(f"{parsed}: paints no pictures, expected a metric such as imagine(painter=drawn)")
+        raise InputError(f"{parsed}: paints no pictures, expected a metric such as imagine(seeds=5)")
     return parsed
 
 

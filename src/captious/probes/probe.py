@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from captious._version import __version__
 from captious.captions import CaptionSet
-from captious.evaluation import told_apart
+from captious.evaluation import disambiguate_labels
 from captious.metrics.contract import Measurement, Metric
 from captious.options import Resampling
 from captious.render import Chart, Column, Result, Series
@@ -87,7 +87,7 @@ def measure_all(
     captions: CaptionSet, metrics: Sequence[Metric], progress: Callable[[str], None] | None = None
 ) -> Iterator[tuple[str, Measurement]]:
     """Every metric on the captions, with a label that no other metric has."""
-    labels = told_apart({str(metric): metric.label for metric in metrics})
+    labels = disambiguate_labels({str(metric): metric.label for metric in metrics})
     for metric in metrics:
         if progress:
             progress(metric.label)
