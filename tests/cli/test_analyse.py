@@ -68,10 +68,9 @@ def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colors):
     assert (runtime.device, runtime.batch, runtime.precision, runtime.cache, runtime.upright) == (
         "cpu", 7, "fp32", False, True,
     )  # fmt: skip
-    from captious.io.images import with_images
     from captious.io.read import read
 
-    captions = with_images(read(sample / "predictions" / "solid.json"), sample / "images")
+    captions = read(sample / "predictions" / "solid.json", images=sample / "images")
     evaluate(captions, "specs", runtime=Runtime(batch=3))
     assert seen[-1].batch == 3 and current().batch == 256
 

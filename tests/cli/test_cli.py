@@ -98,7 +98,7 @@ def test_compare_cuts_to_the_shared_items_when_told(run, sample, tmp_path):
     arguments = ("compare", tmp_path / "fewer.v2.json", sample / "predictions" / "expert.json", "-m", "rouge")
     references = ("-r", sample / "references.json")
     code, _, error = run(*arguments, *references)
-    assert code == 2 and "use --missing skip" in error
+    assert code == 2 and "pass missing='skip'" in error
     code, out, _ = run(*arguments, *references, "--missing", "skip")
     assert code == 0 and "22 items" in out and "expert − fewer.v2" in out
 
@@ -120,7 +120,7 @@ def test_doctor(run, sample, tmp_path):
     path.write_text('{"1": 5}')
     code, out, _ = run("doctor", path)
     assert code == 2 and "caption is a number (5)" in out
-    assert json.loads(run("doctor", path, "--json")[1])[0]["level"] == "error"
+    assert json.loads(run("doctor", path, "--json")[1])["findings"][0]["level"] == "error"
 
 
 def test_metrics(run):

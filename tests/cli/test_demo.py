@@ -8,7 +8,7 @@ import sys
 
 PROGRAM = """
 import sys
-for name in ("torch", "transformers", "tokenizers", "safetensors"):
+for name in ("torch", "transformers", "tokenizers", "huggingface_hub"):
     sys.modules[name] = None  # importing it fails, as where it is not installed
 sys.argv = ["captious", "demo", "--out", sys.argv[1], "--items", "30"]
 from captious.cli.app import main

@@ -173,13 +173,16 @@ def test_no_metric_asks_for_what_is_not_there(photos):
 def test_the_cost_on_the_card_is_that_of_the_architecture(name, patch, positions, printed):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from captious.models.cost import clip_cost
+    from captious.models.clip import TorchEncoder
+    from captious.models.cost import cost
+    from captious.models.preprocess import Preparation
 
     config = transformers.CLIPConfig(
         vision_config={"patch_size": patch}, text_config={"max_position_embeddings": positions}
     )
-    with torch.device("meta"):
-        counted = clip_cost(transformers.CLIPModel(config), positions)
+    with torch.device("meta") as meta:
+        module = transformers.CLIPModel(config)
+    counted = cost(TorchEncoder(name, "", "fp32", 512, positions, module, None, Preparation(), meta, True))
     stated = metric_class(name).cost
     assert isinstance(stated, Cost) and stated.parameters == counted.parameters
     assert stated.image_flops == pytest.approx(counted.image_flops, rel=2e-4)

@@ -9,10 +9,10 @@ import pytest
 from captious.errors import InputError
 from captious.metrics.contract import Measurement, Sums, sign
 from captious.metrics.registry import parse_all
+from captious.options import Resampling
 from captious.probes.finding import data, page
 from captious.probes.specificity import Chain, Details, read_details, specificity, specificity_finding, steps_of
 from captious.samples import make, write
-from captious.stats.shares import Resampling
 
 ONCE = Resampling(samples=0)
 

@@ -7,7 +7,7 @@ import random
 import typing
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from captious.bias.masking import Style, Tokens, masked, only_symbols, tokenized
 from captious.bias.protocol import Protocol
 from captious.errors import InputError, nearest
 from captious.io.formats import name_of, rows_of
-from captious.io.join import Columns, Gathered, gather_candidates, gather_references
+from captious.io.join import Gathered, gather_candidates, gather_references
 from captious.options import Reading
 
 LEAST = 10
@@ -147,14 +147,12 @@ def read_subjects(
 
     Labels may stand in the captions' file or in that of the references.
     """
-    columns = Columns(reading.id_column, None, reading.references_column)
-    people = gather_references(rows_of(reading.references), columns) if reading.references is not None else None
+    people = None if reading.references is None else gather_references(rows_of(reading.references), reading)
     named: list[str | None] = [part.strip() for part in (reading.candidate_column or "").split(",") if part.strip()]
     subjects = []
     for source in sources:
         for column in named or [None]:
-            columns = Columns(reading.id_column, column, reading.references_column)
-            rows = gather_candidates(rows_of(source, reading.format), columns, several=False)
+            rows = gather_candidates(rows_of(source, reading.format), replace(reading, candidate_column=column))
             name = column or Path(name_of(source)).name.split(".")[0]
             subjects.append(_subject(name, name_of(source), rows, people, label, number))
     names = [subject.name for subject in subjects]

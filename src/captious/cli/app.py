@@ -20,7 +20,6 @@ from captious.cli import (
     imagine,
     make,
     metrics,
-    negatives,
     resources,
     samples,
     score,
@@ -52,7 +51,6 @@ app.add_typer(bias.app, name="bias", rich_help_panel=AUDIT)
 app.add_typer(style.app, name="style", rich_help_panel=AUDIT)
 app.add_typer(train.app, name="train", rich_help_panel=MODELS)
 app.add_typer(make.app, name="make", rich_help_panel=MODELS)
-app.command("negatives", rich_help_panel=MODELS)(negatives.negatives)
 app.add_typer(cache.app, name="cache", rich_help_panel=MODELS)
 app.add_typer(features.app, name="features", rich_help_panel=MODELS)
 app.add_typer(resources.app, name="resources", rich_help_panel=MODELS)

@@ -22,7 +22,6 @@ def demo(
     """
     from captious import comparison, read, samples
     from captious._files import whole_folder
-    from captious.io.images import with_images
     from captious.metrics.clip.clipscore import ClipScore
     from captious.metrics.clip.specs import Specs
     from captious.metrics.registry import DEFAULT, parse_all
@@ -34,9 +33,7 @@ def demo(
         step("drawing the sample")
         folder = samples.write(samples.make(items, seed), draft / "sample")
         systems = {
-            name: with_images(
-                read(folder / "predictions" / f"{name}.json", folder / "references.json"), folder / "images"
-            )
+            name: read(folder / "predictions" / f"{name}.json", folder / "references.json", folder / "images")
             for name in ("parrot", "sloppy", "solid", "expert")
         }
         pictured = ClipScore(weights="captious-mini"), Specs(weights="captious-mini-specs")

@@ -57,9 +57,9 @@ def specificity(
     from captious.metrics.clip.encoded import EncodedMetric
     from captious.metrics.clip.specs import Routed, Specs
     from captious.metrics.registry import parse_all
+    from captious.options import Resampling
     from captious.probes.specificity import read_details, specificity_finding
     from captious.probes.specificity import specificity as rates
-    from captious.stats.shares import Resampling
 
     wanted, how = parse_all(metrics), Resampling(samples, seed, level)
     if out is not None:

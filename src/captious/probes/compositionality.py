@@ -23,13 +23,13 @@ from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE
 from captious.io.formats import Row, name_of, rows_of
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.contract import Measurement, Metric
-from captious.options import SEED
+from captious.options import SEED, Resampling
 from captious.probes.finding import Figure, Finding, Grid, between, per_cent, plain_name
 from captious.probes.specificity import TIE
 from captious.probes.vectors import image_of, paths_of, text_of, texts_of
 from captious.report.plot import Mark, intervals
-from captious.stats.shares import Resampling, clusters_of, shares
-from captious.study.resampling import Estimate
+from captious.stats.bootstrap import Estimate
+from captious.stats.shares import clusters_of, shares
 from captious.syntax.tagging import Tagging
 
 ARO = ("nouns-adjectives", "others", "within-trigrams", "trigrams")
@@ -304,13 +304,16 @@ def contests_finding(contests: Contests, found: Sequence[Verdict], how: Resampli
         (grid,),
         (Figure(intervals(groups, "Accuracy", chance), "Accuracy with its interval over images."),),
         tuple(notes),
-        (f"compositionality({contests.made})|ci:{how}|captious:{__version__}", *(one.signature for one in found)),
+        (
+            f"compositionality({contests.made})|ci:{how.signature('images')}|captious:{__version__}",
+            *(one.signature for one in found),
+        ),
         {
             "captious": __version__,
             "name": contests.name,
             "kinds": contests.kinds,
             "metrics": [asdict(one) for one in found],
-            "ci": str(how),
+            "ci": how.signature("images"),
         },
     )
 

@@ -21,12 +21,13 @@ from captious.errors import InputError
 from captious.metrics.imagine import judged
 from captious.models.encoder import Encoder, Pixels
 from captious.models.painters import FAULTS, Imagined, Painter, Wish, imagine, picture_list
+from captious.options import Resampling
 from captious.probes.finding import Figure, Finding, Grid, between, per_cent, plain_name
 from captious.report.frame import STYLE, frame
 from captious.report.plot import Mark, intervals
-from captious.stats.shares import Resampling, shares
-from captious.study.disagreement import standing
-from captious.study.resampling import Estimate
+from captious.stats.bootstrap import Estimate
+from captious.stats.correlation import standing
+from captious.stats.shares import shares
 from captious.syntax.sentences import sentences
 from captious.syntax.tagging import tagger_named
 
@@ -361,7 +362,7 @@ def influence_finding(
             Figure(intervals({"decrease": decrease}, "decrease"), "Relative decrease in similarity, per cent."),
         ),
         tuple(notes),
-        (signature, f"ci:{how}"),
+        (signature, f"ci:{how.signature('images')}"),
         {"influences": [_facts(one) for one in found], "baseline": float(np.nanmean(base)), "unpainted": unpainted},
     )
 

@@ -29,16 +29,16 @@ from captious.io.columns import (
     WRONG_UNIT_COLUMNS,
 )
 from captious.io.formats import Row, name_of, rows_of
-from captious.io.join import Columns, gather_references
+from captious.io.join import gather_references
 from captious.metrics.clip.encoded import tokens_of
 from captious.metrics.contract import Measurement, Metric
 from captious.models.encoder import Encoder
-from captious.options import SEED
+from captious.options import SEED, Resampling
 from captious.probes.finding import Figure, Finding, Grid, between, per_cent, plain_name
 from captious.probes.vectors import image_of, paths_of, text_of, texts_of
 from captious.report.plot import Mark, intervals, lines
-from captious.stats.shares import Resampling, clusters_of, shares
-from captious.study.resampling import Estimate
+from captious.stats.bootstrap import Estimate
+from captious.stats.shares import clusters_of, shares
 
 NEGATIVES = ("negatives", "neg_captions")
 
@@ -131,7 +131,7 @@ def read_details(
     """
     drafts = [draft for row in rows_of(source) for draft in _drafts(row)]
     if references is not None:
-        given = gather_references(rows_of(references), Columns()).references
+        given = gather_references(rows_of(references)).references
         for draft in drafts:
             draft.references = tuple(given.get(draft.image) or given.get(Path(draft.image).stem) or ())
     name = name_of(source)
@@ -446,9 +446,11 @@ def specificity_finding(details: Details, found: Sequence[Specificity], counting
         "images": images,
         "captions": len(details.chains),
         "metrics": [asdict(one) for one in found],
-        "ci": str(how),
+        "ci": how.signature("images"),
     }
-    settings = "|".join((f"specificity({counting})", *details.made, f"ci:{how}", f"captious:{__version__}"))
+    settings = "|".join(
+        (f"specificity({counting})", *details.made, f"ci:{how.signature('images')}", f"captious:{__version__}")
+    )
     return Finding(
         f"Specificity Rate: {plain_name(details.name)}",
         ABOUT,

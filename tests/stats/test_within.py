@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from captious.errors import InputError
-from captious.stats.correlation import Within
-from captious.study.soft import soft_pairwise_accuracy
+from captious.stats.correlation import Within, soft_pairwise_accuracy
 
 
 def test_sample_tau_is_the_mean_over_images_and_counts_those_without():

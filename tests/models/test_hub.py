@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
+from fnmatch import fnmatch
 from types import SimpleNamespace
 
 import pytest
 
 from captious.errors import InputError
-from captious.models import hub as places
 from captious.models.hub import find, weights_folder
 
 hub = pytest.importorskip("huggingface_hub")
@@ -85,6 +85,8 @@ def test_no_weights_and_no_network(offline, weights, files, address):
     assert str(weights_folder()) in message
     assert all(file in message for file in files)
     assert "download" in message
+    if "huggingface.co" in message:
+        assert "captious-mini works without a download" in message
 
 
 def test_no_network_in_a_fresh_process(tmp_path):
@@ -126,9 +128,7 @@ def test_a_slip_gets_a_hint(offline):
 
 
 def test_the_hubs_cache_is_enough(offline):
-    there = cached(
-        offline, "some/clip", {"config.json": "{}", "model.safetensors": "x", **dict.fromkeys(places.SMALL, "{}")}
-    )
+    there = cached(offline, "some/clip", {"config.json": "{}", "model.safetensors": "x"})
     assert find("some/clip") == there
 
 
@@ -142,33 +142,69 @@ def test_one_file_of_a_repository_in_the_cache(offline):
     assert find("some/one/deep.pt") == there / "deep.pt"
 
 
+def test_one_shard_that_is_missing_from_the_hubs_cache(offline):
+    index = '{"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}'
+    files = {"config.json": "{}", "model.safetensors.index.json": index, "model-1.safetensors": "x"}
+    there = cached(offline, "some/clip", files)
+    assert "the hub cannot be reached" in refused("some/clip")
+    (there / "model-2.safetensors").write_text("x")
+    assert find("some/clip") == there
+
+
 def test_a_repository_the_hub_does_not_have(monkeypatch, offline):
     def absent(*args, **kwargs):
         raise hub.errors.RepositoryNotFoundError("404", response=SimpleNamespace(headers={}, request=None))
 
-    monkeypatch.setattr(hub, "get_hf_file_metadata", absent)
+    monkeypatch.setattr(hub.HfApi, "model_info", absent)
     assert "the hub shows no repository some/clip" in refused("some/clip")
 
 
-def test_sharded_weights_and_optional_files(monkeypatch, offline):
+@pytest.fixture
+def repository(monkeypatch, tmp_path):
+    """A repository on a hub that answers: give its files; returns the folder into which they are fetched."""
+
+    def published(*files):
+        folder = tmp_path / "fetched"
+
+        def snapshot(repository, allow_patterns, local_files_only=False, etag_timeout=None):
+            if local_files_only:
+                raise hub.errors.LocalEntryNotFoundError("not cached")
+            for file in files:
+                if any(fnmatch(file, pattern) for pattern in allow_patterns):
+                    folder.mkdir(exist_ok=True)
+                    (folder / file).write_text(INDEX if file.endswith("index.json") else "{}")
+            return str(folder)
+
+        monkeypatch.setattr(hub.HfApi, "model_info", lambda *args, **kwargs: None)
+        monkeypatch.setattr(hub, "snapshot_download", snapshot)
+        return folder
+
+    return published
+
+
+INDEX = '{"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}'
+SHARDED = (
+    "config.json",
+    "model.safetensors.index.json",
+    "model-00001-of-00002.safetensors",
+    "model-00002-of-00002.safetensors",
+)
+
+
+def test_sharded_weights_and_optional_files(repository):
     """A repository with an index and two shards but no tokenizer: every shard is fetched, the rest forgiven."""
-    files = {
-        "config.json": "{}",
-        "model.safetensors.index.json": '{"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}',
-    }
-    asked = []
+    folder = repository(*SHARDED, "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
+    assert find("some/clip") == folder
+    assert sorted(path.name for path in folder.iterdir()) == sorted(SHARDED)
 
-    def download(repository, file):
-        asked.append(file)
-        if file in files:
-            return str(cached(offline / file, repository, {file: files[file]}) / file)
-        if file in ("1.safetensors", "2.safetensors"):
-            return str(offline / file)
-        raise hub.errors.EntryNotFoundError("404")
 
-    monkeypatch.setattr(hub, "get_hf_file_metadata", lambda *args, **kwargs: None)
-    monkeypatch.setattr(hub, "hf_hub_download", download)
-    monkeypatch.setattr(places, "_REACHED", set())
-    find("some/clip")
-    assert {"1.safetensors", "2.safetensors", "tokenizer.json"} <= set(asked)
-    assert "pytorch_model.bin" not in asked
+def test_old_repositories_have_no_safetensors(repository):
+    folder = repository("config.json", "vocab.txt", "pytorch_model.bin", "tf_model.h5")
+    assert find("some/clip") == folder
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "pytorch_model.bin", "vocab.txt"]
+
+
+def test_a_repository_without_a_model(repository):
+    repository("config.json", "README.md")
+    assert "the hub repository has no config.json with model.safetensors" in refused("some/clip")
+    assert "the hub repository some/clip has no deep.pt" in refused("some/clip/deep.pt")

@@ -7,9 +7,9 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.text.ptb import tokenize
-from captious.train import neighbors as neighbors
-from captious.train import neighbors as similar_captions
-from captious.train.negatives import Alike, Corpus
+from captious.train import neighbors
+from captious.train.lexicon import Corpus
+from captious.train.negatives import Alike
 from captious.train.neighbors import nearest_captions, nearest_vectors
 
 WORDS = [
@@ -90,12 +90,10 @@ def brute_captions(texts, count):
     return -np.sort(-total, axis=1)[:, :count], total
 
 
-@pytest.mark.parametrize(("images", "common", "run"), [(40, 128, 256), (120, 8, 16), (120, 0, 4), (90, 1000, 256)])
-def test_captions_against_the_definition(images, common, run, monkeypatch):
-    monkeypatch.setattr(similar_captions, "COMMON", common)
-    monkeypatch.setattr(similar_captions, "_RUN", run)
-    monkeypatch.setattr(similar_captions, "AXES", 2)
-    rng = np.random.default_rng(images + common)
+@pytest.mark.parametrize(("images", "block"), [(40, 2048), (120, 16), (120, 7), (90, 90)])
+def test_captions_against_the_definition(images, block, monkeypatch):
+    monkeypatch.setattr(neighbors, "BLOCK", block)
+    rng = np.random.default_rng(images + block)
     chances = 1 / np.arange(1, len(WORDS) + 1)
     texts = {
         str(i): [" ".join(rng.choice(WORDS, rng.integers(1, 9), p=chances / chances.sum())) for _ in range(3)]
@@ -107,6 +105,15 @@ def test_captions_against_the_definition(images, common, run, monkeypatch):
     picked = np.take_along_axis(total, np.maximum(found.index, 0), axis=1)
     assert np.allclose(np.where(found.index >= 0, picked, 0), found.similarity, atol=1e-6)
     assert (found.index != np.arange(images)[:, None]).all()
+
+
+@pytest.mark.parametrize("block", [2, 2048])
+def test_of_equal_captions_the_lower_number_comes_first(block, monkeypatch):
+    monkeypatch.setattr(neighbors, "BLOCK", block)
+    texts = {str(i): [("a red dog", "two cats")[i % 2]] for i in range(9)}
+    found = nearest_captions(CaptionSet.of(dict.fromkeys(texts, ()), texts))
+    assert found.index[0].tolist() == [2, 4, 6] and found.index[8].tolist() == [0, 2, 4]
+    assert found.index[5].tolist() == [1, 3, 7]
 
 
 def test_a_similarity_by_hand():

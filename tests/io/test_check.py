@@ -6,8 +6,7 @@ import zlib
 import pytest
 from PIL import Image
 
-from captious.io.check import examine
-from captious.io.images import with_images
+from captious.io.check import check
 from captious.io.read import read
 from captious.samples import make
 
@@ -19,12 +18,12 @@ def good():
     return predictions, {str(key): value for key, value in sample.references().items()}
 
 
-def said(findings, level=None):
-    return [finding.message for finding in findings if level in (None, finding.level)]
+def said(checked, level=None):
+    return [finding.message for finding in checked.findings if level in (None, finding.level)]
 
 
 def test_good_files_are_healthy(good):
-    assert said(examine(*good), "error") == [] == said(examine(*good), "warning")
+    assert said(check(*good), "error") == [] == said(check(*good), "warning")
 
 
 def broken(kind, predictions, references):
@@ -85,7 +84,7 @@ def broken(kind, predictions, references):
     ],
 )
 def test_each_mistake_is_found(good, kind, level, message):
-    assert any(message in text for text in said(examine(*broken(kind, *good)), level))
+    assert any(message in text for text in said(check(*broken(kind, *good)), level))
 
 
 def test_all_mistakes_are_listed_at_once_and_repeated_ones_counted(tmp_path):
@@ -97,7 +96,7 @@ def test_all_mistakes_are_listed_at_once_and_repeated_ones_counted(tmp_path):
     ]
     path = tmp_path / "p.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)) + '\n{"id": 9, "cap')
-    found = said(examine(path), "error")
+    found = said(check(path), "error")
     assert sum("occurs more than once" in text for text in found) == 5
     assert any(text.startswith("… and 4 more like:") for text in found)
     assert any("row 11: caption is a number (3)" in text for text in found)
@@ -108,7 +107,7 @@ def test_all_mistakes_are_listed_at_once_and_repeated_ones_counted(tmp_path):
 def test_images_that_do_not_open_or_exist(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "1.png")
     (tmp_path / "2.png").write_bytes(b"no image")
-    found = said(examine({"1": "a", "2": "b", "3": "c"}, images=tmp_path))
+    found = said(check({"1": "a", "2": "b", "3": "c"}, images=tmp_path))
     assert "1 image (id 2) that do not open" in found
     assert "1 image (id 3) that do not exist" in found
 
@@ -119,19 +118,25 @@ def test_an_image_of_nine_hundred_million_pixels_is_a_finding(tmp_path):
     content[16:24] = (30_000).to_bytes(4, "big") * 2  # width and height, in the header
     content[29:33] = zlib.crc32(content[12:29]).to_bytes(4, "big")
     (tmp_path / "1.png").write_bytes(content)
-    assert "1 image (id 1) that do not open" in said(examine({"1": "a"}, images=tmp_path), "error")
+    assert "1 image (id 1) that do not open" in said(check({"1": "a"}, images=tmp_path), "error")
 
 
 def test_images_are_found_by_name_by_stem_by_id_and_in_cocos_way(tmp_path):
     for name in ("one.jpg", "two.webp", "3.png", "000000000004.jpg"):
         (tmp_path / name).write_bytes(b"")
     rows = {"1": {"caption": "a", "image": "one.jpg"}, "2": {"caption": "b", "image": "x/two.jpg"}, "3": "c", "4": "d"}
-    images = with_images(read(rows), tmp_path).columns["image"]
+    images = read(rows, images=tmp_path).columns["image"]
     assert [path.rsplit("/", 1)[-1] for path in images] == ["one.jpg", "two.webp", "3.png", "000000000004.jpg"]
 
 
 def test_a_folder_without_any_of_the_images_is_an_error(tmp_path):
     (tmp_path / "other.png").write_bytes(b"")
-    assert any(
-        "holds no image of any item; looked for 1" in text for text in said(examine({"1": "a"}, images=tmp_path))
-    )
+    assert any("holds no image of any item; looked for 1" in text for text in said(check({"1": "a"}, images=tmp_path)))
+
+
+def test_a_check_is_a_result(good):
+    predictions, references = good
+    result = check({**predictions, "x": "a dog"}, references)
+    assert "error: dict: 1 id (x) without references in dict" in str(result)
+    assert json.loads(result.to_json())["findings"][0]["level"] == "error" and len(result.errors) == 1
+    assert "nothing wrong found" in str(check(*good))
