@@ -13,6 +13,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.imagine import Imagine
+from captious.options import Resampling
 
 pytestmark = pytest.mark.usefixtures("colors")
 
@@ -114,9 +115,9 @@ def test_several_candidates_have_their_mean_and_shards_merge():
     candidates = {"1": ["red", "blue"], "2": ["green"], "3": ["red green"]}
     captions = CaptionSet.of(candidates, {"1": ["red"], "2": ["green blue"], "3": ["blue", "red"]})
     metric = Imagine(kind="image", painter="mixer", weights="colors", seeds=2)
-    whole = evaluate(captions, [metric], samples=0)[str(metric)]
+    whole = evaluate(captions, [metric], resampling=Resampling(samples=0))[str(metric)]
     assert whole.items["1"] == pytest.approx((1 + (-1 / 9 + 4 / 9) / 2) / 2, abs=1e-6)
-    parts, _ = evaluate_shards([captions.take([0]), captions.take([1, 2])], [metric], samples=0)
+    parts = evaluate_shards([captions.take([0]), captions.take([1, 2])], [metric], resampling=Resampling(samples=0))
     assert parts[str(metric)].corpus == pytest.approx(whole.corpus, abs=1e-12)
     assert metric.seed_values(parts[str(metric)]) == pytest.approx(metric.seed_values(whole), abs=1e-12)
 

@@ -13,22 +13,18 @@ from captious.cli import (
     analyse,
     bias,
     cache,
-    compare,
-    demo,
-    doctor,
+    everyday,
     features,
     imagine,
     make,
-    metrics,
     resources,
     samples,
-    score,
     specificity,
     study,
     style,
     train,
 )
-from captious.cli.session import AUDIT, EVERYDAY, JUDGE, MODELS
+from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError
 
 app = typer.Typer(
@@ -38,11 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("score", rich_help_panel=EVERYDAY)(score.score)
-app.command("compare", rich_help_panel=EVERYDAY)(compare.compare)
-app.command("doctor", rich_help_panel=EVERYDAY)(doctor.doctor)
-app.command("metrics", rich_help_panel=EVERYDAY)(metrics.metrics)
-app.command("demo", rich_help_panel=EVERYDAY)(demo.demo)
+everyday.register(app)
 app.add_typer(study.app, name="study", rich_help_panel=JUDGE)
 app.command("specificity", rich_help_panel=JUDGE)(specificity.specificity)
 app.add_typer(analyse.app, name="analyse", rich_help_panel=JUDGE)

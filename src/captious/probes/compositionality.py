@@ -18,7 +18,7 @@ from captious._typing import Floats, Ints
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.evaluation import told_apart
+from captious.evaluation import disambiguate_labels
 from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
 from captious.io.formats import Row, name_of, rows_of
 from captious.metrics.clip.encoded import EncodedMetric
@@ -193,7 +193,7 @@ def judge(
         measured = metric.measure(captions)
         metric.refuse_empty(measured, contests.name)
         found.append(_verdict(contests, measured, how))
-    labels = told_apart({one.metric: one.label for one in found})
+    labels = disambiguate_labels({one.metric: one.label for one in found})
     return [replace(one, label=labels[one.metric]) for one in found]
 
 

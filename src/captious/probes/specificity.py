@@ -20,7 +20,7 @@ from captious._typing import Floats, Ints
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import told_apart
+from captious.evaluation import disambiguate_labels
 from captious.io.columns import (
     CAPTION_COLUMNS,
     CAPTION_LIST_COLUMNS,
@@ -301,7 +301,7 @@ def specificity(
         measured = metric.measure(captions)
         metric.refuse_empty(measured, details.name)
         found.append(rate(details, measured, counting, how))
-    labels = told_apart({one.metric: one.label for one in found})
+    labels = disambiguate_labels({one.metric: one.label for one in found})
     found = [replace(one, label=labels[one.metric]) for one in found]
     if control:
         blind = specificity(details.misplaced(how.seed), metrics, counting=counting, how=how, progress=progress)

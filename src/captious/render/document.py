@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from captious._typing import Floats
 from captious.errors import InputError, nearest
+from captious.render.result import Result
 
 NAN = float("nan")
 Tone: TypeAlias = Literal["", "good", "bad", "strong", "struck", "quiet"]
@@ -84,6 +85,8 @@ class Cell:
     """Shown on the page when the reader points at the cell."""
     decimals: int | None = None
     """In place of the column's."""
+    href: str = ""
+    """Makes the value a link on the page, as that of a ``Span``."""
 
     @classmethod
     def of(cls, estimate: HasInterval, mark: str = "") -> Cell:
@@ -303,9 +306,9 @@ class Group:
 Section: TypeAlias = Text | Table | Chart | Items | Gallery | Group
 
 
-@dataclass(frozen=True)
-class Document:
-    """A result with everything that moves its numbers."""
+@dataclass(frozen=True, repr=False)
+class Document(Result):
+    """Everything that a result shows; without one, a result in itself."""
 
     title: str
     about: str = ""
@@ -317,6 +320,13 @@ class Document:
     """What JSON holds; without it JSON holds the tables."""
     name: str = "report"
     """Stem of its files: ``report.html``, ``report.tex``, ``report.txt``."""
+
+    def document(self) -> Document:
+        """The document itself."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Document {self.title!r}: {len(self.sections)} sections>"
 
     def walk(self, sections: Sequence[Section] | None = None) -> Iterator[Section]:
         """Every section, those of groups too."""

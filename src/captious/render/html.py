@@ -203,7 +203,10 @@ def _cell(one: Shown, row: int, value: Value, label: bool, bar: str) -> str:
     note = value.note if isinstance(value, Cell) and not one.interval else ""
     title = f' title="{escape(note)}"' if note else ""
     tag = "th" if label and not one.numeric else "td"
-    return f'<{tag} class="{" ".join(names)}"{title}>{_shown(one, row)}{bar}</{tag}>'
+    text = _shown(one, row)
+    if isinstance(value, Cell) and not one.interval and _local(value.href):
+        text = f'<a href="{escape(value.href)}">{text}</a>'
+    return f'<{tag} class="{" ".join(names)}"{title}>{text}{bar}</{tag}>'
 
 
 def _shown(one: Shown, row: int) -> str:
