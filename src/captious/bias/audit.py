@@ -208,7 +208,7 @@ class Audit(Result):
         tables = [self._results(), self._ngrams(), self._captions(), self._leaks(), self._seeds()]
         results, ngrams, captions, leaks, seeds = tables
         return Document(
-            f"Bias amplification (LIC): {' / '.join(self.classes)}",
+            results.title,
             "LIC is how much more a classifier learns about the label from the model's captions (LIC_M) than from "
             "people's (LIC_D), in points: the mean probability of the true class where it is the one predicted, else "
             f"0. {f'{words} words that name the label were masked.' if words else 'No words were masked.'}",
@@ -268,7 +268,7 @@ class Audit(Result):
             ]
             for row in self.rows
         ]
-        title = f"LIC in points: {', '.join(self.classes)}; chance level {self.chance:.1f}"
+        title = f"Bias amplification, LIC in points: {', '.join(self.classes)}; chance level {self.chance:.1f}"
         note = (
             "The chance level is the LIC_M or LIC_D of a classifier that has learned nothing. "
             "LIC = LIC_M − LIC_D; * marks an interval without 0."
