@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 from drawn_captions import long_captions
+from lab.toy import Sample, make, write
+from lab.toy.scenes import Scene, scenes
 from measure import table
 
 from captious import CaptionSet
@@ -32,8 +34,6 @@ from captious.metrics.contract import Metric
 from captious.models.mini import halve
 from captious.options import Resampling, Runtime, using
 from captious.probes.specificity import Details, read_details, specificity
-from captious.samples import Sample, make, write
-from captious.samples.scenes import Scene, scenes
 from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.stats.correlation import Within
 from captious.stats.kendall import Kendall
@@ -51,7 +51,7 @@ def recipe(out: Path, items: int = ITEMS, fewer: int = FEWER, epochs: int = 22, 
     drawn = f"--images {out}/scenes/images"
     rates = f"--batch 400 --accumulate 1 --lr 5e-4 --warmup 40 --clip 1 --epochs {specs_epochs}"
     commands = [
-        f"captious samples training --items {items} --seed {TRAIN_SEED} --out {out}/scenes",
+        f"{sys.executable} -m lab.toy training --items {items} --seed {TRAIN_SEED} --out {out}/scenes",
         f"captious train clip --data {out}/scenes/train.jsonl {drawn} --new mini --out {out}/clip"
         f" --batch 512 --lr 1e-3 --warmup 200 --epochs {epochs}",
         f"head -n {fewer} {out}/scenes/train.jsonl > {out}/fewer.jsonl",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lab.toy.sample import OWN
 
 from captious.bias.audit import audit
 from captious.bias.classifiers.linear import Linear
@@ -14,7 +15,6 @@ from captious.bias.masking import Mask
 from captious.bias.protocol import Protocol, published_seeds
 from captious.render import html
 from captious.render.terminal import plain_text
-from captious.samples.sample import OWN
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ import json
 import sys
 
 import pytest
+from lab.toy import make, write
 
 from captious._files import MARKER
 from captious.cli.app import main
 from captious.evaluation import evaluate
 from captious.options import Runtime, current
-from captious.samples import make, write
 
 pytestmark = pytest.mark.usefixtures("colors")
 

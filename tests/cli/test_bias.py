@@ -3,8 +3,7 @@
 import json
 
 import pytest
-
-from captious.samples import make
+from lab.toy import make
 
 
 @pytest.fixture(scope="module")

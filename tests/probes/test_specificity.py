@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from lab.toy import make, write
 
 from captious.errors import InputError
 from captious.metrics.contract import Measurement, Sums, sign
@@ -12,7 +13,6 @@ from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.probes.finding import data, page
 from captious.probes.specificity import Chain, Details, read_details, specificity, specificity_finding, steps_of
-from captious.samples import make, write
 
 ONCE = Resampling(samples=0)
 

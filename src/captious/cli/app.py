@@ -18,7 +18,6 @@ from captious.cli import (
     imagine,
     make,
     resources,
-    samples,
     specificity,
     study,
     style,
@@ -46,7 +45,6 @@ app.add_typer(make.app, name="make", rich_help_panel=MODELS)
 app.add_typer(cache.app, name="cache", rich_help_panel=MODELS)
 app.add_typer(features.app, name="features", rich_help_panel=MODELS)
 app.add_typer(resources.app, name="resources", rich_help_panel=MODELS)
-app.add_typer(samples.app, name="samples", rich_help_panel=MODELS)
 
 
 def _version(wanted: bool) -> None:
@@ -64,6 +62,11 @@ def options(
 
 def main() -> None:
     """Run the command line."""
+    run(app)
+
+
+def run(app: typer.Typer) -> None:
+    """Run a tree of commands; a mistake of the user is one line on standard error and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?" instead of failing

@@ -20,10 +20,11 @@ app = typer.Typer(help="Texts judged by the pictures they paint (ImaginE).", no_
 
 Texts = Annotated[str, typer.Argument(help="Texts by id, with or without references and ratings; '-' for stdin.")]
 PainterName = Annotated[
-    str, typer.Option("--painter", help="drawn, a diffusers pipeline by folder or hub id, or guided:DECODER.")
+    str,
+    typer.Option("--painter", help="A diffusers pipeline by folder or hub id, guided:DECODER, module:attribute."),
 ]
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Pictures of each text.")]
-Weights = Annotated[str, typer.Option("--encoder", help="Encoder; captious-mini for drawn, else CLIP ViT-B/32.")]
+Weights = Annotated[str, typer.Option("--encoder", help="Encoder; CLIP ViT-B/32 unless said.")]
 Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Steps of the painter.")]
 Guidance = Annotated[float | None, typer.Option("--guidance", help="Guidance of a pipeline.")]
 Scheduler = Annotated[str | None, typer.Option("--scheduler", help="Such as DDIMScheduler.")]
@@ -32,7 +33,7 @@ Guide = Annotated[str | None, typer.Option("--guide", help="Encoder that guides 
 Safety = Annotated[bool, typer.Option("--safety", help="Keep a pipeline's safety checker.")]
 Compile = Annotated[bool, typer.Option("--compile", help="On a GPU: compile first, for many pictures.")]
 Tagger = Annotated[str, typer.Option("--tagger", help="captious or spacy.")]
-DEFAULT = "drawn"
+DEFAULT = "CompVis/stable-diffusion-v1-1"
 
 
 @app.command()
@@ -61,7 +62,7 @@ def paint(
 ) -> None:
     """Paint texts and write a gallery: pictures by seed, likeness to the reference, disagreement with people.
 
-    Example: captious imagine paint ratings.jsonl --references references.json --painter drawn --out gallery/
+    Example: captious imagine paint ratings.jsonl --references references.json --out gallery/
     """
     from captious._files import refuse_occupied
     from captious.models.painters import Options, load_painter
@@ -123,7 +124,7 @@ def tags(
 ) -> None:
     """Which parts of speech the pictures depend on: each word taken out, the rest painted again (Figures 5 and 7).
 
-    Example: captious imagine tags captions.jsonl --painter drawn --out tags/
+    Example: captious imagine tags captions.jsonl --out tags/
     """
     from captious._files import refuse_occupied
     from captious.cli.analyse.shared import deliver
