@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import numpy as np
 
-from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import Report, Specs, evaluate, explorer, gather, on_scale
@@ -20,6 +19,7 @@ from captious.metrics.contract import Measurement, Sums
 from captious.metrics.registry import DEFAULT
 from captious.options import LEVEL, PERMUTATIONS, Missing, Reading, Resampling, Runtime
 from captious.render import Cell, Column, Document, Phrase, Result, Span, Table, link
+from captious.render.tables import provenance
 from captious.stats.resampling import (
     Convention,
     bootstrap_weights,
@@ -142,7 +142,7 @@ class Comparison(Result):
         return {
             "test": self.test,
             "warnings": list(self.warnings),
-            "systems": {name: {"captious": __version__, **report.data()} for name, report in self.reports.items()},
+            "systems": {name: {**provenance(), **report.data()} for name, report in self.reports.items()},
             "differences": [asdict(row) for row in self.differences],
         }
 

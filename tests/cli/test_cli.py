@@ -102,6 +102,14 @@ def test_compare_cuts_to_the_shared_items_when_told(run, sample, tmp_path):
     assert code == 0 and "22 items" in out and "expert − fewer.v2" in out
 
 
+def test_compare_takes_names_and_metrics_may_be_repeated(run, sample):
+    systems = [f"{name}={sample / 'predictions' / file}.json" for name, file in (("XE", "solid"), ("RL", "expert"))]
+    metrics = ("-m", "rouge", "-m", "bleu(n=4),cider")
+    code, out, _ = run("compare", *systems, "-r", sample / "references.json", *metrics, "--json", "--permutations", 50)
+    assert code == 0 and list(json.loads(out)["systems"]) == ["XE", "RL"]
+    assert [row["metric"] for row in json.loads(out)["differences"]] == ["rouge", "bleu(n=4)", "cider"]
+
+
 def test_compare(run, sample, tmp_path):
     systems = [sample / "predictions" / f"{name}.json" for name in ("parrot", "solid", "expert")]
     code, out, _ = run("compare", *systems, "-r", sample / "references.json", "-m", "cider", "--out", tmp_path / "c")

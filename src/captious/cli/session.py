@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from captious.cli.params import Result, deliver
+from captious.cli.params import deliver
 from captious.options import Option, Options, Output, Reading, Resampling, Runtime, declared, using
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
+    from captious.render import Result
 
 EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models and data"
 """Panels of ``captious --help``."""
