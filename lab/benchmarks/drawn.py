@@ -33,7 +33,7 @@ from captious.metrics.clip.specs import Specs
 from captious.metrics.contract import Metric
 from captious.models.mini import halve
 from captious.options import Resampling, Runtime, using
-from captious.probes.specificity import Details, read_details, specificity
+from captious.probes.specificity import Details, probe_specificity, read_details
 from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.stats.correlation import Within
 from captious.stats.kendall import Kendall
@@ -157,9 +157,9 @@ def _rates(folder: Path, unseen: list[Scene], named: dict[str, LongClip | Specs]
     sources["other scenes, wrong picture"] = replace(sources["other scenes"], paths=turned)
     shown = [["wrong details from", "encoder", "SR_pos", "SR_neg", "average", "steps"]]
     for source, details in sources.items():
-        for name, one in zip(named, specificity(details, list(named.values())), strict=True):
+        for name, one in zip(named, probe_specificity(details, list(named.values())).rows, strict=True):
             estimates = [_percent(estimate) for estimate in (one.positive, one.negative, one.average)]
-            shown.append([source, name, *estimates, f"{one.pairs:,}"])
+            shown.append([source, name, *estimates, f"{one.steps:,}"])
     return table(shown)
 
 

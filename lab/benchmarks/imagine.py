@@ -39,7 +39,7 @@ from captious.models.load import load
 from captious.models.painters import Wish, wish_key
 from captious.models.store import close_stores, open_store
 from captious.options import Resampling, Runtime, using
-from captious.probes.pictures import influences, universal
+from captious.probes.masking import influences, universal
 from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.stats.tests import bootstrap_p
 from captious.study.combine import combine, cross_validate
@@ -140,7 +140,8 @@ def _masked(sample: Sample) -> None:
         return "ADJ, colors" if token.lower() in COLORS else universal(token, tag)
 
     texts = [text for scene in sample.scenes() for text in sample.references_of(scene, 2)]
-    found, base, unpainted = influences(texts, Drawn.of(), load("captious-mini"), SEEDS, grouping, how=Resampling())
+    mini = load("captious-mini")
+    found, base, unpainted = influences(texts, Drawn.of(), mini, SEEDS, Resampling(), grouping=grouping)
     rows = [
         [
             one.group,
