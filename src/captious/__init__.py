@@ -11,7 +11,6 @@ from captious._version import __version__
 
 if TYPE_CHECKING:
     from captious.bias.audit import Audit, audit
-    from captious.bias.audit import Audit, audit
     from captious.captions import CaptionSet, Item
     from captious.comparison import Comparison, compare
     from captious.errors import InputError
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from captious.study.run import study
 
 _HOMES = {
-    "Audit": "captious.bias.audit",
     "Audit": "captious.bias.audit",
     "CaptionSet": "captious.captions",
     "Check": "captious.io.check",
@@ -40,7 +38,6 @@ _HOMES = {
     "Runtime": "captious.options",
     "Signature": "captious.metrics.contract",
     "audit": "captious.bias.audit",
-    "audit": "captious.bias.audit",
     "check": "captious.io.check",
     "compare": "captious.comparison",
     "evaluate": "captious.evaluation",
@@ -51,7 +48,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "Audit",
     "Audit",
     "CaptionSet",
     "Check",
@@ -67,7 +63,6 @@ __all__ = [
     "Runtime",
     "Signature",
     "__version__",
-    "audit",
     "audit",
     "check",
     "compare",
