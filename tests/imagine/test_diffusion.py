@@ -10,7 +10,7 @@ from captious.errors import InputError
 from captious.models import diffusion as acceleration
 from captious.models.diffusion import in_groups, load_diffusion
 from captious.models.painters import BLACK, NOT_FINITE, Options, Wish, load_painter
-from captious.models.pipeline import Pace
+from captious.models.pipeline import OomBackoff
 from captious.options import Runtime, using
 
 TEXTS = ["a red dog", "two cats on a table", "x"]
@@ -230,7 +230,7 @@ def test_a_pipeline_that_casts_its_decoder_up_decodes_in_groups(pipeline, tmp_pa
 
 def test_a_compiled_painter_fills_up_a_smaller_batch(pipeline, painter, monkeypatch):
     whole, _ = painted(painter, WISHES)
-    other = replace(painter, compiled=True, widest=0, pace=Pace(lambda line: None))
+    other = replace(painter, compiled=True, widest=0, pace=OomBackoff(lambda line: None))
     sizes, plain = [], painter.pipeline
 
     def counted(**call):

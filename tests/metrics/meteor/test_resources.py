@@ -103,7 +103,7 @@ def test_added_tables_outlive_their_source(make_source, nothing_installed):
 def test_damaged_added_tables_are_reported(make_source, nothing_installed):
     target = resources.add(make_source())
     target.write_bytes(target.read_bytes()[:-1])
-    with pytest.raises(InputError, match=r"damaged.*captious resources add meteor PATH"):
+    with pytest.raises(InputError, match=r"damaged.*captious cache add meteor PATH"):
         resources.load()
 
 
@@ -112,7 +112,7 @@ def test_absent_tables_say_what_to_do_in_one_line(nothing_installed):
         resources.load()
     message = str(caught.value)
     assert "pip install 'captious[meteor]'" in message
-    assert "captious resources add meteor PATH" in message
+    assert "captious cache add meteor PATH" in message
     assert "\n" not in message
 
 
