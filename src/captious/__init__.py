@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from captious._version import __version__
 
 if TYPE_CHECKING:
+    from captious.bias.audit import Audit, audit
     from captious.captions import CaptionSet, Item
     from captious.comparison import Comparison, compare
     from captious.errors import InputError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from captious.study.run import study
 
 _HOMES = {
+    "Audit": "captious.bias.audit",
     "CaptionSet": "captious.captions",
     "Check": "captious.io.check",
     "Comparison": "captious.comparison",
@@ -35,6 +37,7 @@ _HOMES = {
     "Resampling": "captious.options",
     "Runtime": "captious.options",
     "Signature": "captious.metrics.contract",
+    "audit": "captious.bias.audit",
     "check": "captious.io.check",
     "compare": "captious.comparison",
     "evaluate": "captious.evaluation",
@@ -45,6 +48,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Audit",
     "CaptionSet",
     "Check",
     "Comparison",
@@ -59,6 +63,7 @@ __all__ = [
     "Runtime",
     "Signature",
     "__version__",
+    "audit",
     "check",
     "compare",
     "evaluate",

@@ -4,9 +4,9 @@ import json
 import sys
 
 import pytest
+from lab.toy import make, write
 
 from captious.cli.app import main
-from captious.samples import make, write
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lab.toy import make
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.contract import Metric
 from captious.metrics.registry import METRICS, metric_class, parse
-from captious.samples import make
 
 FILE_BACKED = {
     "onlystyle",

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from lab.toy import make, write
 
 import captious
 from captious.errors import InputError
-from captious.samples import make, write
 from captious.study.combine import combine
 from captious.study.design import Rows
 from captious.study.disagreement import disagreements

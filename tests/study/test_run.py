@@ -9,11 +9,11 @@ import sys
 
 import numpy as np
 import pytest
+from lab.toy import make, write
 
 import captious
 from captious._files import MARKER
 from captious.errors import InputError
-from captious.samples import make, write
 from captious.study.html import page
 from captious.study.ratings import Ratings, open_ratings
 from captious.study.recipes import Recipe

@@ -229,7 +229,7 @@ def open_model(name: str, index: str, load: Callable[[str, bool], T]) -> T:
         return _load(name, lambda: load(str(folder), True))
     if name.startswith(".") or not REPOSITORY.fullmatch(name):
         raise InputError(
-            f"painter {name!r}: no such folder, expected one, a hub id (owner/name), guided:DECODER or drawn"
+            f"painter {name!r}: no such folder, expected one, a hub id (owner/name), guided:DECODER or module:attribute"
         )
     with suppress(OSError, ValueError):  # not in the cache, or not whole
         return load(name, True)
@@ -240,8 +240,7 @@ def open_model(name: str, index: str, load: Callable[[str, bool], T]) -> T:
     except Unreachable:
         raise InputError(
             f"painter {name!r}: not on this machine, and the hub cannot be reached; download huggingface.co/{name} "
-            f"whole, put it at {weights_folder() / name}/, or anywhere and give its path as painter; "
-            "painter=drawn works without a download"
+            f"whole, put it at {weights_folder() / name}/, or anywhere and give its path as painter"
         ) from None
     return _load(name, lambda: load(name, False))
 

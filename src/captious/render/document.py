@@ -157,6 +157,8 @@ class Table:
     """Indices of rows that begin a new group; a line is drawn above them."""
     detail: bool = False
     """On the page and in files; the terminal, the notebook and LaTeX leave it out."""
+    turned: bool = False
+    """The page shows each row as a column, in the colors of the items' systems. Rows have one name each."""
 
     def __post_init__(self) -> None:
         for row in self.rows:

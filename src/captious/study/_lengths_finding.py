@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from captious._version import __version__
-from captious.probes.finding import Figure, Finding, Grid, plain_name
+from captious.study._finding import Figure, Finding, Grid, plain_name
 from captious.study.lengths import Bucket, chart
 from captious.study.printed import NAMES
 from captious.study.show import lengths_table

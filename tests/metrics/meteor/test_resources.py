@@ -44,12 +44,12 @@ def test_tables_live_under_the_one_root_where_the_cache_command_lists_them(make_
     """Only CAPTIOUS_HOME moves anything that captious keeps."""
     monkeypatch.setenv("CAPTIOUS_CACHE", str(tmp_path / "elsewhere"))
     resources.load(str(make_source()))
-    listed = json.loads(CliRunner().invoke(cache.app, ["--json"]).output)
+    listed = json.loads(CliRunner().invoke(cache.app, ["show", "--json"]).output)
     (tables,) = listed["tables"]
     assert Path(listed["home"]) == data_folder() == tmp_path / "home"
     assert Path(listed["folder"]).parent == Path(tables["path"]).parents[1] == data_folder()
     assert tables["bytes"] > 0 and not (tmp_path / "elsewhere").exists()
-    assert "METEOR's compiled tables" in CliRunner().invoke(cache.app).output
+    assert "METEOR's tables" in CliRunner().invoke(cache.app, ["show"]).output
     assert CliRunner().invoke(cache.app, ["prune", "--all"]).exit_code == 0 and compiled() == []
 
 

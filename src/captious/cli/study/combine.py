@@ -24,7 +24,7 @@ def combine(
     metrics: Annotated[
         str | None, typer.Option("--base", "--metrics", "-m", help='To what is added: "bleu(n=4),rouge,cider".')
     ] = None,
-    add: Annotated[str | None, typer.Option("--add", help='Metrics to add, such as "imagine(painter=drawn)".')] = None,
+    add: Annotated[str | None, typer.Option("--add", help='Metrics to add, such as "imagine(kind=image)".')] = None,
     added: Annotated[
         str | None, typer.Option("--with", help="File of what is added; name@1, name@2, … are seeds.")
     ] = None,

@@ -1,4 +1,4 @@
-"""``captious study lengths``, also ``captious analyse length``: does a metric still agree when captions get long?"""
+"""``captious study lengths``: does a metric still agree when captions get long?"""
 
 from __future__ import annotations
 
@@ -45,12 +45,13 @@ def lengths(
     """The correlation with people by caption length, in words or in an encoder's tokens, with intervals and a plot.
 
     Example: captious study lengths ratings.jsonl --metrics rouge,cider --plot lengths.svg
-    Example: captious analyse length ratings.jsonl --images photos/ --metrics clipscore,specs --tokens captious-mini
+    Example: captious study lengths ratings.jsonl --images photos/ --metrics clipscore,specs --tokens captious-mini
     """
     from captious._files import refuse_occupied, whole_file
-    from captious.cli.analyse.shared import deliver
     from captious.errors import InputError
     from captious.models import load as loading
+    from captious.study._finding import data as as_data
+    from captious.study._finding import print_finding, save
     from captious.study._lengths_finding import length_finding
     from captious.study.lengths import lengths as regimes
     from captious.study.load import numbers, open_source, scores_for
@@ -71,6 +72,10 @@ def lengths(
     if plot is not None:
         with whole_file(plot) as draft:
             draft.write_text(finding.figures[0].svg, encoding="utf-8")
-    deliver(finding, out, overwrite, as_json)
+    if out is not None:
+        save(finding, out, overwrite)
+    typer.echo(as_data(finding), nl=False) if as_json else print_finding(finding)
+    if out is not None:
+        typer.echo(f"written: {out / 'report.html'}", err=True)
     if plot is not None:
         typer.echo(f"written: {plot}", err=True)

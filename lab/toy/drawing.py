@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from captious.samples.scenes import GROUND, HORIZON, Box, Scene, Thing, places
+from lab.toy.scenes import GROUND, HORIZON, Box, Scene, Thing, places
 
 if TYPE_CHECKING:
     from PIL.Image import Image

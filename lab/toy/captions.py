@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import NamedTuple
 
-from captious.samples.scenes import KINDS, PERSON_WORDS, SETTINGS, SIZES, Scene, Thing, pick, relations
+from lab.toy.scenes import KINDS, PERSON_WORDS, SETTINGS, SIZES, Scene, Thing, pick, relations
 
 ASPECTS = ("object", "count", "color", "size", "group", "relation", "setting")
 
@@ -25,7 +25,7 @@ class Fact(NamedTuple):
 def salient_facts(scene: Scene) -> frozenset[Fact]:
     """What a careful description mentions: all about every thing, the setting, how the first thing relates to the rest.
 
-    >>> from captious.samples.scenes import Thing
+    >>> from lab.toy.scenes import Thing
     >>> ball = Scene(1, "field", (Thing("ball", "red", count=2),))
     >>> sorted((fact.aspect, fact.value) for fact in salient_facts(ball))
     [('color', 'red'), ('count', '2'), ('object', ''), ('setting', 'field')]
@@ -85,7 +85,7 @@ class Verdict(NamedTuple):
 def judge(stated: Collection[Fact], scene: Scene) -> Verdict:
     """Compares stated facts with the scene.
 
-    >>> from captious.samples.scenes import Thing
+    >>> from lab.toy.scenes import Thing
     >>> scene = Scene(1, "field", (Thing("ball", "red"),))
     >>> judge([Fact("object", "ball"), Fact("color", "ball", "blue")], scene)
     Verdict(right=1, wrong=1, missed=3)
@@ -374,7 +374,7 @@ STYLES: dict[str, Style] = {
 def styled(scene: Scene, style: str, rng: random.Random, detail: float = 0.4) -> Caption:
     """The first two things of the scene in the voice of `style`, with the facts that are stated besides.
 
-    >>> from captious.samples.scenes import Thing
+    >>> from lab.toy.scenes import Thing
     >>> scene = Scene(1, "beach", (Thing("dog", "brown", column=0), Thing("boat", "red")))
     >>> styled(scene, "romantic", random.Random(3)).text
     'like a gentle dream, a brown dog whispers softly to a red sailboat on the beach in search of true love'

@@ -7,7 +7,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.probes.entities import agreement, entities, read_answers, recall, recall_finding, tasks
+from captious.probes.entities import agreement, entities, read_answers, recall, tasks
 
 ROWS = [
     {"painter": "a", "text": "dog and tree", "rater": "x", "seen": {"dog": True, "tree": False}},
@@ -34,21 +34,24 @@ def test_tasks_from_a_gallery(tmp_path):
 
 
 def test_recall_is_the_share_of_things_seen():
-    found = recall(ROWS, Resampling(samples=20))
+    result = recall(ROWS, Resampling(samples=20))
+    found = result.painters
     assert found["a"].recall.value == pytest.approx(4 / 5) and (found["a"].answers, found["a"].raters) == (5, 2)
     assert found["b"].recall.value == 0.0
-    finding = recall_finding("answers.jsonl", found, Resampling(samples=20))
-    assert [row[0] for row in finding.grids[0].rows] == ["a", "b"] and finding.grids[0].rows[0][1] == "80.00"
+    rows = [line.split() for line in str(result).splitlines()[3:5]]
+    assert [row[0] for row in rows] == ["a", "b"] and rows[0][1] == "80.00"
 
 
 def test_agreement_is_alpha_over_questions_that_raters_share():
-    found = recall(ROWS, Resampling(samples=20))
+    result = recall(ROWS, Resampling(samples=20))
+    found = result.painters
     # dog: yes yes; tree: no yes. D_o = 2/4, D_e = 2 · 3 · 1 / (4 · 3): alpha = 1 − 1 = 0.
     assert found["a"].agreement.estimate.value == pytest.approx(0.0) and found["a"].agreement.units == 2
     assert found["b"].agreement is None, "one rater"
-    finding = recall_finding("answers.jsonl", found, Resampling(samples=20))
-    assert [row[5] for row in finding.grids[0].rows] == ["0.000", "not defined"]
-    assert finding.data["agreement"]["a"]["ratings"] == 4 and finding.data["agreement"]["b"] is None
+    printed = [" ".join(line.split()) for line in str(result).splitlines()[3:5]]
+    assert " 2 0.000 " in printed[0] and " 1 not defined " in printed[1]
+    data = result.document().data
+    assert data["agreement"]["a"].ratings == 4 and data["agreement"]["b"] is None
 
 
 def test_agreement_against_another_implementation_pictures_of_one_text_apart():
@@ -71,7 +74,7 @@ def test_agreement_against_another_implementation_pictures_of_one_text_apart():
 
 def test_equal_answers_leave_agreement_undefined():
     rows = [{"painter": "a", "text": "cat", "rater": rater, "seen": {"cat": True}} for rater in "xy"]
-    assert recall(rows, Resampling(samples=0))["a"].agreement is None
+    assert recall(rows, Resampling(samples=0)).painters["a"].agreement is None
 
 
 def test_a_rater_without_a_name_is_called_as_the_file(tmp_path):

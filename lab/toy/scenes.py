@@ -216,7 +216,7 @@ def relations(subject: Thing, other: Thing) -> tuple[str, ...]:
 def record(scene: Scene) -> dict[str, Any]:
     """The scene as plain JSON values.
 
-    >>> from captious.samples.scenes import SKY
+    >>> from lab.toy.scenes import SKY
     >>> record(Scene(1, "beach", (Thing("kite", "red", row=SKY),)))["things"][0]["color"]
     'red'
     """

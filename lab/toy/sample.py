@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from captious._files import whole_folder
 from captious.errors import InputError
-from captious.samples.captions import (
+from lab.toy.captions import (
     FRAMES,
     PLAIN_FRAMES,
     STYLES,
@@ -32,7 +32,7 @@ from captious.samples.captions import (
     styled,
     units,
 )
-from captious.samples.scenes import COLUMNS, GROUND, GROUPS, KINDS, SETTINGS, Scene, Thing, pick, record, scenes, stream
+from lab.toy.scenes import COLUMNS, GROUND, GROUPS, KINDS, SETTINGS, Scene, Thing, pick, record, scenes, stream
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def activity_for(group: str, bias: float, rng: random.Random) -> str:
 def portrait(scene: Scene, bias: float, rng: random.Random) -> Portrait:
     """A caption about the person of the scene with planted `bias`.
 
-    >>> from captious.samples.scenes import Thing
+    >>> from lab.toy.scenes import Thing
     >>> scene = Scene(1, "beach", (Thing("person", "red", group="b"),))
     >>> portrait(scene, 1.0, random.Random(1)).text
     'a photo of a man weightlifting at the beach'
@@ -200,7 +200,7 @@ def portrait(scene: Scene, bias: float, rng: random.Random) -> Portrait:
 def label_of(scene: Scene, labels: tuple[str, str]) -> str:
     """The label of the scene's person, by the names chosen for the two groups.
 
-    >>> from captious.samples.scenes import Thing
+    >>> from lab.toy.scenes import Thing
     >>> label_of(Scene(1, "beach", (Thing("person", "red", group="b"),)), ("young", "old"))
     'old'
     """
@@ -326,12 +326,27 @@ def _captioner(captioner: Captioner | str) -> Captioner:
     return CAPTIONERS[captioner]
 
 
-def write(sample: Sample, folder: str | Path, *, images: bool = True, size: int = 160, overwrite: bool = False) -> Path:
-    """Write the sample into `folder`; an earlier sample is replaced only with `overwrite`, anything else never."""
+def _no_progress(done: int) -> None:
+    """Show nothing."""
+
+
+def write(
+    sample: Sample,
+    folder: str | Path,
+    *,
+    images: bool = True,
+    size: int = 160,
+    overwrite: bool = False,
+    progress: Callable[[int], None] = _no_progress,
+) -> Path:
+    """Write the sample into `folder`; an earlier sample is replaced only with `overwrite`, anything else never.
+
+    `progress` is called with the number of pictures drawn.
+    """
     with whole_folder(folder, overwrite, marker="scenes.jsonl") as draft:
         _write_files(sample, draft)
         if images:
-            _write_images(sample, draft / "images", size)
+            _write_images(sample, draft / "images", size, progress)
     return Path(folder)
 
 
@@ -354,12 +369,13 @@ def _write_files(sample: Sample, folder: Path) -> None:
     _write_lines(folder / "bias.jsonl", (row for row in portraits if row is not None))
 
 
-def _write_images(sample: Sample, folder: Path, size: int) -> None:
-    from captious.samples.drawing import draw
+def _write_images(sample: Sample, folder: Path, size: int, progress: Callable[[int], None]) -> None:
+    from lab.toy.drawing import draw
 
     folder.mkdir()
-    for scene in sample.scenes():
-        draw(scene, size).save(folder / f"{scene.id}.png")
+    for number, scene in enumerate(sample.scenes(), 1):
+        draw(scene, size).save(folder / f"{scene.id}.png", optimize=True)
+        progress(number)
 
 
 def _write_coco(path: Path, sample: Sample) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from captious._files import whole_folder
 from captious.errors import InputError
-from captious.samples.captions import describe, long_caption, units
-from captious.samples.scenes import Scene, pick, scenes, stream
+from lab.toy.captions import describe, long_caption, units
+from lab.toy.scenes import Scene, pick, scenes, stream
 
 DATA = "train.jsonl"
 OPENING = "A photo depicts"
@@ -23,7 +24,13 @@ _SLICE = 200
 
 
 def write_training(
-    folder: str | Path, items: int, seed: int, size: int = 96, workers: int = 0, overwrite: bool = False
+    folder: str | Path,
+    items: int,
+    seed: int,
+    size: int = 96,
+    workers: int = 0,
+    overwrite: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Path:
     """Write ``train.jsonl`` and ``images/`` for ``captious train``; the same whatever the number of processes.
 
@@ -36,12 +43,14 @@ def write_training(
         (draft / "images").mkdir()
         slices = [(draft, seed, start, min(start + _SLICE, items), size) for start in range(0, items, _SLICE)]
         processes = min(workers or os.cpu_count() or 1, len(slices))
-        with (draft / DATA).open("w", encoding="utf-8", newline="\n") as file:
-            if processes == 1:
-                file.writelines(map(_write_slice, slices))
-            else:
-                with ProcessPoolExecutor(processes) as pool:
-                    file.writelines(pool.map(_write_slice, slices))
+        with (
+            (draft / DATA).open("w", encoding="utf-8", newline="\n") as file,
+            ProcessPoolExecutor(processes) if processes > 1 else nullcontext() as pool,
+        ):
+            written = map(_write_slice, slices) if pool is None else pool.map(_write_slice, slices)
+            for number, lines in enumerate(written, 1):
+                file.write(lines)
+                progress(min(number * _SLICE, items))
     return Path(folder)
 
 
@@ -75,7 +84,7 @@ def _write_slice(job: tuple[Path, int, int, int, int]) -> str:
     """Draw some scenes, and give their rows."""
     from PIL import Image
 
-    from captious.samples.drawing import draw
+    from lab.toy.drawing import draw
 
     folder, seed, start, stop, size = job
     lines = []

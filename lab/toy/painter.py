@@ -15,10 +15,10 @@ import numpy as np
 
 from captious._files import digest
 from captious._typing import Bools
-from captious.models.painters import NOTHING, Painted, Wish
-from captious.samples.captions import NUMBERS, VAGUE, Fact, facts_in
-from captious.samples.drawing import draw
-from captious.samples.scenes import (
+from captious.models.painters import NOTHING, Options, Painted, Wish
+from lab.toy.captions import NUMBERS, VAGUE, Fact, facts_in
+from lab.toy.drawing import draw
+from lab.toy.scenes import (
     COLUMNS,
     GROUND,
     GROUPS,
@@ -32,7 +32,7 @@ from captious.samples.scenes import (
     colors_of,
     relations,
 )
-from captious.samples.scenes import SIZES as scenes_SIZES
+from lab.toy.scenes import SIZES as scenes_SIZES
 
 SIZES = ("medium", "medium", "small", "large")
 USUAL = 0.8
@@ -92,7 +92,8 @@ def _thing(kind: str, setting: str, said: dict[tuple[str, str], list[str]], seed
     elif known.usual and _draw(seed, kind, "usual").random() < USUAL:
         color = known.usual
     else:
-        color = choose("color", colors_of(known, setting) or known.colors)
+        # The aspect seeds the draw: spelled otherwise, every picture would be another one.
+        color = choose("colour", colors_of(known, setting) or known.colors)
     size = said[kind, "size"][0] if said[kind, "size"] else choose("size", SIZES)
     if said[kind, "count"]:
         count = int(said[kind, "count"][0])
@@ -150,6 +151,16 @@ _THING = re.compile(
     rf"\b(?:(?:{_any({word for words in scenes_SIZES.values() for word in words})}) )?(?:(?:{_any(_COLORS)}) )?"
     rf"({_any(_NOUNS)})\b"
 )
+
+
+NAME = "lab.toy.painter:drawn"
+"""As ``imagine(painter=...)`` writes it. Only captious-mini can judge its pictures."""
+
+
+def drawn(options: Options) -> Drawn:
+    """The painter with these options, of which it has the size."""
+    options.refuse(NAME, "size")
+    return Drawn.of(options.size)
 
 
 @dataclass(frozen=True)

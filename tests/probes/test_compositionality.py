@@ -11,11 +11,10 @@ from captious.options import Resampling
 from captious.probes.compositionality import (
     ARO,
     Contest,
-    contests_finding,
-    judge,
-    perturbed,
+    perturb,
+    probe_compositionality,
     read_contests,
-    tagged,
+    tag_words,
     text_only,
 )
 
@@ -27,7 +26,7 @@ WORDS = [
 
 
 def test_the_tagger_finds_words_and_tags():
-    (found,) = tagged(["The brown dog, it seems, sleeps."])
+    (found,) = tag_words(["The brown dog, it seems, sleeps."])
     assert [word for word, _ in found] == ["the", "brown", "dog", "it", "seems", "sleeps"]
     assert dict(found)["dog"] == "NN" and dict(found)["brown"] == "JJ"
 
@@ -35,7 +34,7 @@ def test_the_tagger_finds_words_and_tags():
 def test_each_perturbation_moves_what_its_name_says():
     plain = [word for word, _ in WORDS]
     for seed in range(20):
-        found = {kind: text.split() for kind, text in perturbed(WORDS, np.random.default_rng(seed)).items()}
+        found = {kind: text.split() for kind, text in perturb(WORDS, np.random.default_rng(seed)).items()}
         assert list(found) == list(ARO)
         for words in found.values():
             assert sorted(words) == sorted(plain) and words != plain
@@ -50,10 +49,10 @@ def test_each_perturbation_moves_what_its_name_says():
 
 
 def test_what_has_one_order_only_is_left_out():
-    assert perturbed([("dog", "NN")], np.random.default_rng(0)) == {}
-    assert "nouns-adjectives" not in perturbed([("dog", "NN"), ("runs", "VBZ")], np.random.default_rng(0))
+    assert perturb([("dog", "NN")], np.random.default_rng(0)) == {}
+    assert "nouns-adjectives" not in perturb([("dog", "NN"), ("runs", "VBZ")], np.random.default_rng(0))
     with pytest.raises(InputError, match=r"unknown perturbation 'trigram', expected one of .*did you mean 'trigrams'"):
-        perturbed(WORDS, np.random.default_rng(0), ["trigram"])
+        perturb(WORDS, np.random.default_rng(0), ["trigram"])
 
 
 def lines(path, rows):
@@ -70,7 +69,7 @@ def test_an_encoder_that_ignores_order_ties_and_ties_are_misses(tmp_path, photos
     contests = read_contests([path], photos)
     assert contests.kinds == list(ARO) and contests.dropped == {"no other order of its words": 1}
     assert read_contests([path], photos) == contests
-    (found,) = judge(contests, parse_all("specs"), ONCE)
+    (found,) = probe_compositionality(contests, parse_all("specs"), ONCE).rows
     assert found.accuracy["all"]["all"].value == 0 and found.contests == 1
 
 
@@ -90,14 +89,14 @@ def test_pairs_with_two_right_captions(pairs, photos):
     assert contests.contests[0] == Contest(
         "red.png", ("a red car", "one red car"), (("negative", "a blue car"),), "swap_att"
     )
-    (found,) = judge(contests, parse_all("specs"), ONCE)
+    result = probe_compositionality(contests, parse_all("specs"), ONCE)
+    (found,) = result.rows
     # Image: both right ones beat the wrong one in the first; "a green car" ties with it; "green x" loses.
     assert found.accuracy["swap_att"]["all"].value == pytest.approx(1 / 3)
     # Text only: 1 against 2/3 and 2/3; then 2/3 against 2/3 ties; then 1/√2 against 1 loses.
     assert text_only(contests, parse("specs")).tolist() == [1, 0, 0]
     assert found.text_only["swap_att"].value == pytest.approx(1 / 3)
-    finding = contests_finding(contests, [found], ONCE)
-    assert finding.grids[0].rows == (("SPECS", "swap_att", "33.33", "—", "33.33", "—"),)
+    assert [line.split() for line in str(result).splitlines()][3] == ["SPECS", "swap_att", "33.33", "33.33"]
 
 
 @pytest.mark.usefixtures("colors")
@@ -105,9 +104,9 @@ def test_several_files_are_categories_with_their_mean(tmp_path, photos):
     first = lines(tmp_path / "swap.jsonl", [{"image": "red", "caption": "red", "negative": "blue"}])
     second = lines(tmp_path / "add.jsonl", [{"image": "red", "caption": "a red", "negatives": ["a blue", "red"]}])
     contests = read_contests([first, second], photos)
-    (found,) = judge(contests, parse_all("specs"), ONCE)
-    rows = contests_finding(contests, [found], ONCE).grids[0].rows
-    assert [row[1:3] for row in rows] == [("swap", "100.00"), ("add", "0.00"), ("mean", "50.00")]
+    printed = str(probe_compositionality(contests, parse_all("specs"), ONCE)).splitlines()
+    rows = [line.split() for line in printed if line.startswith("SPECS")]
+    assert rows == [["SPECS", "swap", "100.00"], ["SPECS", "add", "0.00"], ["SPECS", "mean", "50.00"]]
 
 
 def test_sugarcrepe_files_as_they_are(tmp_path):
