@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from captious.io.read import read
     from captious.metrics.contract import Measurement, Metric, Signature
     from captious.metrics.registry import parse as metric
-    from captious.study.run import study
+    from captious.study.study import correlate
 
 _HOMES = {
     "CaptionSet": "captious.captions",
@@ -31,11 +31,11 @@ _HOMES = {
     "Report": "captious.evaluation",
     "Signature": "captious.metrics.contract",
     "compare": "captious.comparison",
+    "correlate": "captious.study.study",
     "evaluate": "captious.evaluation",
     "evaluate_shards": "captious.evaluation",
     "metric": "captious.metrics.registry:parse",
     "read": "captious.io.read",
-    "study": "captious.study",
 }
 
 __all__ = [
@@ -50,11 +50,11 @@ __all__ = [
     "Signature",
     "__version__",
     "compare",
+    "correlate",
     "evaluate",
     "evaluate_shards",
     "metric",
     "read",
-    "study",
 ]
 
 

@@ -131,24 +131,6 @@ def test_compositionality(run, sample, tmp_path):
     assert code == 0 and "within-trigrams" not in out
 
 
-def test_length_in_tokens(run, sample, tmp_path):
-    given = (
-        sample / "ratings.jsonl",
-        "--references",
-        sample / "references.json",
-        "--metrics",
-        "rouge",
-        "--samples",
-        20,
-    )
-    code, out, error = run("analyse", "length", *given, "--tokens", "colors", "--out", tmp_path / "l")
-    assert code == 0 and "tokens" in out, error
-    tokens = json.loads(run("analyse", "length", *given, "--tokens", "colors", "--json")[1])["buckets"]
-    words = json.loads(run("analyse", "length", *given, "--json")[1])["buckets"]
-    assert [bucket["low"] - 2 for bucket in tokens] == [bucket["low"] for bucket in words]  # start and end
-    assert tokens[0]["unit"] == "tokens" and "<svg" in (tmp_path / "l" / "report.html").read_text()
-
-
 def test_fitting_heeds_the_long_encoder_of_the_routed_score(run, sample, tmp_path):
     row = {"id": 1001, "units": ["a cat", "in a room", "by a red chair", "under a lamp"]}
     pairs = tmp_path / "pairs.jsonl"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import typer
 
 from captious.cli.analyse import classification, compositionality, hubness, retrieval
-from captious.cli.study import lengths
 
 app = typer.Typer(
-    help="Encoders and metrics under test: retrieval, hubness, classes, word order, caption length.",
+    help="Encoders and metrics under test: retrieval, hubness, classes, word order.",
     no_args_is_help=True,
 )
 for _command in (
@@ -18,4 +17,3 @@ for _command in (
     compositionality.compositionality,
 ):
     app.command()(_command)
-app.command("length")(lengths.lengths)
