@@ -22,6 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from imagine_speed import PICTURES, speed
+from lab.toy import Sample, make, write
+from lab.toy.painter import NAME, Drawn
+from lab.toy.sample import CAPTIONERS
+from lab.toy.scenes import KINDS
 from measure import table
 
 from captious import CaptionSet
@@ -35,11 +39,7 @@ from captious.models.load import load
 from captious.models.painters import Wish, wish_key
 from captious.models.store import close_stores, open_store
 from captious.options import Resampling, Runtime, using
-from captious.probes.pictures import influences, universal
-from captious.samples import Sample, make, write
-from captious.samples.painter import Drawn
-from captious.samples.sample import CAPTIONERS
-from captious.samples.scenes import KINDS
+from captious.probes.masking import influences, universal
 from captious.stats.bootstrap import Estimate, bootstrap, estimate, observed
 from captious.stats.tests import bootstrap_p
 from captious.study.combine import Combination, add, cross_validate
@@ -49,7 +49,7 @@ from captious.study.scores import Scores, scores_of
 from captious.study.study import correlate
 
 SEEDS, BASES = 5, "bleu(n=4),rouge,cider"
-KIND = {"image": Imagine(kind="image", painter="drawn"), "text&image": Imagine(kind="text&image", painter="drawn")}
+KIND = {kind: Imagine(kind=kind, painter=NAME, weights="captious-mini") for kind in ("image", "text&image")}
 COLORS = {color for kind in KINDS.values() for color in kind.colors}
 
 
@@ -138,7 +138,8 @@ def _masked(sample: Sample) -> None:
         return "ADJ, colors" if token.lower() in COLORS else universal(token, tag)
 
     texts = [text for scene in sample.scenes() for text in sample.references_of(scene, 2)]
-    found, base, unpainted = influences(texts, Drawn.of(), load("captious-mini"), SEEDS, grouping, how=Resampling())
+    mini = load("captious-mini")
+    found, base, unpainted = influences(texts, Drawn.of(), mini, SEEDS, Resampling(), grouping=grouping)
     rows = [
         [
             one.group,

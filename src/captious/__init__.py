@@ -10,26 +10,35 @@ from typing import TYPE_CHECKING, Any
 from captious._version import __version__
 
 if TYPE_CHECKING:
+    from captious.bias.audit import Audit, audit
     from captious.captions import CaptionSet, Item
     from captious.comparison import Comparison, compare
     from captious.errors import InputError
     from captious.evaluation import Report, evaluate, evaluate_shards
-    from captious.io.join import Columns
+    from captious.io.check import Check, check
     from captious.io.read import read
     from captious.metrics.contract import Measurement, Metric, Signature
     from captious.metrics.registry import parse as metric
+    from captious.options import Output, Reading, Resampling, Runtime
     from captious.study.study import correlate
 
 _HOMES = {
+    "Audit": "captious.bias.audit",
     "CaptionSet": "captious.captions",
-    "Columns": "captious.io.join",
+    "Check": "captious.io.check",
     "Comparison": "captious.comparison",
     "InputError": "captious.errors",
     "Item": "captious.captions",
     "Measurement": "captious.metrics.contract",
     "Metric": "captious.metrics.contract",
+    "Output": "captious.options",
+    "Reading": "captious.options",
     "Report": "captious.evaluation",
+    "Resampling": "captious.options",
+    "Runtime": "captious.options",
     "Signature": "captious.metrics.contract",
+    "audit": "captious.bias.audit",
+    "check": "captious.io.check",
     "compare": "captious.comparison",
     "correlate": "captious.study.study",
     "evaluate": "captious.evaluation",
@@ -39,16 +48,23 @@ _HOMES = {
 }
 
 __all__ = [
+    "Audit",
     "CaptionSet",
-    "Columns",
+    "Check",
     "Comparison",
     "InputError",
     "Item",
     "Measurement",
     "Metric",
+    "Output",
+    "Reading",
     "Report",
+    "Resampling",
+    "Runtime",
     "Signature",
     "__version__",
+    "audit",
+    "check",
     "compare",
     "correlate",
     "evaluate",

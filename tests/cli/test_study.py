@@ -4,8 +4,7 @@ import json
 from functools import partial
 
 import pytest
-
-from captious.samples import make, write
+from lab.toy import make, write
 
 
 @pytest.fixture(scope="module")

@@ -299,8 +299,12 @@ def test_no_weights_and_no_network(monkeypatch, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"has no model_index\.json"):
         load_painter(str(tmp_path / "empty"))
-    with pytest.raises(InputError, match="'drawn' has no option steps"):
-        load_painter("drawn", Options(steps=3))
+    with pytest.raises(InputError, match=r"'lab\.toy\.painter:drawn' has no option steps"):
+        load_painter("lab.toy.painter:drawn", Options(steps=3))
+    with pytest.raises(InputError, match="No module named 'nowhere'; is its folder on PYTHONPATH"):
+        load_painter("nowhere:painter")
+    with pytest.raises(InputError, match="has no attribute 'nobody'"):
+        load_painter("lab.toy.painter:nobody")
 
 
 def test_a_safety_checker_is_left_out_unless_it_is_asked_for(pipeline, tmp_path):

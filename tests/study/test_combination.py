@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lab.toy import make, write
 
 import captious
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Chart
 from captious.render.charts import svg
-from captious.samples import make, write
 from captious.study.combine import add
 from captious.study.design import Rows
 from captious.study.lengths import length_regimes

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from lab.toy import make, write
 
 import captious
 from captious._files import MARKER
@@ -17,7 +18,6 @@ from captious.options import Resampling
 from captious.render import Gallery
 from captious.render.html import page
 from captious.render.terminal import plain_text
-from captious.samples import make, write
 from captious.study.ratings import Ratings, open_ratings
 from captious.study.recipes import Recipe
 

@@ -14,7 +14,7 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import rows_of
-from captious.io.join import Columns, gather_references
+from captious.io.join import gather_references
 from captious.metrics.bleu import ORDERS, bleu
 from captious.metrics.cider import frequencies, similarities
 from captious.metrics.contract import MeanMetric, Metric, Need, Statistics, Sums, TypeSets
@@ -423,7 +423,7 @@ class Novelty(MeanMetric):
     def prepare(self, captions: CaptionSet) -> KnownCaptions:
         """The captions that are not new."""
         if self.against != "refs":
-            found = gather_references(rows_of(self.against), Columns()).references
+            found = gather_references(rows_of(self.against)).references
             known = CaptionSet.of(dict.fromkeys(found, ()), found).table(self.tokenizer)
         else:
             known = captions.table(self.tokenizer)

@@ -23,7 +23,7 @@ from captious.metrics.clip.encoded import tokens_of
 from captious.models import store as memo
 from captious.models._segments import Keys, Space, as_keys, key_of
 from captious.models.clip import TorchEncoder
-from captious.models.encoder import Cost, Features, Pixels, Tokens
+from captious.models.encoder import Features, Pixels, Tokens
 from captious.models.features import (
     NOT_FINITE,
     Encoded,
@@ -110,10 +110,6 @@ class HiddenStates:
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """Delegate to the encoder."""
         return self.encoder.tokenize(texts)
-
-    def cost(self) -> Cost:
-        """Delegate to the encoder."""
-        return self.encoder.cost()
 
     def pixels_to_tensor(self, pixels: Any) -> torch.Tensor:
         """Delegate to the encoder."""

@@ -28,7 +28,7 @@ from captious.io.columns import (
 )
 from captious.io.formats import rows_of
 from captious.io.images import with_images
-from captious.io.join import Columns, gather_references
+from captious.io.join import gather_references
 from captious.study.recipes import Layout, Recipe
 
 
@@ -178,7 +178,7 @@ def records(layout: Layout, ratings: Path | str, references: Path | str | None, 
         return list(_flickr8k(Path(ratings), Path(str(references))))
     if layout.format == "clipscore":
         return list(_clipscore(Path(ratings)))
-    by_image = gather_references(rows_of(references), Columns()).references if references is not None else {}
+    by_image = gather_references(rows_of(references)).references if references is not None else {}
     rows = list(rows_of(ratings))
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
     for name in (layout.id, layout.image, layout.system, layout.category, layout.rater):

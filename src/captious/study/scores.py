@@ -11,7 +11,7 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.errors import InputError
-from captious.evaluation import Report, told_apart
+from captious.evaluation import Report, disambiguate_labels
 from captious.io.columns import GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import name_of, rows_of
 from captious.metrics.contract import Measurement
@@ -90,7 +90,7 @@ def scores_of(measurements: Any, ids: Sequence[str], name: str = "ratings", miss
     if not measurements:
         raise InputError("no metric to study")
     scores = [_join(str(key), one, ids, name, missing) for key, one in measurements.items()]
-    labels = told_apart({score.key: score.label for score in scores})
+    labels = disambiguate_labels({score.key: score.label for score in scores})
     return [replace(score, label=labels[score.key]) for score in scores]
 
 

@@ -25,8 +25,9 @@ from captious.train import curves
 from captious.train import loop as log
 from captious.train import loop as processes
 from captious.train.data import Example, read_examples
+from captious.train.lexicon import Corpus, Lexicon
 from captious.train.loop import MARKER, Report, Stop, Trainer, prepare, put_model
-from captious.train.negatives import KINDS, Alike, Corpus, Lexicon, Negatives, check, negatives
+from captious.train.negatives import KINDS, Alike, Negatives, check, negatives
 from captious.train.run import Outcome
 from captious.train.schedule import FREE, Plan, Rows, Settings, as_record
 
