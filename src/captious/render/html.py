@@ -182,7 +182,7 @@ def _table(table: Table) -> str:
         for number, one in enumerate(shown):
             bar = bars[one.index][row] if one.index in bars else ""
             beneath = bar if one.column.spread == "half" else ""
-            parts.append(_cell(one, row, cells[one.index], number < table.labels, beneath))
+            parts.append(_cell(one, row, cells[one.index], number == 0, beneath))
             parts += [f'<td class="wide">{bar}</td>'] if one in beside else []
         rows.append(f"<tr{' class=open' if row in table.breaks else ''}>{''.join(parts)}</tr>")
     return _framed(table, head, rows)
