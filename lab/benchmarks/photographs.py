@@ -141,7 +141,7 @@ def tuned(run: Runner, start: Command, images: Path, trial: Command) -> Path:
     pairs = zip(RATES, candidates, strict=True)
     run(*((*start, *TUNED, "--lr", rate, "--out", str(folder), *trial) for rate, folder in pairs))
     encoders = ",".join(map(str, candidates))
-    judged = ("analyse", "retrieval", str(run.out / "dev.jsonl"), "--images", str(images), "--encoder", encoders)
+    judged = ("probe", "retrieval", str(run.out / "dev.jsonl"), "--images", str(images), "--encoder", encoders)
     (found,) = run((*judged, "--json"))
     best = max(candidates, key=lambda folder: _recall(found, folder.name))
     print(f"best on the dev split: {best.name}\n", flush=True)
@@ -163,8 +163,8 @@ def judge(run: Runner, best: Path, flickr: Path) -> None:
     others = (f'clipscore(weights={best},prefix="")', f'refclipscore(weights={best},prefix="")')
     people = ",".join((plain, *others, f"specs(weights={specific})", "cider"))
     detail = ",".join((plain, f"specs(weights={specific})"))
-    retrieval = ("analyse", "retrieval", str(run.out / "test.jsonl"), "--images", images)
-    long = ("specificity", str(run.out / "test_long.jsonl"), "--images", images, "--metrics", detail)
+    retrieval = ("probe", "retrieval", str(run.out / "test.jsonl"), "--images", images)
+    long = ("probe", "specificity", str(run.out / "test_long.jsonl"), "--images", images, "--metrics", detail)
     run(
         (*retrieval, "--encoder", f"{best},{specific}"),
         ("study", "run", "flickr8k-expert", "--data", str(flickr), "--images", images, "--metrics", people),

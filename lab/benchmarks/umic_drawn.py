@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lab.toy import Sample, make, write
+from lab.toy.scenes import Scene, scenes
 from measure import table
 
 from captious import CaptionSet
@@ -17,8 +19,6 @@ from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.contract import Metric
 from captious.metrics.umic import Umic
 from captious.options import Resampling, Runtime, using
-from captious.samples import Sample, make, write
-from captious.samples.scenes import Scene, scenes
 from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.stats.correlation import Within
 from captious.stats.kendall import Kendall

@@ -17,6 +17,7 @@ import numpy as np
 from photographs import Command, Runner, write_data
 
 from captious import CaptionSet, evaluate
+from captious.options import Resampling
 
 RATES = ("5e-4", "1e-3")
 SMALL = ("--backbone", "fusion(width=64,dropout=0.4)", "--batch-size", "128", "--draws", "2")
@@ -56,7 +57,7 @@ def _chosen(captious: Runner, out: Path, where: Command, plain: str, seed: int) 
     """The best model of the rate that agrees best with CIDEr-D."""
     ratings = _stand_in(out / "choose.jsonl", out / "ratings.jsonl", seed)
     metrics = ",".join((plain, *(f"umic(weights={out / f'umic-{rate}' / 'best'})" for rate in RATES)))
-    judged = ("study", "run", str(ratings), "--rating", "cider", "--group", "image", "--tau", "b", *where)
+    judged = ("study", "run", str(ratings), "--rating", "cider", "--group", "image", "--statistic", "tau_b", *where)
     (found,) = captious((*judged, "--metrics", metrics, "--json"))
     taus = {row["metric"]: row["statistics"]["tau_b"]["value"] for row in json.loads(found)["metrics"]}
     for name, tau in taus.items():
@@ -77,7 +78,7 @@ def _stand_in(source: Path, out: Path, seed: int) -> Path:
     ]
     captions = {str(number): caption for number, (_, caption) in enumerate(pairs)}
     references = {str(number): row["captions"] for number, (row, _) in enumerate(pairs)}
-    found = evaluate(CaptionSet.of(captions, references), "cider", samples=0)["cider"].items
+    found = evaluate(CaptionSet.of(captions, references), "cider", resampling=Resampling(samples=0))["cider"].items
     ratings = np.array([found[key] for key in captions]).reshape(len(rows), tried)
     ranks = np.argsort(-ratings, axis=1)
     kept = (

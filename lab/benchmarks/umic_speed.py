@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from lab.toy import make, write
 from measure import table
 
 from captious import CaptionSet
@@ -26,7 +27,6 @@ from captious.models.crossencoders import spread
 from captious.models.fusion import Fusion, new_fusion
 from captious.models.states import HiddenStates
 from captious.options import Runtime, using
-from captious.samples import make, write
 from captious.train.data import Example
 from captious.train.loop import optimizer
 from captious.train.options import UmicOptions

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from lab.toy import make, write
 
 from captious._files import MARKER
-from captious.samples import make, write
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,6 @@ def test_a_failed_score_writes_nothing(run, sample, tmp_path):
         (("compare", "{predictions}", "-r", "{references}"), "1 system given, expected at least two"),
         (("metrics", "sidder"), "unknown metric 'sidder'"),
         (("make", "idf", "{references}"), "expected either --out FILE or --name NAME"),
-        (("samples", "make", "--bias", "3"), "bias is 3.0: expected a number from 0 to 1"),
     ],
 )
 def test_mistakes_get_one_line_and_exit_code_2(run, sample, arguments, message):
@@ -88,7 +87,7 @@ def test_missing_ids_can_be_skipped_and_the_signature_says_so(run, sample, tmp_p
 
 def test_what_cannot_be_written_is_one_line(run, sample, tmp_path):
     (tmp_path / "file").write_text("x")
-    code, _, error = run("score", *files(sample), "--out", tmp_path / "file" / "run")
+    code, _, error = run("score", *files(sample), "-m", "rouge", "--out", tmp_path / "file" / "run")
     assert code == 2 and error.count("\n") == 1 and "cannot be read or written" in error
 
 
@@ -98,9 +97,17 @@ def test_compare_cuts_to_the_shared_items_when_told(run, sample, tmp_path):
     arguments = ("compare", tmp_path / "fewer.v2.json", sample / "predictions" / "expert.json", "-m", "rouge")
     references = ("-r", sample / "references.json")
     code, _, error = run(*arguments, *references)
-    assert code == 2 and "pass missing='skip'" in error
+    assert code == 2 and "--missing skip" in error
     code, out, _ = run(*arguments, *references, "--missing", "skip")
     assert code == 0 and "22 items" in out and "expert − fewer.v2" in out
+
+
+def test_compare_takes_names_and_metrics_may_be_repeated(run, sample):
+    systems = [f"{name}={sample / 'predictions' / file}.json" for name, file in (("XE", "solid"), ("RL", "expert"))]
+    metrics = ("-m", "rouge", "-m", "bleu(n=4),cider")
+    code, out, _ = run("compare", *systems, "-r", sample / "references.json", *metrics, "--json", "--permutations", 50)
+    assert code == 0 and list(json.loads(out)["systems"]) == ["XE", "RL"]
+    assert [row["metric"] for row in json.loads(out)["differences"]] == ["rouge", "bleu(n=4)", "cider"]
 
 
 def test_compare(run, sample, tmp_path):
@@ -113,21 +120,21 @@ def test_compare(run, sample, tmp_path):
     assert len(json.loads(out)["differences"]) == 3
 
 
-def test_doctor(run, sample, tmp_path):
-    code, _, _ = run("doctor", *files(sample))
+def test_check(run, sample, tmp_path):
+    code, _, _ = run("check", *files(sample))
     assert code == 0
     path = tmp_path / "p.json"
     path.write_text('{"1": 5}')
-    code, out, _ = run("doctor", path)
+    code, out, _ = run("check", path)
     assert code == 2 and "caption is a number (5)" in out
-    assert json.loads(run("doctor", path, "--json")[1])["findings"][0]["level"] == "error"
+    assert json.loads(run("check", path, "--json")[1])["findings"][0]["level"] == "error"
 
 
 def test_metrics(run):
     assert "Self-CIDEr" in run("metrics")[1]
     assert "CVPR 2015" in run("metrics", "cider")[1]
     assert json.loads(run("metrics", "cider", "--json")[1])["facts"]["range"] == "0 to 10"
-    assert {row["name"] for row in json.loads(run("metrics", "--json")[1])} >= {"bleu", "cider"}
+    assert {row["name"] for row in json.loads(run("metrics", "--json")[1])["metrics"]} >= {"bleu", "cider"}
 
 
 def test_idf_build_by_name_then_score_with_it(run, sample, tmp_path):
@@ -142,14 +149,8 @@ def test_idf_build_by_name_then_score_with_it(run, sample, tmp_path):
     assert run("score", *files(sample), "-m", f"cider(idf={tmp_path / 'my.idf'})")[0] == 0
 
 
-def test_samples_make(run, tmp_path):
-    code, out, _ = run("samples", "make", "--items", 3, "--out", tmp_path / "s", "--no-images")
-    assert code == 0 and str(tmp_path / "s") in out
-    assert len(json.loads((tmp_path / "s" / "references.json").read_text())) == 3
-
-
 def test_demo_ends_in_a_table_and_a_page(run, tmp_path):
-    code, out, _ = run("demo", "--out", tmp_path / "demo", "--items", 12)
+    code, out, _ = run("demo", "--out", tmp_path / "demo")
     assert code == 0
     assert all(name in out for name in ("parrot", "sloppy", "solid", "expert"))
     assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
@@ -157,12 +158,3 @@ def test_demo_ends_in_a_table_and_a_page(run, tmp_path):
 
 def test_version(run):
     assert run("--version")[1].startswith("captious 0.")
-
-
-def test_resources(run, tmp_path, monkeypatch):
-    code, _, error = run("resources", "add", "meteor", tmp_path)
-    assert code == 2 and "holds no data of METEOR 1.5" in error
-    assert (
-        run("resources", "add", "metoer", tmp_path)[2]
-        == "captious: no resource 'metoer', known: meteor; did you mean 'meteor'?\n"
-    )

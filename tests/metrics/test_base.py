@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lab.toy import make
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.contract import Metric
 from captious.metrics.registry import METRICS, metric_class, parse
-from captious.samples import make
 
 FILE_BACKED = {
     "onlystyle",
@@ -153,7 +153,7 @@ def test_a_shard_in_which_nothing_can_be_scored_still_merges():
         merged = metric.measure(shards[0], state).merge(metric.measure(shards[1], state))
         assert merged.reasons == whole.reasons == {"2": "no references"}
         assert merged.corpus == pytest.approx(whole.corpus, abs=1e-12)
-    assert evaluate_shards(shards, "rouge")[0]["rouge"].corpus == 1
+    assert evaluate_shards(shards, "rouge")["rouge"].corpus == 1
     with pytest.raises(InputError, match="no shard holds an item"):
         evaluate_shards([], "rouge")
 

@@ -10,7 +10,7 @@ from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.registry import metric_class, parse
 from captious.models.encoder import Cost
-from captious.options import Runtime, using
+from captious.options import Resampling, Runtime, using
 
 pytestmark = pytest.mark.usefixtures("colors")
 
@@ -123,14 +123,12 @@ def test_pac_s_says_what_to_get(photos):
 def test_captions_beyond_the_limit_are_counted_and_listed(photos):
     long = "red " * 9
     captions = shown(photos, {"red": long, "green": long, "blue": "blue"})
-    report = evaluate(captions, "longclip(weights=short)", samples=0)
+    report = evaluate(captions, "longclip(weights=short)", resampling=Resampling(samples=0))
     assert "|items:3|truncated:2|" in report.signature("longclip")
     assert "LongCLIP: 2 captions are longer than the encoder's 8 tokens and read only so far (ids red, green)" in (
         report.warnings
     )
-    from captious.report.summary import summarize
-
-    assert summarize(report)["warnings"] == list(report.warnings)
+    assert report.document().data["warnings"] == list(report.warnings)
 
 
 def test_shards_merge_exactly(photos):
@@ -147,8 +145,8 @@ def test_shards_merge_exactly(photos):
     ):
         metric = parse(text)
         whole = metric.measure(captions)
-        merged, _ = evaluate_shards(
-            [captions.take([0]), captions.take([1, 2]), captions.take([3])], [metric], samples=0
+        merged = evaluate_shards(
+            [captions.take([0]), captions.take([1, 2]), captions.take([3])], [metric], resampling=Resampling(samples=0)
         )
         merged = merged[text]
         assert np.allclose(merged.values, whole.values, atol=1e-12, equal_nan=True)
@@ -173,13 +171,16 @@ def test_no_metric_asks_for_what_is_not_there(photos):
 def test_the_cost_on_the_card_is_that_of_the_architecture(name, patch, positions, printed):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from captious.models.cost import clip_cost
+    from captious.models.clip import TorchEncoder
+    from captious.models.cost import cost
+    from captious.models.preprocess import Preparation
 
     config = transformers.CLIPConfig(
         vision_config={"patch_size": patch}, text_config={"max_position_embeddings": positions}
     )
-    with torch.device("meta"):
-        counted = clip_cost(transformers.CLIPModel(config), positions)
+    with torch.device("meta") as meta:
+        module = transformers.CLIPModel(config)
+    counted = cost(TorchEncoder(name, "", "fp32", 512, positions, module, None, Preparation(), meta, True))
     stated = metric_class(name).cost
     assert isinstance(stated, Cost) and stated.parameters == counted.parameters
     assert stated.image_flops == pytest.approx(counted.image_flops, rel=2e-4)

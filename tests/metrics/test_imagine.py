@@ -13,6 +13,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.imagine import Imagine
+from captious.options import Resampling
 
 pytestmark = pytest.mark.usefixtures("colors")
 
@@ -60,10 +61,10 @@ def test_the_formulas(options, by_seed):
 
 
 def test_both_kinds_stand_for_imagine_without_a_kind():
-    kinds = [metric.label for metric in Imagine(painter="drawn").members()]
+    kinds = [metric.label for metric in Imagine(painter="module:painter").members()]
     assert kinds == ["IE-image", "IE-text&image"]
     with pytest.raises(InputError, match="stands for two metrics"):
-        Imagine(painter="drawn").measure(CaptionSet.of(*PAIR))
+        Imagine(painter="module:painter").measure(CaptionSet.of(*PAIR))
 
 
 def test_against_the_source_instead_of_references():
@@ -114,24 +115,23 @@ def test_several_candidates_have_their_mean_and_shards_merge():
     candidates = {"1": ["red", "blue"], "2": ["green"], "3": ["red green"]}
     captions = CaptionSet.of(candidates, {"1": ["red"], "2": ["green blue"], "3": ["blue", "red"]})
     metric = Imagine(kind="image", painter="mixer", weights="colors", seeds=2)
-    whole = evaluate(captions, [metric], samples=0)[str(metric)]
+    whole = evaluate(captions, [metric], resampling=Resampling(samples=0))[str(metric)]
     assert whole.items["1"] == pytest.approx((1 + (-1 / 9 + 4 / 9) / 2) / 2, abs=1e-6)
-    parts, _ = evaluate_shards([captions.take([0]), captions.take([1, 2])], [metric], samples=0)
+    parts = evaluate_shards([captions.take([0]), captions.take([1, 2])], [metric], resampling=Resampling(samples=0))
     assert parts[str(metric)].corpus == pytest.approx(whole.corpus, abs=1e-12)
     assert metric.seed_values(parts[str(metric)]) == pytest.approx(metric.seed_values(whole), abs=1e-12)
 
 
-def test_the_drawn_painter_is_judged_by_captious_mini_and_others_by_clip():
-    assert Imagine(painter="drawn").encoder().name == "captious-mini"
-    assert Imagine().encoder().name == "openai/clip-vit-base-patch32"
-    assert Imagine(painter="drawn", weights="own").encoder().name == "own"
+def test_pictures_are_judged_by_clip_unless_other_weights_are_named():
+    assert Imagine(painter="mixer").encoder().name == "openai/clip-vit-base-patch32"
+    assert Imagine(painter="mixer", weights="own").encoder().name == "own"
 
 
 def test_its_written_form():
-    text = str(Imagine(kind="text&image", painter="drawn", seeds=3, steps=20))
-    assert text == "imagine(kind=text&image,painter=drawn,seeds=3,steps=20)"
-    read = Imagine.from_text({"kind": "text&image", "painter": "drawn", "guidance": "5", "size": "none"})
-    assert read == Imagine(kind="text&image", painter="drawn", guidance=5.0)
+    text = str(Imagine(kind="text&image", painter="module:painter", seeds=3, steps=20))
+    assert text == "imagine(kind=text&image,painter=module:painter,seeds=3,steps=20)"
+    read = Imagine.from_text({"kind": "text&image", "painter": "module:painter", "guidance": "5", "size": "none"})
+    assert read == Imagine(kind="text&image", painter="module:painter", guidance=5.0)
     with pytest.raises(InputError, match="expected at least 1"):
         Imagine(seeds=0)
     with pytest.raises(InputError, match="expected one of both, image, text&image"):

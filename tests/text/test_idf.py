@@ -55,7 +55,7 @@ def test_shards_scored_with_a_kept_corpus_count_it_once(tmp_path):
     path = tmp_path / "my.idf"
     save(DocumentFrequency.of(captions), path)
     shards = [captions.take([0]), captions.take([1, 2])]
-    merged = evaluate_shards(shards, f"cider(idf={path})")[0][f"cider(idf={path})"]
+    merged = evaluate_shards(shards, f"cider(idf={path})")[f"cider(idf={path})"]
     assert np.allclose(merged.values, Cider(idf=str(path)).measure(captions).values, rtol=0, atol=1e-12)
     with pytest.raises(InputError, match="one of them is complete already"):
         load(path).merge(DocumentFrequency.of(captions))

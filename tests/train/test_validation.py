@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from captious.io.read import read
 from captious.metrics.registry import parse_all
 from captious.models.load import load
-from captious.options import Resampling, Runtime
-from captious.probes.retrieval import retrieval
-from captious.probes.specificity import read_details, specificity
-from captious.probes.vectors import embed, read_pictured
+from captious.options import Reading, Resampling, Runtime
+from captious.probes.retrieval import recalls
+from captious.probes.specificity import probe_specificity, read_details
+from captious.probes.vectors import embed
 from captious.train.options import ClipOptions, SpecsOptions, Training
 from captious.train.run import train
 
@@ -24,20 +25,19 @@ def before(data, base, out, options, rows):
     return train(job, options, settings, Runtime(device="cpu")).validations[0]["validation"]
 
 
-def test_the_specificity_rate_is_that_of_captious_specificity(data, base, tmp_path):
+def test_the_specificity_rate_is_that_of_captious_probe_specificity(data, base, tmp_path):
     told = before(data, base, tmp_path / "out", SpecsOptions(negatives="given"), "val")
     details = read_details(data / "val.jsonl", data / "images")
-    (found,) = specificity(details, parse_all(f"specs(weights={base},value=raw)"), how=ONCE)
+    (found,) = probe_specificity(details, parse_all(f"specs(weights={base},value=raw)"), ONCE).rows
     assert told["sr_pos"] == pytest.approx(100 * found.positive.value, abs=1e-3)
     assert told["sr_neg"] == pytest.approx(100 * found.negative.value, abs=1e-3)
     assert 0 < told["sr"] < 100
 
 
-def test_the_recall_is_that_of_captious_analyse_retrieval(data, base, tmp_path):
+def test_the_recall_is_that_of_captious_probe_retrieval(data, base, tmp_path):
     told = before(data, base, tmp_path / "out", ClipOptions(), "short-val")
-    to_image, to_text = retrieval(
-        embed(read_pictured(data / "short-val.jsonl", data / "images"), load(str(base))), ONCE
-    )
+    captions = read(data / "short-val.jsonl", images=data / "images", reading=Reading(several=True))
+    to_image, to_text = recalls(embed(captions, load(str(base))), ONCE)
     for name, found in (("text_to_image", to_image), ("image_to_text", to_text)):
         rates = [told[f"{name}_r{depth}"] / 100 for depth in (1, 5, 10)]
         assert rates == pytest.approx([one.value for one in found.recall], abs=1e-4)

@@ -10,25 +10,16 @@ import typer
 
 from captious._version import __version__
 from captious.cli import (
-    analyse,
     bias,
     cache,
-    compare,
-    demo,
-    doctor,
-    features,
-    imagine,
+    everyday,
     make,
-    metrics,
-    resources,
-    samples,
-    score,
-    specificity,
+    probe,
     study,
     style,
     train,
 )
-from captious.cli.session import AUDIT, EVERYDAY, JUDGE, MODELS
+from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError
 
 app = typer.Typer(
@@ -38,23 +29,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("score", rich_help_panel=EVERYDAY)(score.score)
-app.command("compare", rich_help_panel=EVERYDAY)(compare.compare)
-app.command("doctor", rich_help_panel=EVERYDAY)(doctor.doctor)
-app.command("metrics", rich_help_panel=EVERYDAY)(metrics.metrics)
-app.command("demo", rich_help_panel=EVERYDAY)(demo.demo)
+everyday.register(app)
 app.add_typer(study.app, name="study", rich_help_panel=JUDGE)
-app.command("specificity", rich_help_panel=JUDGE)(specificity.specificity)
-app.add_typer(analyse.app, name="analyse", rich_help_panel=JUDGE)
-app.add_typer(imagine.app, name="imagine", rich_help_panel=JUDGE)
+app.add_typer(probe.app, name="probe", rich_help_panel=JUDGE)
 app.add_typer(bias.app, name="bias", rich_help_panel=AUDIT)
 app.add_typer(style.app, name="style", rich_help_panel=AUDIT)
 app.add_typer(train.app, name="train", rich_help_panel=MODELS)
 app.add_typer(make.app, name="make", rich_help_panel=MODELS)
 app.add_typer(cache.app, name="cache", rich_help_panel=MODELS)
-app.add_typer(features.app, name="features", rich_help_panel=MODELS)
-app.add_typer(resources.app, name="resources", rich_help_panel=MODELS)
-app.add_typer(samples.app, name="samples", rich_help_panel=MODELS)
 
 
 def _version(wanted: bool) -> None:
@@ -72,6 +54,11 @@ def options(
 
 def main() -> None:
     """Run the command line."""
+    run(app)
+
+
+def run(app: typer.Typer) -> None:
+    """Run a tree of commands; a mistake of the user is one line on standard error and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?" instead of failing

@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from captious.cli.params import Result, deliver
-from captious.options import Option, Options, Output, Reading, Resampling, Runtime, using
+from captious.cli.params import deliver
+from captious.options import Option, Options, Output, Reading, Resampling, Runtime, declared, using
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
+    from captious.render import Result
 
 EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models and data"
 """Panels of ``captious --help``."""
@@ -34,6 +35,10 @@ Tagger = Annotated[Literal["captious", "spacy"], Option("Tagger of words: ours, 
 Grammar = Annotated[Literal["code", "paper"], Option("Of detail units: SPECS's code, or its paper's appendix.")]
 Legacy = Annotated[bool, Option("As the original code does, quirks too.")]
 Permutations = Annotated[int, Option("Permutations of a paired test.", min=1)]
+Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
+Out = Annotated[Path, declared(Output)["out"].option]
+"""Where a command must write, in place of the session's."""
+Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NAME")]
 ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]
 
 

@@ -17,7 +17,7 @@ from captious.metrics.contract import MeanMetric, Measurement, Metric, Need, Sum
 from captious.models import load as loading
 from captious.models.encoder import Encoder, Features
 from captious.models.features import Encoded, text_features
-from captious.models.painters import DRAWN, FAULTS, Imagined, Options, Painter, imagine, load_painter
+from captious.models.painters import FAULTS, Imagined, Options, Painter, imagine, load_painter
 
 Kind = Literal["image", "text&image"]
 RANGES: dict[str, tuple[float, float]] = {"image": (0.1, 1.0), "text&image": (0.1, 0.4)}
@@ -187,7 +187,7 @@ def _cut(side: Side, texts: Sequence[str], painter: Painter, encoder: Encoder, k
     return painter.cut(texts) | beyond if kind != "image" else painter.cut(texts)
 
 
-CLIP, MINI = "openai/clip-vit-base-patch32", "captious-mini"
+CLIP = "openai/clip-vit-base-patch32"
 KINDS: tuple[Kind, ...] = ("image", "text&image")
 
 
@@ -223,12 +223,12 @@ class Imagine(MeanMetric):
     clipping to [0, 1] (``clip=yes``), the highest of several references (``references=mean``), the same seed on both
     sides (``pairing=different``). ``against=source`` compares with the column ``source`` instead of references.
 
-    ``painter`` is a ``diffusers`` pipeline by folder or hub id, ``guided:`` before an image decoder, or ``drawn``: it
-    draws captions of the sample's grammar offline and is judged by captious-mini unless ``weights`` says otherwise.
+    ``painter`` is a ``diffusers`` pipeline by folder or hub id, ``guided:`` before an image decoder, or
+    ``module:attribute`` of Python code that makes a painter.
     An item has no value where its caption has no picture under some seed; a reference picture that is missing is left
     out, and counted. Texts that painter or encoder cut are counted too.
 
-    >>> Imagine(kind="image", painter="drawn").label
+    >>> Imagine(kind="image").label
     'IE-image'
     """
 
@@ -273,14 +273,18 @@ class Imagine(MeanMetric):
 
     def encoder(self) -> Encoder:
         """The encoder of the weights."""
-        return loading.load(self.weights or (MINI if self.painter == DRAWN else CLIP))
+        return loading.load(self.weights or CLIP)
 
     def prepare(self, captions: CaptionSet) -> Any:
         """Painter and encoder."""
         if self.kind == "both":
             raise InputError("imagine stands for two metrics: expected kind=image or kind=text&image")
-        options = Options(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety)
-        return Imagination(load_painter(self.painter, options), self.encoder())
+        return Imagination(self.load_painter(), self.encoder())
+
+    def load_painter(self, compile: bool = False) -> Painter:
+        """The painter with the metric's settings; ``compile`` compiles it first, for many pictures on a GPU."""
+        options = Options(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety, compile)
+        return load_painter(self.painter, options)
 
     def statistics(self, captions: CaptionSet, state: Imagination) -> Sums:
         """Sum of the candidates' values, their number, and the sum under each seed; NaN where one has no picture."""

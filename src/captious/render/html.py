@@ -169,32 +169,51 @@ def _chart(chart: Chart) -> str:
 
 def _table(table: Table) -> str:
     """A table; bars stand beside their column, or beneath the number where its interval is in the same cell."""
+    if table.turned:
+        return _turned(table)
     shown = layout(table)
-    indices = [one.index for one in shown]
     bars = {index: _bars(table, index) for index, column in enumerate(table.heads) if column.bar}
-    beside = {
-        place
-        for place, (index, one) in enumerate(zip(indices, shown, strict=True))
-        if index in bars and one.column.spread != "half" and index not in indices[place + 1 :]
-    }
-    head = "".join(_heading(one) + ("<td></td>" if place in beside else "") for place, one in enumerate(shown))
+    last = {one.index: one for one in shown}
+    beside = [one for one in shown if one.index in bars and one.column.spread != "half" and last[one.index] is one]
+    head = "".join(_heading(one) + ("<td></td>" if one in beside else "") for one in shown)
     rows = []
     for row, cells in enumerate(table.rows):
         parts = []
-        for place, (index, one) in enumerate(zip(indices, shown, strict=True)):
-            beneath = bars[index][row] if index in bars and one.column.spread == "half" else ""
-            parts.append(_cell(one, row, cells[index], place < table.labels, beneath))
-            parts += [f'<td class="wide">{bars[index][row]}</td>'] if place in beside else []
+        for number, one in enumerate(shown):
+            bar = bars[one.index][row] if one.index in bars else ""
+            beneath = bar if one.column.spread == "half" else ""
+            parts.append(_cell(one, row, cells[one.index], number == 0, beneath))
+            parts += [f'<td class="wide">{bar}</td>'] if one in beside else []
         rows.append(f"<tr{' class=open' if row in table.breaks else ''}>{''.join(parts)}</tr>")
+    return _framed(table, head, rows)
+
+
+def _turned(table: Table) -> str:
+    names, *shown = layout(table)
+    swatches = [f'<span class="swatch" style="background:var(--s{row % 8})"></span>' for row in range(len(table.rows))]
+    heads = [f'<th scope="col">{swatch}{_words(name)}</th>' for swatch, name in zip(swatches, names.cells, strict=True)]
+    rows = []
+    for one in shown:
+        bars = _bars(table, one.index) if one.column.bar and not one.interval else [""] * len(table.rows)
+        cells = []
+        for row, bar in enumerate(bars):
+            best = ' class="best"' if row in one.best else ""
+            cells.append(f'<td{best} style="--bar:var(--s{row % 8})">{_shown(one, row)}{bar}</td>')
+        rows.append(f"<tr>{_heading(one, 'row')}{''.join(cells)}</tr>")
+    return _framed(table, f"<td></td>{''.join(heads)}", rows)
+
+
+def _framed(table: Table, head: str, rows: Sequence[str]) -> str:
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     drawn = f'<table class="shown"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return _titled(table.title, f'<div class="scroll">{drawn}</div>{note}')
 
 
-def _heading(one: Shown) -> str:
+def _heading(one: Shown, scope: str = "col") -> str:
     arrow = {True: "↑ higher is better", False: "↓ lower is better", None: ""}[one.column.higher_is_better]
     mark = f' <span class="direction" title="{arrow[2:]}">{arrow[0]}</span>' if arrow and not one.interval else ""
-    return f'<th scope="col"{" class=number" if one.numeric else ""}>{escape(one.heading)}{mark}</th>'
+    kind = " class=number" if one.numeric and scope == "col" else ""
+    return f'<th scope="{scope}"{kind}>{escape(one.heading)}{mark}</th>'
 
 
 def _cell(one: Shown, row: int, value: Value, label: bool, bar: str) -> str:
@@ -203,7 +222,10 @@ def _cell(one: Shown, row: int, value: Value, label: bool, bar: str) -> str:
     note = value.note if isinstance(value, Cell) and not one.interval else ""
     title = f' title="{escape(note)}"' if note else ""
     tag = "th" if label and not one.numeric else "td"
-    return f'<{tag} class="{" ".join(names)}"{title}>{_shown(one, row)}{bar}</{tag}>'
+    text = _shown(one, row)
+    if isinstance(value, Cell) and not one.interval and _local(value.href):
+        text = f'<a href="{escape(value.href)}">{text}</a>'
+    return f'<{tag} class="{" ".join(names)}"{title}>{text}{bar}</{tag}>'
 
 
 def _shown(one: Shown, row: int) -> str:
@@ -303,12 +325,12 @@ def _items(items: Items) -> str:
 
 
 def _footer(document: Document) -> str:
-    made = f"<p>Made by <strong>captious {__version__}</strong>. The files of the run hold every number in full.</p>"
+    line = f"<p>Made by <strong>captious {__version__}</strong>. The files of the run hold every number in full.</p>"
     if not document.signatures:
-        return made
+        return line
     lines = "".join(f"<li><code>{escape(line)}</code></li>" for line in document.signatures)
     summary = "<summary>Signatures: everything that moves the numbers</summary>"
-    return f"{made}<details{' open' if len(document.signatures) < 4 else ''}>{summary}<ul>{lines}</ul></details>"
+    return f"{line}<details{' open' if len(document.signatures) < 4 else ''}>{summary}<ul>{lines}</ul></details>"
 
 
 def _scripts(items: Items, code: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import require
-from captious.probes.specificity import told
+from captious.probes.specificity import exceeds
 from captious.train.data import TokenLists
 from captious.train.schedule import Rows
 from captious.train.towers import Towers
@@ -78,7 +78,7 @@ class SpecificityRate:
                     right.append(grown[1:])
                     wrong.append(values[count + 1 :])
         bases, rights, wrongs = (torch.cat(part).double().cpu().numpy() for part in (base, right, wrong))
-        rates = (told(rights, bases).mean(), told(bases, wrongs).mean())
+        rates = (exceeds(rights, bases).mean(), exceeds(bases, wrongs).mean())
         positive, negative = (round(100 * float(rate), 4) for rate in rates)
         return {"sr": (positive + negative) / 2, "sr_pos": positive, "sr_neg": negative}
 
