@@ -57,7 +57,7 @@ def _chosen(captious: Runner, out: Path, where: Command, plain: str, seed: int) 
     """The best model of the rate that agrees best with CIDEr-D."""
     ratings = _stand_in(out / "choose.jsonl", out / "ratings.jsonl", seed)
     metrics = ",".join((plain, *(f"umic(weights={out / f'umic-{rate}' / 'best'})" for rate in RATES)))
-    judged = ("study", "run", str(ratings), "--rating", "cider", "--group", "image", "--tau", "b", *where)
+    judged = ("study", "run", str(ratings), "--rating", "cider", "--group", "image", "--statistic", "tau_b", *where)
     (found,) = captious((*judged, "--metrics", metrics, "--json"))
     taus = {row["metric"]: row["statistics"]["tau_b"]["value"] for row in json.loads(found)["metrics"]}
     for name, tau in taus.items():

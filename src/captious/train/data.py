@@ -23,8 +23,8 @@ from captious.io.columns import (
 )
 from captious.io.formats import Row, rows_of
 from captious.io.images import SUFFIXES, open_picture
+from captious.models import features as vectors
 from captious.models.encoder import Pixels
-from captious.models.features import read_given
 from captious.train.schedule import Rows, draws
 
 TEXT_COLUMNS = (*CANDIDATE_COLUMNS, *REFERENCE_COLUMNS)
@@ -217,7 +217,7 @@ NEAR = 0.8
 
 def read_features(path: str | Path) -> dict[str, Floats32]:
     """Vectors of a file by the image's name without its ending."""
-    return {Path(name).stem: row for name, row in zip(*read_given(path), strict=True)}
+    return {Path(name).stem: row for name, row in zip(*vectors.read_features(path), strict=True)}
 
 
 def learn_features(towers: Any, path: str | Path) -> str:

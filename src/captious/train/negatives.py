@@ -21,7 +21,7 @@ from captious._random import Keys, below, fork, keys_of, uniform
 from captious._typing import Bools, Floats, Floats32, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.models.features import read_given
+from captious.models.features import read_features
 from captious.options import current
 from captious.render import Column, Document, Phrase, Result, Span, Table
 from captious.train.lexicon import Corpus, Lexicon, Tagging, runs, signatures
@@ -689,7 +689,7 @@ def image_vectors(
 
 def _read_vectors(corpus: Corpus, path: Path) -> tuple[Floats32, dict[str, str]]:
     """Vectors from a file of :mod:`captious.models.features`; NaN and a reason where there is none."""
-    ids, rows = read_given(path)
+    ids, rows = read_features(path)
     row_of = {key: number for number, key in enumerate(ids)}
     index = np.array([row_of.get(key, -1) for key in corpus.ids], dtype=np.int64)
     if (index < 0).all():
