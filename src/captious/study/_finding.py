@@ -12,7 +12,6 @@ from captious._files import MARKER, whole_folder
 from captious.render.tables import dumps
 from captious.report.frame import frame, rows_of
 from captious.stats.bootstrap import Estimate
-from captious.study.summary import plain
 
 
 class Grid(NamedTuple):
@@ -122,7 +121,7 @@ def page(finding: Finding) -> str:
 def data(finding: Finding) -> str:
     """Everything as JSON."""
     summary = {"title": finding.title, **finding.data, "notes": finding.notes, "signatures": finding.signatures}
-    return dumps(plain(summary)) + "\n"
+    return dumps(summary) + "\n"
 
 
 def save(finding: Finding, folder: str | Path, overwrite: bool = False) -> None:
