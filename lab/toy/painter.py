@@ -92,7 +92,8 @@ def _thing(kind: str, setting: str, said: dict[tuple[str, str], list[str]], seed
     elif known.usual and _draw(seed, kind, "usual").random() < USUAL:
         color = known.usual
     else:
-        color = choose("color", colors_of(known, setting) or known.colors)
+        # The aspect seeds the draw: spelled otherwise, every picture would be another one.
+        color = choose("colour", colors_of(known, setting) or known.colors)
     size = said[kind, "size"][0] if said[kind, "size"] else choose("size", SIZES)
     if said[kind, "count"]:
         count = int(said[kind, "count"][0])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from captious.metrics.contract import Measurement, Metric, Signature
     from captious.metrics.registry import parse as metric
     from captious.options import Output, Reading, Resampling, Runtime
-    from captious.study.run import study
+    from captious.study.study import correlate
 
 _HOMES = {
     "Audit": "captious.bias.audit",
@@ -40,11 +40,11 @@ _HOMES = {
     "audit": "captious.bias.audit",
     "check": "captious.io.check",
     "compare": "captious.comparison",
+    "correlate": "captious.study.study",
     "evaluate": "captious.evaluation",
     "evaluate_shards": "captious.evaluation",
     "metric": "captious.metrics.registry:parse",
     "read": "captious.io.read",
-    "study": "captious.study",
 }
 
 __all__ = [
@@ -66,11 +66,11 @@ __all__ = [
     "audit",
     "check",
     "compare",
+    "correlate",
     "evaluate",
     "evaluate_shards",
     "metric",
     "read",
-    "study",
 ]
 
 

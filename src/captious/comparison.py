@@ -128,9 +128,8 @@ class Comparison(Result):
             better = Span(row.better, "strong") if row.better else Span("no difference shown", "quiet")
             label = link(self._first.label(row.metric), f"#sort={quote(row.metric)}")
             rows.append((label, f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, Phrase((better,))))
-        starts = [
-            place for place, row in enumerate(self.differences) if row.metric != self.differences[place - 1].metric
-        ]
+        metrics = [row.metric for row in self.differences]
+        starts = [index for index in range(1, len(metrics)) if metrics[index] != metrics[index - 1]]
         note = (
             f"{self.test}; p-values are two-sided, Holm's correction runs over the systems compared on a metric, and "
             f"“better” names the winner at the {100 * (1 - self.level):.4g}% level after correction"

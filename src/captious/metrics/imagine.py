@@ -279,8 +279,12 @@ class Imagine(MeanMetric):
         """Painter and encoder."""
         if self.kind == "both":
             raise InputError("imagine stands for two metrics: expected kind=image or kind=text&image")
-        options = Options(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety)
-        return Imagination(load_painter(self.painter, options), self.encoder())
+        return Imagination(self.load_painter(), self.encoder())
+
+    def load_painter(self, compile: bool = False) -> Painter:
+        """The painter with the metric's settings; ``compile`` compiles it first, for many pictures on a GPU."""
+        options = Options(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety, compile)
+        return load_painter(self.painter, options)
 
     def statistics(self, captions: CaptionSet, state: Imagination) -> Sums:
         """Sum of the candidates' values, their number, and the sum under each seed; NaN where one has no picture."""
