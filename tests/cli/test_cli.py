@@ -158,12 +158,3 @@ def test_demo_ends_in_a_table_and_a_page(run, tmp_path):
 
 def test_version(run):
     assert run("--version")[1].startswith("captious 0.")
-
-
-def test_resources(run, tmp_path, monkeypatch):
-    code, _, error = run("resources", "add", "meteor", tmp_path)
-    assert code == 2 and "holds no data of METEOR 1.5" in error
-    assert (
-        run("resources", "add", "metoer", tmp_path)[2]
-        == "captious: no resource 'metoer', known: meteor; did you mean 'meteor'?\n"
-    )

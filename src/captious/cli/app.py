@@ -13,10 +13,8 @@ from captious.cli import (
     bias,
     cache,
     everyday,
-    features,
     make,
     probe,
-    resources,
     study,
     style,
     train,
@@ -39,8 +37,6 @@ app.add_typer(style.app, name="style", rich_help_panel=AUDIT)
 app.add_typer(train.app, name="train", rich_help_panel=MODELS)
 app.add_typer(make.app, name="make", rich_help_panel=MODELS)
 app.add_typer(cache.app, name="cache", rich_help_panel=MODELS)
-app.add_typer(features.app, name="features", rich_help_panel=MODELS)
-app.add_typer(resources.app, name="resources", rich_help_panel=MODELS)
 
 
 def _version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Session
+from captious.cli.session import Label, Session
 from captious.options import Argument, Option
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ app = typer.Typer(help="Bias amplification (LIC) for gender, race, age or any la
 @command(app)
 def lic(
     predictions: Annotated[tuple[str, ...], Argument("The captions of one captioner each: JSONL, JSON, CSV, …")],
-    label: Annotated[str, Option("Column of the attribute, in either file.", flags=("-l",), metavar="NAME")],
+    label: Label,
     session: Annotated[Session, Only(*READING, "device", "cache", "level", "out", "overwrite", "json", "latex")],
     mask: Annotated[
         str | None,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Encoders, Grammar, Imagination, Metrics, Out, Prefix, Session, Tagger
+from captious.cli.session import Encoders, Grammar, Imagination, Label, Metrics, Out, Prefix, Session, Tagger
 from captious.errors import InputError
 from captious.options import Argument, Option, Reading
 
@@ -97,7 +97,7 @@ def classification(
     templates: Annotated[
         Path | None, Option("File of templates, one a line, each with {} for the name.", metavar="FILE")
     ] = None,
-    label: Annotated[str | None, Option("Column of the label.", metavar="NAME")] = None,
+    label: Label = "",
 ) -> None:
     """Zero-shot accuracy at 1 and 5 of the nearest class name.
 
@@ -107,7 +107,7 @@ def classification(
 
     with session.working() as step:
         wording = read_templates(templates) if templates is not None else TEMPLATES
-        labeled = read_labeled(labels, session.reading.images, classes, label)
+        labeled = read_labeled(labels, session.reading.images, classes, label or None)
         result = probe_classification(labeled, encoder, session.resampling, templates=wording, progress=step)
     session.deliver(result)
 

@@ -15,7 +15,7 @@ from captious.errors import InputError, require
 from captious.metrics.clip.encoded import once, too_long
 from captious.metrics.contract import MeanMetric, Need, Sums, summed
 from captious.models.language import Contextual, Ids, load_contextual
-from captious.models.pipeline import Pace
+from captious.models.pipeline import OomBackoff
 from captious.options import current
 
 Weigh = Callable[[Sequence[int]], Floats]
@@ -44,7 +44,7 @@ def matched(model: Contextual, candidates: Sequence[Ids], references: Sequence[I
 def _encoded(model: Contextual, texts: list[Ids]) -> list[Any]:
     """The states of each text, encoded in batches of like length."""
     runtime = current()
-    pace, found = Pace(runtime.log), {}
+    pace, found = OomBackoff(runtime.log), {}
 
     def begin(numbers: Any) -> Any:
         states, _ = model.states([texts[number] for number in numbers])

@@ -15,7 +15,7 @@ from captious._typing import Bools, Floats32, Ints, Ints32
 from captious.errors import InputError
 from captious.models._segments import Space, as_keys, key_of
 from captious.models.encoder import Encoder, Features, Pixels
-from captious.models.pipeline import Fetch, Pace
+from captious.models.pipeline import Fetch, OomBackoff
 from captious.models.registry import ModelRegistry
 from captious.models.store import open_store
 from captious.options import current
@@ -198,7 +198,7 @@ def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Seq
     rows, codes, found = store.gather(all_keys)
     todo = np.flatnonzero(~found).tolist()
     if todo:
-        pace = Pace(current().log)
+        pace = OomBackoff(current().log)
         try:
             for batch in pictures(painter, [wishes[place] for place in todo]):
                 places = [todo[place] for place in batch.places]
@@ -257,7 +257,7 @@ def wish_key(wish: Wish) -> bytes:
     return key_of(f"{wish.seed}\0".encode() + wish.text.encode("utf-8", "surrogatepass"))
 
 
-def _vectors(encoder: Encoder, batch: Painted, pace: Pace) -> tuple[Features, Ints32]:
+def _vectors(encoder: Encoder, batch: Painted, pace: OomBackoff) -> tuple[Features, Ints32]:
     """Vectors of unit length; zeros and a code where there is no picture, or the encoder gave nothing finite."""
     from PIL import Image
 

@@ -7,10 +7,20 @@ import pyarrow as pa
 import pytest
 
 from captious.errors import InputError
-from captious.models import _segments as compaction
-from captious.models import store as cache
-from captious.models import store as pruning
-from captious.models._segments import Damaged, Segment, Space, as_keys, compact, key_of, read, unique_keys, write
+from captious.models import _segments
+from captious.models import store as stores
+from captious.models._segments import (
+    MANY,
+    Damaged,
+    Segment,
+    Space,
+    as_keys,
+    compact,
+    key_of,
+    read_segment,
+    unique_keys,
+    write_segment,
+)
 from captious.models.store import Store
 
 SPACE = Space("tiny", "0123456789ab", "texts", (4,))
@@ -66,7 +76,8 @@ def test_a_segment_is_plain_arrow_with_sorted_keys(tmp_path):
     stored = table["key"].to_pylist()
     assert stored == sorted(key_of(str(name).encode()) for name in range(50))
     assert table.schema.field("row").type == pa.list_(pa.field("item", pa.float32()), 4)
-    assert isinstance(read(path, SPACE).rows.base, object) and not read(path, SPACE).rows.flags.owndata  # mapped
+    mapped = read_segment(path, SPACE).rows
+    assert not mapped.flags.owndata and not mapped.flags.writeable  # the file itself, not a copy of it
 
 
 def test_unique_keys():
@@ -87,7 +98,7 @@ def test_keys_with_the_same_first_half_are_told_apart(tmp_path):
 
 
 def test_rows_are_written_before_the_end_of_a_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "FLUSH_BYTES", 64)
+    monkeypatch.setattr(stores, "FLUSH_BYTES", 64)
     store = opened(tmp_path)
     store.put(keys("a"), rows("a"))
     assert not opened(tmp_path).holds(key_of(b"a"))
@@ -153,55 +164,55 @@ def test_a_damaged_segment_is_skipped_said_and_listed_and_its_rows_can_be_put_ag
     store = opened(tmp_path, log=lines.append)
     assert store.gather(keys("cat", "dog", "cow"))[2].tolist() == [False, False, True]
     assert len(lines) == 1 and victim.name in lines[0] and "skipped" in lines[0]
-    (holding,) = pruning.holdings(tmp_path, check=True)
-    assert list(holding.damaged) == [victim.name] and holding.rows == 1
+    (info,) = stores.inventory(tmp_path, check=True)
+    assert list(info.damaged) == [victim.name] and info.rows == 1
     fill(store, "cat", "dog")
     found, _, here = opened(tmp_path).gather(keys("cat", "dog", "cow"))
     assert here.all() and (found == rows("cat", "dog", "cow")).all()
-    assert pruning.remove_damaged(tmp_path) == 1 and not victim.exists()
+    assert stores.remove_damaged(tmp_path) == 1 and not victim.exists()
 
 
 def test_a_segment_of_another_encoder_is_not_believed(tmp_path):
     other = Space("other", "ffffffffffff", "texts", (4,))
-    path = write(tmp_path / SPACE.folder, other, Segment(keys("a"), np.zeros(1, np.int32), rows("a")))
+    path = write_segment(tmp_path / SPACE.folder, other, Segment(keys("a"), np.zeros(1, np.int32), rows("a")))
     with pytest.raises(Damaged, match="texts of ffffffffffff"):
-        read(path, SPACE)
+        read_segment(path, SPACE)
     assert not opened(tmp_path).holds(key_of(b"a"))
-    assert "does not belong here" in pruning.holdings(tmp_path)[0].damaged[path.name]
+    assert "does not belong here" in stores.inventory(tmp_path)[0].damaged[path.name]
 
 
 def test_small_segments_are_merged_and_nothing_is_lost(tmp_path):
-    for name in range(compaction.MANY):
+    for name in range(MANY):
         fill(opened(tmp_path), name, "shared")
     reader = opened(tmp_path)
-    assert len(reader.segments) == compaction.MANY
-    assert compact(tmp_path / SPACE.folder, SPACE) == compaction.MANY
+    assert len(reader.segments) == MANY
+    assert compact(tmp_path / SPACE.folder, SPACE) == MANY
     assert len(list((tmp_path / SPACE.folder).iterdir())) == 1
-    names = [*range(compaction.MANY), "shared"]
+    names = [*range(MANY), "shared"]
     for store in (reader, opened(tmp_path)):  # one that mapped the files before they went, and a new one
         found, lengths, here = store.gather(keys(*names))
         assert here.all() and (found == rows(*names)).all() and lengths[-1] == len("shared")
-    assert pruning.holdings(tmp_path)[0].rows == compaction.MANY + 1
+    assert stores.inventory(tmp_path)[0].rows == MANY + 1
     assert compact(tmp_path / SPACE.folder, SPACE) == 0
 
 
 def test_merging_leaves_damaged_segments_where_they_are(tmp_path):
-    for name in range(compaction.MANY):
+    for name in range(MANY):
         fill(opened(tmp_path), name)
     victim = min((tmp_path / SPACE.folder).iterdir())
     damage_end(victim)
-    assert compact(tmp_path / SPACE.folder, SPACE) == compaction.MANY - 1
+    assert compact(tmp_path / SPACE.folder, SPACE) == MANY - 1
     assert victim.exists()
 
 
 def test_merged_segments_stay_below_the_size_they_may_have(tmp_path, monkeypatch):
-    for name in range(compaction.MANY):
+    for name in range(MANY):
         fill(opened(tmp_path), name)
     size = min((tmp_path / SPACE.folder).iterdir()).stat().st_size
-    monkeypatch.setattr(compaction, "LARGE_BYTES", 4 * size)
+    monkeypatch.setattr(_segments, "LARGE_BYTES", 4 * size)
     compact(tmp_path / SPACE.folder, SPACE)
     assert len(list((tmp_path / SPACE.folder).iterdir())) == 2
-    assert opened(tmp_path).gather(keys(*range(compaction.MANY)))[2].all()
+    assert opened(tmp_path).gather(keys(*range(MANY)))[2].all()
 
 
 def test_the_least_recently_used_go_first(tmp_path, monkeypatch):
@@ -210,7 +221,7 @@ def test_the_least_recently_used_go_first(tmp_path, monkeypatch):
         os.utime(max((tmp_path / SPACE.folder).iterdir()), (1000 + age, 1000 + age))
     size = min((tmp_path / SPACE.folder).iterdir()).stat().st_size
     opened(tmp_path).gather(keys("old"))  # used just now
-    pruning.shrink(tmp_path, 2 * size + 50)
+    stores.shrink(tmp_path, 2 * size + 50)
     assert opened(tmp_path).gather(keys("old", "middle", "new"))[2].tolist() == [True, False, True]
     monkeypatch.setenv("CAPTIOUS_CACHE_LIMIT", f"{size + 50}")
     store = opened(tmp_path)
@@ -226,18 +237,18 @@ def test_drafts_of_killed_processes_go_once_they_are_old(tmp_path):
     for draft in (stale, fresh):
         draft.write_bytes(b"half")
     os.utime(stale, (1000, 1000))
-    pruning.shrink(tmp_path, 10**9)
+    stores.shrink(tmp_path, 10**9)
     assert not stale.exists() and fresh.exists()
 
 
 @pytest.mark.parametrize("text", ["", "many", "2 XB", "-1"])
 def test_a_size_that_is_none(text, monkeypatch):
     with pytest.raises(InputError, match="expected such as"):
-        pruning.parse_size(text)
+        stores.parse_size(text)
     if text:
         monkeypatch.setenv("CAPTIOUS_CACHE_LIMIT", text)
         with pytest.raises(InputError, match="CAPTIOUS_CACHE_LIMIT"):
-            pruning.size_limit()
+            stores.size_limit()
 
 
 def test_a_folder_that_cannot_be_written_leaves_rows_in_memory(tmp_path):
@@ -252,7 +263,7 @@ def test_a_folder_that_cannot_be_written_leaves_rows_in_memory(tmp_path):
 
 
 def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(cache, "MEMORY_BYTES", 3 * 16)
+    monkeypatch.setattr(stores, "MEMORY_BYTES", 3 * 16)
     store = opened(None)
     for name in "abcde":
         fill(store, name)
@@ -266,7 +277,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path, monkeypatch):
     def nowhere(*arguments):
         raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(cache, "write", nowhere)
+    monkeypatch.setattr(stores, "write_segment", nowhere)
     lines = []
     store = opened(tmp_path / "never", log=lines.append)
     fill(store, "a")

@@ -6,7 +6,7 @@ from PIL import Image
 
 from captious.models import pipeline
 from captious.models._segments import key_of
-from captious.models.pipeline import Looked, Reader, image_batches, look
+from captious.models.pipeline import DecodedImage, DecodingProcess, decode, image_batches
 from captious.models.preprocess import Preparation
 from captious.options import Runtime, using
 
@@ -25,44 +25,44 @@ def paths(tmp_path):
 
 
 @pytest.fixture
-def reader():
-    made = Reader(PREPARATION, False)
+def process():
+    made = DecodingProcess(PREPARATION, False)
     yield made
     made.close()
 
 
-def same(a: Looked, b: Looked) -> bool:
+def same(a: DecodedImage, b: DecodedImage) -> bool:
     pixels = a.pixels is b.pixels is None or np.array_equal(a.pixels, b.pixels)
     return pixels and (a.key, a.fault) == (b.key, b.fault)
 
 
-def test_a_reader_gives_what_reading_here_gives(paths, reader, tmp_path):
+def test_a_reader_gives_what_reading_here_gives(paths, process, tmp_path):
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no image at all")
     for path in [*paths, str(broken), str(tmp_path / "missing.png"), paths[0]]:
         for wanted in (True, False):
-            expected = look(path, PREPARATION.prepare, lambda key, wanted=wanted: wanted, False)
-            assert same(reader(path, lambda key, wanted=wanted: wanted), expected)
-    assert reader(paths[0], lambda key: True).pixels.shape == (16, 16, 3)
+            expected = decode(path, PREPARATION.prepare, lambda key, wanted=wanted: wanted, False)
+            assert same(process(path, lambda key, wanted=wanted: wanted), expected)
+    assert process(paths[0], lambda key: True).pixels.shape == (16, 16, 3)
 
 
-def test_an_image_that_brings_its_decoder_down_costs_that_image_alone(paths, reader):
+def test_an_image_that_brings_its_decoder_down_costs_that_image_alone(paths, process):
     def crash(key):
-        reader.process.kill()
-        reader.process.wait()
+        process.process.kill()
+        process.process.wait()
         return True
 
-    found = reader(paths[0], crash)
+    found = process(paths[0], crash)
     assert found.pixels is None and "brought its decoder down" in found.fault
     assert found.key == key_of(open(paths[0], "rb").read())  # noqa: PTH123, SIM115
-    assert reader(paths[1], lambda key: True).pixels is not None
+    assert process(paths[1], lambda key: True).pixels is not None
 
 
 def test_a_reader_ends_when_its_pipe_is_closed():
-    reader = Reader(PREPARATION, False)
-    reader.process.stdin.close()
-    assert reader.process.wait(timeout=60) == 0
-    reader.process.stdout.close()
+    process = DecodingProcess(PREPARATION, False)
+    process.process.stdin.close()
+    assert process.process.wait(timeout=60) == 0
+    process.process.stdout.close()
 
 
 def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypatch):
@@ -78,12 +78,14 @@ def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypat
     def rows():
         with using(Runtime(batch=4, workers=4)):
             batches = list(image_batches(Sums(), paths))
-        assert [one.place for batch in batches for one in batch.picked] == list(range(6))
+        assert [index for batch in batches for index in batch.indices] == list(range(6))
         return np.concatenate([batch.features for batch in batches])
 
     here = rows()
     started = []
     monkeypatch.setattr(pipeline, "MANY_IMAGES", 6)
-    monkeypatch.setattr(pipeline, "Reader", lambda *setup: started.append(Reader(*setup)) or started[-1])
+    monkeypatch.setattr(
+        pipeline, "DecodingProcess", lambda *setup: started.append(DecodingProcess(*setup)) or started[-1]
+    )
     assert np.array_equal(rows(), here)
-    assert len(started) == 4 and all(reader.process.poll() is not None for reader in started)
+    assert len(started) == 4 and all(process.process.poll() is not None for process in started)

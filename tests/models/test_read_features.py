@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.models.features import read_given
+from captious.models.features import read_features
 
 
 def test_rows_come_by_id_and_scaled(tmp_path):
     np.savez(tmp_path / "a.npz", ids=["x", "y"], features=np.array([[1, 2], [3, 4]], np.int8), scale=np.array([0.5, 2]))
-    ids, rows = read_given(tmp_path / "a.npz")
+    ids, rows = read_features(tmp_path / "a.npz")
     assert ids == ["x", "y"] and rows.tolist() == [[0.5, 4.0], [1.5, 8.0]]
 
 
@@ -29,5 +29,5 @@ def test_files_that_are_none_are_one_line(tmp_path):
         ("none.npz", "no such file"),
     ):
         with pytest.raises(InputError, match=said) as caught:
-            read_given(tmp_path / name)
+            read_features(tmp_path / name)
         assert name in str(caught.value) and "\n" not in str(caught.value)

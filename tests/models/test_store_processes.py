@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captious.models import store as pruning
 from captious.models._segments import Space, as_keys, key_of
-from captious.models.store import Store
+from captious.models.store import Store, inventory
 
 SPACE = Space("tiny", "0123456789ab", "texts", (4,))
 
@@ -38,10 +37,10 @@ WRITER = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from captious.models import store as cache
+from captious.models import store as stores
 from captious.models.store import Store
 from captious.models._segments import Space, as_keys, key_of
-cache.FLUSH_BYTES = 1
+stores.FLUSH_BYTES = 1
 space = Space("tiny", "0123456789ab", "texts", (4,))
 store = Store(space, Path(sys.argv[1]))
 store.refresh()
@@ -79,7 +78,7 @@ def test_two_processes_write_and_merge_at_once_while_a_third_reads(tmp_path):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_kill_at_any_moment_damages_nothing(tmp_path):
     chance = random.Random(7)
-    for _ in range(8):
+    for _ in range(3):
         process = writer(tmp_path, 0, 10_000)
         assert process.stdout.readline() == "0\n"
         time.sleep(chance.uniform(0, 0.15))
@@ -90,8 +89,8 @@ def test_a_kill_at_any_moment_damages_nothing(tmp_path):
         found, _, here = store.gather(keys(*range(10_000)))
         assert here[promised].all()  # what a process was told is written, is
         assert (found[here] == rows(*range(10_000))[here]).all()
-    (holding,) = pruning.holdings(tmp_path, check=True)
-    assert holding.rows > 1 and not holding.damaged
+    (info,) = inventory(tmp_path, check=True)
+    assert info.rows > 1 and not info.damaged
 
 
 FULL = """
