@@ -99,12 +99,10 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
 def _tagged(caption: str, how: dict[str, Any]) -> Iterator[tuple[list[str], list[str], str]]:
     """Tokens, tags and bracketed phrases of each sentence."""
     from captious.syntax.chunking import bracketed
-    from captious.syntax.sentences import sentences
-    from captious.syntax.tagging import tagger_named
+    from captious.syntax.tagging import tag_texts
 
-    words = [list(sentence.tokens) for sentence in sentences(caption)]
-    for tokens, tags in zip(words, tagger_named(how["tagger"])(words), strict=True):
-        yield tokens, tags, bracketed(tokens, tags, how["grammar"])
+    for sentence, tags in tag_texts([caption], how["tagger"])[0]:
+        yield list(sentence.tokens), tags, bracketed(sentence.tokens, tags, how["grammar"])
 
 
 def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:

@@ -31,7 +31,7 @@ Metrics = Annotated[tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)"
 Encoder = Annotated[str, Option("Hub id, folder, checkpoint file or captious-mini.", metavar="MODEL")]
 Encoders = Annotated[tuple[str, ...], Option("Hub ids, folders, checkpoint files or captious-mini.", metavar="MODELS")]
 Prefix = Annotated[str, Option("Words before every text, such as 'A photo depicts '.", metavar="WORDS")]
-Tagger = Annotated[Literal["captious", "spacy"], Option("Tagger of words: ours, or spaCy's en_core_web_sm.")]
+Tagger = Annotated[Literal["captious", "spacy", "nltk"], Option("Tagger of words: ours, spaCy's or NLTK's.")]
 Grammar = Annotated[Literal["code", "paper"], Option("Of detail units: SPECS's code, or its paper's appendix.")]
 Legacy = Annotated[bool, Option("As the original code does, quirks too.")]
 Permutations = Annotated[int, Option("Permutations of a paired test.", min=1)]

@@ -29,8 +29,7 @@ from captious.render import Cell, Column, Document, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import clusters_of, shares
-from captious.syntax.sentences import sentences
-from captious.syntax.tagging import tagger_named
+from captious.syntax.tagging import tag_texts
 
 ARO = ("nouns-adjectives", "others", "within-trigrams", "trigrams")
 PERTURBATIONS = (*ARO, "words")
@@ -250,13 +249,15 @@ def _word_orders(plain: Sequence[tuple[str, str]], perturbations: Sequence[str],
 
 def tag_words(captions: Sequence[str]) -> list[list[tuple[str, str]]]:
     """Words with Penn tags, in lower case and without marks, as ARO compares them."""
-    parsed = [[sentence.tokens for sentence in sentences(caption)] for caption in captions]
-    tags = iter(tagger_named("captious")([tokens for one in parsed for tokens in one]))
-    tagged = []
-    for one in parsed:
-        pairs = [pair for tokens in one for pair in zip(tokens, next(tags), strict=True)]
-        tagged.append([(word.lower(), tag) for word, tag in pairs if any(map(str.isalnum, word))])
-    return tagged
+    return [
+        [
+            (word.lower(), tag)
+            for sentence, tags in tagged
+            for word, tag in zip(sentence.tokens, tags, strict=True)
+            if any(map(str.isalnum, word))
+        ]
+        for tagged in tag_texts(captions)
+    ]
 
 
 def perturb(words: Tagged, generator: np.random.Generator, perturbations: Sequence[str] = ARO) -> dict[str, str]:

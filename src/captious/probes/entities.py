@@ -23,8 +23,7 @@ from captious.render import Cell, Column, Document, Table
 from captious.stats.agreement import Alpha, krippendorff
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import clusters_of, shares
-from captious.syntax.sentences import sentences
-from captious.syntax.tagging import tagger_named
+from captious.syntax.tagging import tag_texts
 
 QUESTION = "Which of these can you see in the picture?"
 _NOT_THINGS = "photo picture image photograph view front top side left right middle pair couple group"
@@ -40,14 +39,17 @@ def entities(texts: Sequence[str], tagger: str = "captious") -> list[list[str]]:
     >>> entities(["A photo of two dogs on the street and a dog."])
     [['dogs', 'street', 'dog']]
     """
-    parsed = [(index, sentence.tokens) for index, text in enumerate(texts) for sentence in sentences(text)]
-    tagged = tagger_named(tagger)([tokens for _, tokens in parsed])
-    nouns: list[dict[str, None]] = [{} for _ in texts]
-    for (index, tokens), tags in zip(parsed, tagged, strict=True):
-        for token, tag in zip(tokens, tags, strict=True):
-            if tag.startswith("NN") and token.lower() not in NOT_THINGS:
-                nouns[index][token.lower()] = None
-    return [list(one) for one in nouns]
+    return [
+        list(
+            dict.fromkeys(
+                token.lower()
+                for sentence, tags in tagged
+                for token, tag in zip(sentence.tokens, tags, strict=True)
+                if tag.startswith("NN") and token.lower() not in NOT_THINGS
+            )
+        )
+        for tagged in tag_texts(texts, tagger)
+    ]
 
 
 def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:

@@ -24,8 +24,7 @@ from captious.probes.probe import Probe, forest
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import shares
-from captious.syntax.sentences import sentences
-from captious.syntax.tagging import tagger_named
+from captious.syntax.tagging import tag_texts
 
 UNIVERSAL = {
     **dict.fromkeys(("NN", "NNS"), "NOUN"),
@@ -165,13 +164,12 @@ def mask(texts: Sequence[str], grouping: Grouping = universal, tagger: str = "ca
     >>> [(one.group, one.rest) for one in mask(["A dog runs."])]
     [('DET', 'dog runs.'), ('NOUN', 'A runs.'), ('VERB', 'A dog.')]
     """
-    parsed = [(index, sentence) for index, text in enumerate(texts) for sentence in sentences(text)]
-    tagged = tagger_named(tagger)([sentence.tokens for _, sentence in parsed])
     masked = []
-    for (index, sentence), tags in zip(parsed, tagged, strict=True):
-        for token, tag, start, stop in zip(sentence.tokens, tags, sentence.starts, sentence.stops, strict=True):
+    for index, (text, tagged) in enumerate(zip(texts, tag_texts(texts, tagger), strict=True)):
+        tokens = [token for sentence, tags in tagged for token in zip(*sentence, tags, strict=True)]
+        for token, start, stop, tag in tokens:
             group = grouping(token, tag)
-            before, after = texts[index][:start].rstrip(), texts[index][stop:].lstrip()
+            before, after = text[:start].rstrip(), text[stop:].lstrip()
             gap = " " if before and after[:1].isalnum() else ""
             if group and (rest := before + gap + after).strip(" .,!?"):
                 masked.append(Masked(index, group, token, rest))
