@@ -9,6 +9,7 @@ from captious.errors import InputError
 from captious.evaluation import evaluate_shards
 from captious.metrics.cider import Cider
 from captious.text.idf import DocumentFrequency, find, from_pickle, load, named, named_path, save
+from captious.text.tables import TextTable
 
 REFERENCES = {
     "1": ["a red dog runs on the grass", "a dog is running"],
@@ -64,7 +65,7 @@ def test_shards_scored_with_a_kept_corpus_count_it_once(tmp_path):
 def test_an_ngram_the_corpus_lacks_has_frequency_0(tmp_path):
     captions = whole()
     corpus = DocumentFrequency.of(captions.take([0]))
-    table = captions.table()
+    table = TextTable.of(captions)
     frequency = dict(zip(table.vocabulary, corpus.frequencies(table, 1)[np.argsort(table.ngrams(1).last)], strict=True))
     assert frequency["dog"] == 1 and frequency["emu"] == 0 and frequency["cat"] == 0
 

@@ -226,7 +226,7 @@ def _encoder(weights: str, painter: str) -> Encoder:
 
 
 def _signature(painter: Painter, encoder: Encoder | None, seeds: int) -> str:
-    from captious.metrics.clip.encoded import mark
+    from captious.models.encoder import encoder_id
 
     told = f"painter:{painter.name}#{painter.fingerprint}|settings:{painter.settings}|seeds:0-{seeds - 1}"
-    return told if encoder is None else f"{told}|encoder:{mark(encoder)}"
+    return told if encoder is None else f"{told}|encoder:{encoder_id(encoder)}"

@@ -12,7 +12,7 @@ import numpy as np
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, require
-from captious.metrics.clip.encoded import once, too_long
+from captious.metrics.clip.encoded import too_long
 from captious.metrics.contract import MeanMetric, Need, Sums, summed
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import Pace
@@ -175,14 +175,14 @@ class BertScore(MeanMetric):
     def remarks(self, captions: CaptionSet) -> list[str]:
         """Captions beyond the model's limit."""
         state = self.prepare(captions)
-        item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+        item = captions.candidates.owners
         cut = item[self._found(captions, state)[1] > state.model.limit].tolist()
         return too_long(self.label, captions, cut, state.model.limit)
 
     def _found(self, captions: CaptionSet, state: Read) -> tuple[Floats, Ints]:
         """P, R and F1 of every candidate, and its number of tokens."""
         key = (state.model.fingerprint, "bertscore", self.idf, state.documents)
-        found: tuple[Floats, Ints] = once(captions, key, lambda: self._measured(captions, state))
+        found: tuple[Floats, Ints] = captions.once(key, lambda: self._measured(captions, state))
         return found
 
     def _measured(self, captions: CaptionSet, state: Read) -> tuple[Floats, Ints]:
@@ -212,7 +212,7 @@ def _owners_of_silence(captions: CaptionSet) -> tuple[Bools, Bools]:
     """Items with a candidate that says nothing, and items whose references all say nothing."""
     found = []
     for texts in (captions.candidates, captions.references):
-        owner = np.repeat(np.arange(len(captions)), texts.counts)
+        owner = texts.owners
         quiet = np.array([not text.strip() for text in texts.values], np.bool_)
         found.append(np.bincount(owner[quiet], minlength=len(captions)))
     return found[0] > 0, (found[1] == captions.references.counts) & (captions.references.counts > 0)

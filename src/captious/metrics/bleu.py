@@ -54,7 +54,7 @@ class Bleu(Metric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Sums:
         """Length, reference length, then matches and n-grams of each order up to n."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         rows = table.once("bleu", lambda: table.per_item(per_candidate(table)))
         return Sums(rows[:, : 2 + 2 * self.n])
 

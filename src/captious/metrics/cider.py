@@ -61,7 +61,7 @@ class Cider(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: DocumentFrequency) -> Sums:
         """Sum of the candidates' values, and their number."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         similarity = np.where(table.is_candidate, 0.0, similarities(table, state, self.variant))
         total = [np.bincount(table.item, weights=row, minlength=table.items) for row in similarity]
         references = np.bincount(table.item[~table.is_candidate], minlength=table.items)

@@ -331,7 +331,7 @@ def summed(captions: CaptionSet, values: Floats, *others: Floats) -> Sums:
 
     Values are in the order of the candidates; NaN where one candidate of an item has none.
     """
-    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+    item = captions.candidates.owners
     columns = (values, np.ones(len(values)), *others)
     return Sums(np.stack([np.bincount(item, weights=one, minlength=len(captions)) for one in columns], axis=1))
 

@@ -56,13 +56,15 @@ class Div(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Sums:
         """The item's value, and 1."""
-        return item_means(div(captions.table(self.tokenizer), self.n, self.strict))
+        return item_means(div(TextTable.of(captions, self.tokenizer), self.n, self.strict))
 
     def unscorable(self, captions: CaptionSet) -> dict[str, np.ndarray]:
         """With ``strict``, texts without n-grams have no value."""
         reasons = dict(super().unscorable(captions))
         if self.strict:
-            reasons[f"fewer than {self.n} tokens"] = distinct_and_total(captions.table(self.tokenizer), self.n)[1] == 0
+            reasons[f"fewer than {self.n} tokens"] = (
+                distinct_and_total(TextTable.of(captions, self.tokenizer), self.n)[1] == 0
+            )
         return reasons
 
 
@@ -109,7 +111,7 @@ class Vocabulary(Metric):
 
     def statistics(self, captions: CaptionSet, state: None) -> TypeSets:
         """The words of each item."""
-        return type_sets(captions.table(self.tokenizer), 1)
+        return type_sets(TextTable.of(captions, self.tokenizer), 1)
 
     def score(self, sums: Floats) -> Floats:
         """Distinct tokens."""
@@ -172,7 +174,7 @@ class Distinct(Metric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Statistics:
         """The item's value and 1, or its set of n-grams."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         if self.over == "corpus":
             return type_sets(table, self.n)
         distinct, tokens = distinct_and_total(table, self.n)[0], distinct_and_total(table, 1)[1]
@@ -202,7 +204,7 @@ class Diversity(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Sums:
         """The item's value, and 1."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         return item_means(np.prod([div(table, n) for n in (2, 3, 4)], axis=0))
 
 
@@ -241,7 +243,7 @@ class SelfCider(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: DocumentFrequency) -> Sums:
         """The item's value, and 1."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         similarity = similarities(table, state, "d")[:, table.candidates]
         bounds = np.searchsorted(table.item[table.candidates], np.arange(table.items + 1)).tolist()
         return item_means(
@@ -292,7 +294,7 @@ class Lsa(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Sums:
         """The item's value, and 1."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         bounds = np.searchsorted(table.item[table.candidates], np.arange(table.items + 1))
         values = np.full(table.items, np.nan)
         for item, (first, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
@@ -336,7 +338,7 @@ class MBleu(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Sums:
         """Sum of the candidates' values, and their number."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         return Sums(table.mean_rows(bleu(table.once("mbleu", lambda: _against_the_others(table)), self.n)))
 
 
@@ -424,14 +426,14 @@ class Novelty(MeanMetric):
         """The captions that are not new."""
         if self.against != "refs":
             found = gather_references(rows_of(self.against), Columns()).references
-            known = CaptionSet.of(dict.fromkeys(found, ()), found).table(self.tokenizer)
+            known = TextTable.of(CaptionSet.of(dict.fromkeys(found, ()), found), self.tokenizer)
         else:
-            known = captions.table(self.tokenizer)
+            known = TextTable.of(captions, self.tokenizer)
         return KnownCaptions(frozenset(" ".join(known.words(c)) for c in np.flatnonzero(~known.is_candidate).tolist()))
 
     def statistics(self, captions: CaptionSet, state: KnownCaptions) -> Sums:
         """How many of the item's candidates are new, and how many there are."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         new = [" ".join(table.words(caption)) not in state.texts for caption in table.candidates.tolist()]
         return Sums(table.mean_rows(np.array(new, dtype=np.float64)))
 

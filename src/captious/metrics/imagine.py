@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.metrics.clip.encoded import NAMED, mark
+from captious.metrics.clip.encoded import NAMED
 from captious.metrics.contract import MeanMetric, Measurement, Metric, Need, Sums, summed
 from captious.models import load as loading
-from captious.models.encoder import Encoder, Features
+from captious.models.encoder import Encoder, Features, encoder_id
 from captious.models.features import Encoded, text_features
 from captious.models.painters import DRAWN, FAULTS, Imagined, Options, Painter, imagine, load_painter
 
@@ -91,9 +90,6 @@ class Judged:
     """Pictures that are none."""
 
 
-_MADE: WeakKeyDictionary[CaptionSet, dict[Any, Judged]] = WeakKeyDictionary()
-
-
 def judged(
     captions: CaptionSet,
     others: Ragged,
@@ -107,10 +103,7 @@ def judged(
     """Candidates against the other texts of their item; ``several`` others by ``max`` or ``mean``, seed by seed."""
     content = tuple(others.values), others.offsets.tobytes()
     key = (painter.fingerprint, encoder.fingerprint, kind, seeds, several, clip, content)
-    made = _MADE.setdefault(captions, {})
-    if key not in made:
-        made[key] = _judged(captions, others, painter, encoder, kind, seeds, several, clip)
-    return made[key]
+    return captions.once(key, lambda: _judged(captions, others, painter, encoder, kind, seeds, several, clip))
 
 
 def _judged(
@@ -123,8 +116,8 @@ def _judged(
     several: str,
     clip: bool,
 ) -> Judged:
-    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
-    owner = np.repeat(np.arange(len(captions)), others.counts)
+    item = captions.candidates.owners
+    owner = others.owners
     held = np.array([bool(text.strip()) for text in others.values], np.bool_)
     paired = np.bincount(owner[held], minlength=len(captions)) > 0
     written = np.flatnonzero([bool(text.strip()) and paired[one] for text, one in _with(captions, item)])
@@ -294,7 +287,7 @@ class Imagine(MeanMetric):
             "painter": f"{painter.name}#{painter.fingerprint}",
             "settings": painter.settings,
             "seeds": f"0-{self.seeds - 1}",
-            "encoder": mark(state.encoder),
+            "encoder": encoder_id(state.encoder),
             "precision": state.encoder.precision,
         }
 
@@ -304,7 +297,7 @@ class Imagine(MeanMetric):
         if self.against == "source":
             return {**reasons, "no source text": np.array([not text for text in sources(captions)], np.bool_)}
         said = np.array([bool(text.strip()) for text in captions.references.values], np.float64)
-        owners = np.repeat(np.arange(len(captions)), captions.references.counts)
+        owners = captions.references.owners
         number = np.bincount(owners, weights=said, minlength=len(captions))
         return {
             **reasons,
@@ -367,7 +360,7 @@ def sources(captions: CaptionSet) -> list[str]:
 
 def _empty(captions: CaptionSet) -> Bools:
     """Items one of whose candidates says nothing."""
-    owners = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+    owners = captions.candidates.owners
     empty = np.zeros(len(captions), np.bool_)
     empty[owners[[not text.strip() for text in captions.candidates.values]]] = True
     return empty

@@ -24,8 +24,8 @@ def lcs_lengths(table: TextTable) -> Ints:
     Which bits a reference's token matches is read off the unigram table, and all references advance together, one token
     at a time. Candidates of over 64 tokens use Python's long integers.
 
-    >>> from captious.captions import CaptionSet
-    >>> lcs_lengths(CaptionSet.of({"1": "a b c d"}, {"1": ["b d x", "d c"]}).table()).tolist()  # b d; c or d
+    >>> captions = CaptionSet.of({"1": "a b c d"}, {"1": ["b d x", "d c"]})
+    >>> lcs_lengths(TextTable.of(captions)).tolist()  # b d; c or d
     [2, 1]
     """
     left, right = table.pairs
@@ -120,7 +120,7 @@ class Rouge(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Sums:
         """Sum of the candidates' values, and their number."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         left, right, common = table.once("lcs", lambda: _common(table))
         lengths = np.maximum(table.lengths, 1)
         precision, recall = common / lengths[left], common / lengths[right]
@@ -186,7 +186,7 @@ class RougeN(MeanMetric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Sums:
         """Sum of the candidates' values, and their number."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         left, _ = table.pairs
         precision, recall = table.once(("rouge_n", self.n), lambda: _overlap(table, self.n))
         by_pair = {"precision": precision, "recall": recall, "f": f_score(precision, recall)}[self.value]

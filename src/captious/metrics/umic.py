@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.clip.encoded import image_paths, mark, too_long, unseen, with_images_or_refuse
+from captious.metrics.clip.encoded import too_long, unseen, with_images_or_refuse
 from captious.metrics.contract import MeanMetric, Need, Sums, summed
 from captious.models.crossencoders import ORIGINAL, Backbone, called, load_backbone, read_marker
 from captious.models.devices import precision_on
+from captious.models.encoder import encoder_id, token_counts
 from captious.options import current
 
 
@@ -102,7 +102,7 @@ class Umic(MeanMetric):
         encoder = getattr(backbone, "encoder", None)
         told = {"model": f"{called(backbone.name)}#{state.fingerprint}{',upright' * current().upright}"}
         if encoder is not None:
-            told["encoder"] = mark(encoder)
+            told["encoder"] = encoder_id(encoder)
         fine = encoder.precision if encoder is not None else precision_on(backbone.device, current().precision)
         return {**told, "precision": fine}
 
@@ -131,26 +131,25 @@ class Umic(MeanMetric):
 
     def _paths(self, captions: CaptionSet) -> Sequence[str | None]:
         """Images; where regions are given as files, an item without one is found by its id."""
-        found = image_paths(captions)
+        found = captions.image_paths
         return [path or key for path, key in zip(found, captions.ids, strict=True)] if self.regions else found
 
 
 Found = tuple[Ints, Floats, dict[int, str], list[int]]
-_MADE: WeakKeyDictionary[CaptionSet, dict[Any, Found]] = WeakKeyDictionary()
 
 
 def _judged(metric: Umic, captions: CaptionSet, state: Trained) -> Found:
     """Of each candidate its item and score; of items, faults; items whose caption was cut. Once per set and model."""
-    from captious.metrics.clip.encoded import tokens_of
+    key = (state.fingerprint, metric.regions, current().upright)
+    return captions.once(key, lambda: _scores(metric, captions, state))
+
+
+def _scores(metric: Umic, captions: CaptionSet, state: Trained) -> Found:
     from captious.models.crossencoders import judge
 
-    key = (state.fingerprint, metric.regions, current().upright)
-    made = _MADE.setdefault(captions, {})
-    if key in made:
-        return made[key]
     backbone: Any = state.backbone
     paths = metric._paths(captions)
-    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+    item = captions.candidates.owners
     texts = captions.candidates.values
     usable = [n for n, one in enumerate(item.tolist()) if paths[one] is not None and texts[n].strip()]
     values = np.full(len(item), np.nan)
@@ -164,10 +163,9 @@ def _judged(metric: Umic, captions: CaptionSet, state: Trained) -> Found:
             faults[owner] = f"image: {why.removeprefix(f'{paths[owner]}: ')}"
         reader: Any = getattr(backbone, "encoder", None) or _Reader(backbone.tokenizer)
         before = getattr(backbone, "prefix", "")
-        lengths = tokens_of(reader, [before + texts[n] for n in usable])
+        lengths = token_counts(reader, [before + texts[n] for n in usable])
         cut = item[np.array(usable)[lengths > backbone.limit]].tolist()
-    made[key] = (item, values, faults, cut)
-    return made[key]
+    return item, values, faults, cut
 
 
 @dataclass(frozen=True)

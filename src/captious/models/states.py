@@ -19,11 +19,10 @@ import numpy.typing as npt
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.metrics.clip.encoded import tokens_of
 from captious.models import store as memo
 from captious.models._segments import Keys, Space, as_keys, key_of
 from captious.models.clip import TorchEncoder
-from captious.models.encoder import Cost, Features, Pixels, Tokens
+from captious.models.encoder import Cost, Features, Pixels, Tokens, token_counts
 from captious.models.features import (
     NOT_FINITE,
     Encoded,
@@ -302,7 +301,7 @@ def text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) 
     """States and vectors of texts; ``keep`` writes them to the cache."""
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     distinct = list(places)
-    lengths = tokens_of(encoder, distinct)
+    lengths = token_counts(encoder, distinct)
     counts = np.minimum(lengths, encoder.limit)
     width = Insides(encoder).text_width
     _refuse_too_many(int(counts.sum()) * width * 2, len(distinct))

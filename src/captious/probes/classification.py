@@ -12,8 +12,7 @@ import numpy as np
 from captious._version import __version__
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
-from captious.metrics.clip.encoded import mark
-from captious.models.encoder import Encoder, Features
+from captious.models.encoder import Encoder, Features, encoder_id
 from captious.probes.finding import Figure, Finding, Grid, between, called, marks, per_cent, plain_name
 from captious.probes.vectors import image_of, paths_of
 from captious.report.plot import Mark, intervals
@@ -129,7 +128,7 @@ def classify(data: Labeled, encoder: Encoder, how: Resampling, templates: Sequen
     pairs, often = np.unique(np.stack([truth[wrong], order[wrong, 0]], axis=1), axis=0, return_counts=True)
     worst = np.argsort(-often, kind="stable")[:5]
     return Classified(
-        mark(encoder),
+        encoder_id(encoder),
         len(usable),
         tuple(shares(hits, np.ones_like(hits), cluster, how).estimates()),
         by_class,

@@ -30,9 +30,8 @@ from captious.io.columns import (
 )
 from captious.io.formats import Row, name_of, rows_of
 from captious.io.join import Columns, gather_references
-from captious.metrics.clip.encoded import tokens_of
 from captious.metrics.contract import Measurement, Metric
-from captious.models.encoder import Encoder
+from captious.models.encoder import Encoder, token_counts
 from captious.options import SEED
 from captious.probes.finding import Figure, Finding, Grid, between, per_cent, plain_name
 from captious.probes.vectors import image_of, paths_of, text_of, texts_of
@@ -89,7 +88,7 @@ class Details:
     def within(self, encoder: Encoder, prefix: str = "") -> Details:
         """The chains as far as every text fits the encoder: what stands behind its limit could change no score."""
         kept = []
-        sizes = iter(tokens_of(encoder, [prefix + text for text in self.captions().candidates.values]).tolist())
+        sizes = iter(token_counts(encoder, [prefix + text for text in self.captions().candidates.values]).tolist())
         for chain in self.chains:
             grown, wrong = list(islice(sizes, len(chain.captions))), list(islice(sizes, len(chain.negatives)))
             fits = [max(grown[step + 1], size) <= encoder.limit for step, size in enumerate(wrong)]

@@ -16,8 +16,7 @@ from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
 from captious.io.formats import Row
 from captious.io.images import with_images
 from captious.io.read import read
-from captious.metrics.clip.encoded import image_paths, mark
-from captious.models.encoder import Encoder, Features
+from captious.models.encoder import Encoder, Features, encoder_id
 
 
 def image_of(row: Row) -> str:
@@ -106,7 +105,7 @@ def read_pictured(source: Any, images: str | Path | None) -> CaptionSet:
     captions = read(source, several=True)
     if images is not None:
         captions = with_images(captions, images)
-    if not any(image_paths(captions)):
+    if not any(captions.image_paths):
         raise InputError(f"{captions.name}: no image; give their folder with --images, or a column 'image'")
     return captions
 
@@ -115,7 +114,7 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Pictured:
     """All images and candidates; images that cannot be used go with their captions, empty captions alone."""
     from captious.models.features import image_features, text_features
 
-    paths = image_paths(captions)
+    paths = captions.image_paths
     named = [place for place, path in enumerate(paths) if path is not None]
     seen = image_features(encoder, [str(paths[place]) for place in named])
     usable = np.array(named, dtype=np.int64)[seen.index >= 0]
@@ -131,7 +130,7 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Pictured:
     good = found.index >= 0
     dropped = {"image cannot be used": len(captions) - len(usable), "empty caption": int((~said).sum())}
     return Pictured(
-        mark(encoder) + (f",prefix={prefix!r}" if prefix else ""),
+        encoder_id(encoder) + (f",prefix={prefix!r}" if prefix else ""),
         Vectors(seen.rows, seen.index[seen.index >= 0]),
         Vectors(found.rows, found.index[good]),
         owner[kept][good],

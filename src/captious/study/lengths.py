@@ -11,8 +11,7 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError
-from captious.metrics.clip.encoded import tokens_of
-from captious.models.encoder import Encoder
+from captious.models.encoder import Encoder, token_counts
 from captious.study.design import Rows
 from captious.study.resampling import Estimate, bootstrap, observed
 from captious.study.study import Study
@@ -47,7 +46,7 @@ def lengths(study: Study, edges: Sequence[int] | None = None, encoder: Encoder |
         raise InputError(f"{study.ratings.name}: length regimes need rated captions")
     captions = study.ratings.captions
     texts = [captions[key].candidate for key in study.ids]
-    words = np.array([len(text.split()) for text in texts]) if encoder is None else tokens_of(encoder, texts)
+    words = np.array([len(text.split()) for text in texts]) if encoder is None else token_counts(encoder, texts)
     if edges is None:
         cuts = np.quantile(words, np.arange(1, BUCKETS) / BUCKETS, method="inverted_cdf") + 1
         edges = [int(cut) for cut in np.unique(cuts)]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from captious._typing import Floats, Floats32, Ints, Ints32
 from captious.captions import CaptionSet
+from captious.text.tables import TextTable
 
 BLOCK = 2048
 
@@ -128,7 +129,7 @@ def nearest_captions(
 
 def _entries(captions: CaptionSet) -> tuple[Ints, Ints, Floats, int]:
     """N-gram, image and weight of every entry that another image shares, sorted by n-gram; and how many n-grams."""
-    table = captions.table("ptb")
+    table = TextTable.of(captions, "ptb")
     images, grams = len(captions), 0
     parts = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]
     for n in range(1, ORDERS + 1):

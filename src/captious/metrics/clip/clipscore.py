@@ -111,6 +111,6 @@ class RefClipScore(ClipScore):
     def unscorable(self, captions: CaptionSet) -> dict[str, Bools]:
         """Nor can references that say nothing be compared with."""
         said = np.array([bool(text.strip()) for text in captions.references.values], dtype=np.bool_)
-        owners = np.repeat(np.arange(len(captions)), captions.references.counts)
+        owners = captions.references.owners
         number = np.bincount(owners[said], minlength=len(captions))
         return {**super().unscorable(captions), "all references are empty": number == 0}

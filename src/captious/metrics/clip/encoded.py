@@ -6,26 +6,20 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from captious import options as runtime
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.images import NO_SUCH
 from captious.metrics.contract import MeanMetric, Need, Sums, summed
 from captious.models import load as loading
-from captious.models.encoder import Encoder
+from captious.models.encoder import Encoder, encoder_id, token_counts
 from captious.options import current
 
 if TYPE_CHECKING:
     from captious.models.features import Encoded
-
-
-BLOCK = 4096
-"""Texts tokenized at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,43 +43,31 @@ def similarity(
     only: Bools | None = None,
 ) -> Similarity:
     """Cosines of all candidates with their images, or only of some of them."""
-    key = (encoder.fingerprint, prefix, runtime.current().upright, None if only is None else only.tobytes())
-    found: Similarity = once(captions, key, lambda: _similarity(captions, encoder, prefix, only))
+    key = (encoder.fingerprint, prefix, current().upright, None if only is None else only.tobytes())
+    found: Similarity = captions.once(key, lambda: _similarity(captions, encoder, prefix, only))
     return found
 
 
 def to_references(captions: CaptionSet, encoder: Encoder, prefix: str) -> Floats:
     """Of each candidate, the highest cosine with a reference of its item; NaN where there is none."""
     key = (encoder.fingerprint, prefix, "references")
-    best: Floats = once(captions, key, lambda: _best(captions, encoder, prefix))
+    best: Floats = captions.once(key, lambda: _best(captions, encoder, prefix))
     return best
-
-
-def image_paths(captions: CaptionSet) -> list[str | None]:
-    """The path of each item's image, None where it has none."""
-    given: Sequence[Any] = captions.columns.get("image", (None,) * len(captions))
-    return [path if isinstance(path, str) and path else None for path in given]
 
 
 def token_lengths(captions: CaptionSet, encoder: Encoder) -> Ints:
     """Tokens of each candidate, start and end included; nothing is encoded."""
-    lengths: Ints = once(
-        captions, (encoder.fingerprint, "lengths"), lambda: tokens_of(encoder, captions.candidates.values)
+    lengths: Ints = captions.once(
+        (encoder.fingerprint, "lengths"), lambda: token_counts(encoder, captions.candidates.values)
     )
     return lengths
-
-
-def tokens_of(encoder: Encoder, texts: Sequence[str]) -> Ints:
-    """How many tokens texts have, block by block."""
-    blocks = [encoder.tokenize(texts[first : first + BLOCK]).lengths for first in range(0, len(texts), BLOCK)]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *blocks])
 
 
 def _similarity(captions: CaptionSet, encoder: Encoder, prefix: str, only: Bools | None) -> Similarity:
     from captious.models.features import cosines, image_features, text_features
 
-    paths = image_paths(captions)
-    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+    paths = captions.image_paths
+    item = captions.candidates.owners
     there = np.array([path is not None for path in paths], dtype=np.bool_)
     usable = _said(captions.candidates.values) & there[item] & (True if only is None else only)
     places = np.flatnonzero(usable)
@@ -107,10 +89,10 @@ def _similarity(captions: CaptionSet, encoder: Encoder, prefix: str, only: Bools
 def _best(captions: CaptionSet, encoder: Encoder, prefix: str) -> Floats:
     from captious.models.features import cosines, text_features
 
-    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+    item = captions.candidates.owners
     written = np.flatnonzero(_said(captions.candidates.values))
     kept = np.flatnonzero(_said(captions.references.values))
-    owner = np.repeat(np.arange(len(captions)), captions.references.counts)[kept]
+    owner = captions.references.owners[kept]
     first, end = np.searchsorted(owner, item[written]), np.searchsorted(owner, item[written], side="right")
     number = end - first
     left = np.repeat(np.arange(len(written)), number)
@@ -136,17 +118,6 @@ def _said(texts: Sequence[str]) -> Bools:
     return np.fromiter((bool(text.strip()) for text in texts), dtype=np.bool_, count=len(texts))
 
 
-_MADE: WeakKeyDictionary[CaptionSet, dict[Any, Any]] = WeakKeyDictionary()
-
-
-def once(captions: CaptionSet, key: Any, make: Any) -> Any:
-    """What ``make`` gives, made once for a set and a key."""
-    made = _MADE.setdefault(captions, {})
-    if key not in made:
-        made[key] = make()
-    return made[key]
-
-
 T = TypeVar("T")
 NAMED = 5
 """Ids that a remark lists before it only counts."""
@@ -161,7 +132,9 @@ class Loaded:
     def merge(self, other: Loaded) -> Loaded:
         """The same encoder."""
         if self.encoder.fingerprint != other.encoder.fingerprint:
-            raise InputError(f"cannot merge shards scored by {mark(self.encoder)} and {mark(other.encoder)}")
+            raise InputError(
+                f"cannot merge shards scored by {encoder_id(self.encoder)} and {encoder_id(other.encoder)}"
+            )
         return self
 
 
@@ -212,11 +185,11 @@ class EncodedMetric(MeanMetric):
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """The encoder by name and content, and its precision."""
-        return {"encoder": mark(state.encoder), "precision": state.encoder.precision}
+        return {"encoder": encoder_id(state.encoder), "precision": state.encoder.precision}
 
     def unscorable(self, captions: CaptionSet) -> Mapping[str, Bools]:
         """An item needs an image, and candidates that say something."""
-        return {**super().unscorable(captions), **unseen(captions, image_paths(captions))}
+        return {**super().unscorable(captions), **unseen(captions, captions.image_paths)}
 
     def faults(self, captions: CaptionSet, state: Any) -> Mapping[int, str]:
         """Why an image could not be used, by item."""
@@ -250,7 +223,7 @@ class EncodedMetric(MeanMetric):
 
 def unseen(captions: CaptionSet, paths: Sequence[str | None]) -> dict[str, Bools]:
     """Items without an image, and items with a candidate that says nothing."""
-    owners = np.repeat(np.arange(len(captions)), captions.candidates.counts)
+    owners = captions.candidates.owners
     empty = np.zeros(len(captions), dtype=np.bool_)
     empty[owners[[not text.strip() for text in captions.candidates.values]]] = True
     return {"no image": np.array([path is None for path in paths], dtype=np.bool_), "empty caption": empty}
@@ -266,17 +239,12 @@ def too_long(label: str, captions: CaptionSet, cut: Sequence[int], limit: int) -
     return [f"{label}: {number} longer than the encoder's {limit} tokens and read only so far (ids {named})"]
 
 
-def mark(encoder: Encoder) -> str:
-    """An encoder in a signature: its name, its content, and whether images were turned as their EXIF tags say."""
-    return f"{encoder.name}#{encoder.fingerprint}{',upright' * current().upright}"
-
-
 def with_images_or_refuse(metric: MeanMetric, captions: CaptionSet, load: Callable[[], T]) -> T:
     """What ``load`` gives; where it fails and the set has no image either, the error says that first."""
     try:
         return load()
     except InputError:
-        if len(captions) and not any(image_paths(captions)):
+        if len(captions) and not any(captions.image_paths):
             reason = "no image"
             raise InputError(f"{metric} cannot score {captions.name}: {reason}{metric.remedy(reason)}") from None
         raise

@@ -15,14 +15,13 @@ from captious.metrics.clip.clipscore import PREFIX, ClipScore
 from captious.metrics.clip.encoded import (
     EncodedMetric,
     Similarity,
-    mark,
     similarity,
     token_lengths,
     too_long,
     with_images_or_refuse,
 )
 from captious.metrics.contract import MeanMetric, Need, Sums, summed
-from captious.models.encoder import Cost, Encoder
+from captious.models.encoder import Cost, Encoder, encoder_id
 
 CITATION = (
     "Chen, Salazar, Kementchedjhieva. SPECS: specificity-enhanced CLIPScore for long image caption evaluation. 2025."
@@ -173,7 +172,7 @@ class Routed(MeanMetric):
 
     def settings(self, state: Moments) -> Mapping[str, str]:
         """Both encoders, and with ``scale=matched`` how many captions matched them."""
-        named = {"short": mark(state.short), "long": mark(state.long), "precision": state.short.precision}
+        named = {"short": encoder_id(state.short), "long": encoder_id(state.long), "precision": state.short.precision}
         return {**named, "matched": f"{int(state.sums[0, 0])}"} if self.scale == "matched" else named
 
     def counts(self, captions: CaptionSet, state: Moments) -> Mapping[str, int]:

@@ -15,6 +15,7 @@ from captious.metrics.contract import Metric, Sums
 from captious.metrics.meteor import resources
 from captious.metrics.meteor.engine import MODULES, clean, count, parameters, score
 from captious.metrics.meteor.tables import Tables
+from captious.text.tables import TextTable
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,11 @@ class Meteor(Metric):
 
     def statistics(self, captions: CaptionSet, state: None) -> Sums:
         """METEOR's counts of each candidate with its best reference, summed over the item's candidates."""
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         return Sums(table.once(("meteor", self), lambda: self._rows(captions)))
 
     def _rows(self, captions: CaptionSet) -> Floats:
-        table = captions.table(self.tokenizer)
+        table = TextTable.of(captions, self.tokenizer)
         texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
         bounds, own = table.first_caption, captions.candidates.counts
         references = [texts[bounds[item] + own[item] : bounds[item + 1]] for item in range(table.items)]

@@ -286,7 +286,7 @@ def same_words(captions: CaptionSet, state: Any) -> Any:
     """The token table of a set as the model cuts text into words."""
     from captious.metrics.style.model import bare
 
-    return captions.table(bare(state.model.tokenizer))
+    return TextTable.of(captions, bare(state.model.tokenizer))
 
 
 @dataclass(frozen=True)
