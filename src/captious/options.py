@@ -194,7 +194,7 @@ class Runtime(Options):
     """Called with a line that a person should see."""
 
 
-_CURRENT: ContextVar[Runtime] = ContextVar("captious_runtime", default=Runtime())  # noqa: B039 - frozen
+_CURRENT: ContextVar[Runtime] = ContextVar("captious_runtime", default=Runtime())
 
 
 def current() -> Runtime:

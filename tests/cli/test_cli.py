@@ -1,32 +1,16 @@
 """The commands as a user types them: what they print, what they write, and how they fail."""
 
 import json
-import sys
 
 import pytest
 
 from captious._files import MARKER
-from captious.cli.app import main
 from captious.samples import make, write
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
     return write(make(items=25), tmp_path_factory.mktemp("sample") / "s")
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run a command; gives exit code, standard output and standard error."""
-
-    def command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["captious", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        captured = capsys.readouterr()
-        return exit.value.code or 0, captured.out, captured.err
-
-    return command
 
 
 def files(sample, name="solid"):
@@ -79,7 +63,7 @@ def test_a_failed_score_writes_nothing(run, sample, tmp_path):
         (("score", "{predictions}", "-r", "{references}", "--images", "nowhere"), "nowhere: no such folder of images"),
         (("compare", "{predictions}", "-r", "{references}"), "1 system given, expected at least two"),
         (("metrics", "sidder"), "unknown metric 'sidder'"),
-        (("idf", "build", "{references}"), "expected either --out FILE or --name NAME"),
+        (("make", "idf", "{references}"), "expected either --out FILE or --name NAME"),
         (("samples", "make", "--bias", "3"), "bias is 3.0: expected a number from 0 to 1"),
     ],
 )
@@ -147,15 +131,14 @@ def test_metrics(run):
 
 
 def test_idf_build_by_name_then_score_with_it(run, sample, tmp_path):
-    code, out, _ = run("idf", "build", sample / "references.json", "--name", "drawn")
+    code, out, _ = run("make", "idf", sample / "references.json", "--name", "drawn")
     assert code == 0 and "drawn:25:" in out
-    assert run("idf", "list")[1].startswith("drawn\tdrawn:25:")
-    code, _, error = run("idf", "build", sample / "references.json", "--name", "drawn")
-    assert code == 2 and "add --overwrite" in error
+    code, _, error = run("make", "idf", sample / "references.json", "--name", "drawn")
+    assert code == 2 and "--overwrite to replace it" in error
     own = json.loads(run("score", *files(sample), "-m", "cider", "--json")[1])["metrics"][0]["value"]
     named = json.loads(run("score", *files(sample), "-m", "cider(idf=drawn)", "--json")[1])["metrics"][0]
     assert named["value"] == pytest.approx(own, abs=1e-12) and "idf:drawn:25:" in named["signature"]
-    assert run("idf", "build", sample / "references.json", "--out", tmp_path / "my.idf")[0] == 0
+    assert run("make", "idf", sample / "references.json", "--out", tmp_path / "my.idf")[0] == 0
     assert run("score", *files(sample), "-m", f"cider(idf={tmp_path / 'my.idf'})")[0] == 0
 
 

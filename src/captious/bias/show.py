@@ -76,7 +76,7 @@ def progress() -> Iterator[Report]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.progress import TimeRemainingColumn as Left
 
-    from captious.report.terminal import messages
+    from captious.render.terminal import messages
 
     console = messages()
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), Left())

@@ -10,8 +10,8 @@ from typing import Any
 
 from captious._files import MARKER, whole_folder
 from captious.bias.page import page
-from captious.report.latex import escape
-from captious.report.run import dumped
+from captious.render.latex import escape
+from captious.render.tables import dumps
 
 
 def save(summary: Mapping[str, Any], folder: str | Path, overwrite: bool = False) -> None:
@@ -25,7 +25,7 @@ def save(summary: Mapping[str, Any], folder: str | Path, overwrite: bool = False
                         file.write(json.dumps({"model": name, "captions_of": who, **leak}, ensure_ascii=False) + "\n")
         (draft / "report.tex").write_text(latex(summary), encoding="utf-8")
         (draft / "report.html").write_text(page(summary), encoding="utf-8", errors="replace")
-        (draft / MARKER).write_text(dumped(summary), encoding="utf-8", errors="replace")
+        (draft / MARKER).write_text(dumps(summary) + "\n", encoding="utf-8", errors="replace")
 
 
 def _write_seeds(summary: Mapping[str, Any], path: Path) -> None:

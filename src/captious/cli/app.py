@@ -17,19 +17,19 @@ from captious.cli import (
     demo,
     doctor,
     features,
-    idf,
     imagine,
+    make,
     metrics,
     negatives,
     resources,
     samples,
     score,
-    segment,
     specificity,
     study,
     style,
     train,
 )
+from captious.cli.session import AUDIT, EVERYDAY, JUDGE, MODELS
 from captious.errors import InputError
 
 app = typer.Typer(
@@ -39,25 +39,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("score")(score.score)
-app.command("compare")(compare.compare)
-app.command("doctor")(doctor.doctor)
-app.command("metrics")(metrics.metrics)
-app.add_typer(study.app, name="study")
-app.add_typer(style.app, name="style")
-app.add_typer(bias.app, name="bias")
-app.command("segment")(segment.segment)
-app.command("specificity")(specificity.specificity)
-app.add_typer(analyse.app, name="analyse")
-app.command("negatives")(negatives.negatives)
-app.add_typer(train.app, name="train")
-app.add_typer(imagine.app, name="imagine")
-app.add_typer(features.app, name="features")
-app.add_typer(cache.app, name="cache")
-app.add_typer(idf.app, name="idf")
-app.add_typer(resources.app, name="resources")
-app.add_typer(samples.app, name="samples")
-app.command("demo")(demo.demo)
+app.command("score", rich_help_panel=EVERYDAY)(score.score)
+app.command("compare", rich_help_panel=EVERYDAY)(compare.compare)
+app.command("doctor", rich_help_panel=EVERYDAY)(doctor.doctor)
+app.command("metrics", rich_help_panel=EVERYDAY)(metrics.metrics)
+app.command("demo", rich_help_panel=EVERYDAY)(demo.demo)
+app.add_typer(study.app, name="study", rich_help_panel=JUDGE)
+app.command("specificity", rich_help_panel=JUDGE)(specificity.specificity)
+app.add_typer(analyse.app, name="analyse", rich_help_panel=JUDGE)
+app.add_typer(imagine.app, name="imagine", rich_help_panel=JUDGE)
+app.add_typer(bias.app, name="bias", rich_help_panel=AUDIT)
+app.add_typer(style.app, name="style", rich_help_panel=AUDIT)
+app.add_typer(train.app, name="train", rich_help_panel=MODELS)
+app.add_typer(make.app, name="make", rich_help_panel=MODELS)
+app.command("negatives", rich_help_panel=MODELS)(negatives.negatives)
+app.add_typer(cache.app, name="cache", rich_help_panel=MODELS)
+app.add_typer(features.app, name="features", rich_help_panel=MODELS)
+app.add_typer(resources.app, name="resources", rich_help_panel=MODELS)
+app.add_typer(samples.app, name="samples", rich_help_panel=MODELS)
 
 
 def _version(wanted: bool) -> None:

@@ -70,8 +70,8 @@ def lic(
     from captious.bias.writing import save
     from captious.errors import InputError
     from captious.io.join import Columns
-    from captious.report import terminal
-    from captious.report.run import dumped
+    from captious.render import terminal
+    from captious.render.tables import dumps
 
     if not 0 < level < 1:
         raise InputError(f"confidence level {level}, expected a number between 0 and 1")
@@ -92,7 +92,7 @@ def lic(
         save(summary, out, overwrite)
     terminal.warn([*notes, *found.notes])
     if as_json:
-        typer.echo(dumped(summary), nl=False)
+        typer.echo(dumps(summary))
     else:
         terminal.output().print(show.audit_view(summary))
     if out is not None:

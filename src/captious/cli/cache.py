@@ -100,7 +100,7 @@ def _print(found: list[Holding]) -> None:
     from rich.text import Text
 
     from captious.models import store as pruning
-    from captious.report.terminal import output, warn
+    from captious.render.terminal import output, warn
 
     total = sum(holding.bytes for holding in found)
     title = f"{pruning.cache_root()}: {pruning.show_size(total)} of {pruning.show_size(pruning.size_limit())}"

@@ -91,7 +91,7 @@ def _texts(source: str) -> list[str]:
 
 
 def _report(encoder: Encoder, seen: Encoded, read: Encoded, as_json: bool) -> None:
-    from captious.report.terminal import warn
+    from captious.render.terminal import warn
 
     cut = int((read.lengths > encoder.limit).sum())
     if as_json:

@@ -40,7 +40,8 @@ def negatives(
     Example: captious negatives captions.jsonl --look 20
     """
     from captious.errors import InputError
-    from captious.report import terminal
+    from captious.render import terminal
+    from captious.render.progress import display
     from captious.syntax.tagging import tagger_named
     from captious.train import _negatives_show as show
     from captious.train.negatives import Corpus, check, row, save
@@ -52,7 +53,7 @@ def negatives(
     if out is not None and out.exists() and not overwrite:
         raise InputError(f"{out}: is there already; add --overwrite to replace it")
     named = tagger_named(tagger)
-    with terminal.steps() as step:
+    with display() as (step, _, _):
         found = _read(captions, id_column, references_column)
         corpus = Corpus.of(found, captions)
         vectors, notes = _vectors(corpus, images, encoder, features) if "hard" in wanted else (None, [])

@@ -74,11 +74,11 @@ def encoding(
 ) -> Iterator[Callable[[str], None]]:
     """Encode the way the options say, with progress on standard error; gives what to call with each step."""
     from captious.options import Runtime, using
-    from captious.report.progress import display
+    from captious.render.progress import display
 
     with display() as shown:
         runtime = Runtime(
-            device, batch, precision.value, not no_cache, upright=upright, progress=shown.encoded, log=shown.log
+            device, batch, precision.value, not no_cache, upright=upright, progress=shown.advance, log=shown.log
         )
         with using(runtime):
             yield shown.step

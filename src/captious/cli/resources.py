@@ -21,11 +21,11 @@ def add(
     """Compile tables from where you have them and keep them; the sources are not needed afterwards."""
     from captious.errors import InputError, nearest
     from captious.metrics.meteor import resources
-    from captious.report.terminal import steps
+    from captious.render.progress import display
 
     if name != "meteor":
         raise InputError(f"no resource {name!r}, known: meteor{nearest(name, ['meteor'])}")
-    with steps() as step:
+    with display() as (step, _, _):
         step("compiling METEOR's tables")
         target = resources.add(path)
     typer.echo(f"written: {target}")

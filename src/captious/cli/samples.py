@@ -25,9 +25,9 @@ def make(
 ) -> None:
     """Make a sample: references, predictions of four captioners, long and styled captions, ratings, bias, pictures."""
     from captious import samples
-    from captious.report.terminal import steps
+    from captious.render.progress import display
 
-    with steps() as step:
+    with display() as (step, _, _):
         step(f"making {items} scenes")
         folder = samples.write(
             samples.make(items, seed, bias, human_bias), out, images=images, size=size, overwrite=overwrite
@@ -45,10 +45,10 @@ def training(
     overwrite: o.Overwrite = False,
 ) -> None:
     """Scenes for captious train: pictures, short captions, and long ones with right and wrong detail units."""
-    from captious.report.terminal import steps
+    from captious.render.progress import display
     from captious.samples.training import write_training
 
-    with steps() as step:
+    with display() as (step, _, _):
         step(f"drawing {items} scenes")
         folder = write_training(out, items, seed, size, workers, overwrite)
     typer.echo(f"written: {folder}")

@@ -40,11 +40,11 @@ def fit(
     from captious.metrics.style import model as count
     from captious.metrics.style.model import save
     from captious.probes.style import StyleColumns, stream
-    from captious.report.terminal import steps
+    from captious.render.progress import display
 
     if out.exists() and not overwrite:
         raise InputError(f"{out}: is there already; add --overwrite to replace it")
-    with steps() as step:
+    with display() as (step, _, _):
         rows = stream(corpora, StyleColumns(caption_column, style_column))
         model = count.fit(rows, tokenizer=tokenizer, name=out.stem, progress=lambda seen: step(f"{seen:,} captions"))
         save(model, out)
@@ -73,7 +73,7 @@ def words(
     from captious.metrics.style.explain import all_orders
     from captious.probes import _style_pages as page
     from captious.probes import _style_pages as show
-    from captious.report.terminal import output
+    from captious.render.terminal import output
 
     loaded = _load(model)
     names = style or list(loaded.styles)
@@ -113,7 +113,7 @@ def rank(
     from captious.metrics.style.explain import explain, ranking
     from captious.probes import _style_pages as page
     from captious.probes import _style_pages as show
-    from captious.report.terminal import output
+    from captious.render.terminal import output
 
     loaded = _load(model)
     found = ranking(loaded, caption)
@@ -141,7 +141,7 @@ def scores(
     """Scores of chosen words under chosen styles, as in the paper's Figure 2."""
     from captious.metrics.style.explain import score_table
     from captious.probes import _style_pages as show
-    from captious.report.terminal import output
+    from captious.render.terminal import output
 
     loaded = _load(model)
     table = score_table(loaded, ngrams, style or [])
@@ -172,12 +172,13 @@ def check(
     from captious.probes import _style_pages as show
     from captious.probes import style as table
     from captious.probes.style import StyleCheck, StyleColumns, read_styled
-    from captious.report.terminal import output, steps
+    from captious.render.progress import display
+    from captious.render.terminal import output
 
     chosen = READINGS if readings else (Reading.parse(reading),)
     loaded = _load(model)
     columns = StyleColumns(caption_column, style_column, id_column)
-    with steps() as step:
+    with display() as (step, _, _):
         tested = StyleCheck.of(loaded, read_styled(corpus, columns), sample, seed)
         result = table.table_one(tested, chosen, seed, step)
     if as_json:
@@ -196,7 +197,7 @@ def correlate(
     """OnlyStyle against people's rankings of captions, style by style, as in the paper's Table 4."""
     from captious.probes import _style_pages as show
     from captious.probes.style import correlate as correlated
-    from captious.report.terminal import output
+    from captious.render.terminal import output
 
     loaded = _load(model)
     found = correlated(loaded, rankings)

@@ -31,7 +31,7 @@ class Cider(MeanMetric):
     calls CIDEr is this; ``variant=plain`` is the CIDEr of the paper: no clipping, no length penalty.
 
     ``idf=refs`` counts df over the references of the set itself, so that a value depends on the other items (and is 0
-    for a set of one item); a path or the name of an idf corpus (``captious idf build``) makes values comparable across
+    for a set of one item); a path or the name of an idf corpus (``captious make idf``) makes values comparable across
     sets.
 
     >>> captions = CaptionSet.of({"1": "a red dog", "2": "a cat"}, {"1": ["a red dog"], "2": ["one cat"]})

@@ -9,8 +9,8 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from captious._files import MARKER, whole_folder
+from captious.render.tables import dumps
 from captious.report.frame import frame, rows_of
-from captious.report.run import dumped
 from captious.study.resampling import Estimate
 from captious.study.summary import plain
 
@@ -89,7 +89,7 @@ def print_finding(finding: Finding) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from captious.report.terminal import output
+    from captious.render.terminal import output
 
     console = output()
     if not console.is_terminal:
@@ -122,7 +122,7 @@ def page(finding: Finding) -> str:
 def data(finding: Finding) -> str:
     """Everything as JSON."""
     summary = {"title": finding.title, **finding.data, "notes": finding.notes, "signatures": finding.signatures}
-    return dumped(plain(summary))
+    return dumps(plain(summary)) + "\n"
 
 
 def save(finding: Finding, folder: str | Path, overwrite: bool = False) -> None:

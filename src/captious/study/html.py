@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from captious._version import __version__
-from captious.report.page.pictures import thumbnails
+from captious.render.pictures import thumbnails
 from captious.study.design import Rows
 from captious.study.disagreement import disagreements
 from captious.study.printed import NAMES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from captious.report.latex import escape
+from captious.render.latex import escape
 from captious.study.printed import NAMES, value
 from captious.study.study import Study
 from captious.study.table import shown

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from captious._files import MARKER, whole_folder
-from captious.report.run import dumped
-from captious.report.summary import number
+from captious.render.tables import dumps, finite
 from captious.study.delimited import to_csv
 from captious.study.design import Rows
 from captious.study.html import page
@@ -28,10 +27,10 @@ def save(study: Study, folder: str | Path, overwrite: bool = False) -> None:
             for place, key in enumerate(study.ids):
                 record: dict[str, Any] = {
                     "id": key,
-                    "scores": {score.key: number(float(score.values[place])) for score in study.scores},
+                    "scores": {score.key: finite(float(score.values[place])) for score in study.scores},
                 }
                 if isinstance(study.problem, Rows):
                     record["mean_rating"] = float(study.problem.mean[place])
                 lines.write(json.dumps(record, ensure_ascii=False) + "\n")
         (draft / "study.html").write_text(page(study, summary), encoding="utf-8")
-        (draft / MARKER).write_text(dumped(summary), encoding="utf-8")
+        (draft / MARKER).write_text(dumps(summary) + "\n", encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from captious.report.terminal import p_value
+from captious.render.cells import p_value
 from captious.study.agreement import Alpha, Ceiling, Rater
 from captious.study.combine import Chosen, Combination
 from captious.study.lengths import Bucket
@@ -22,7 +22,7 @@ def print_study(study: Study, shown: Table) -> None:
     from rich.table import Table as Rich
     from rich.text import Text
 
-    from captious.report.terminal import output
+    from captious.render.terminal import output
 
     console = output()
     if not console.is_terminal:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from captious._version import __version__
-from captious.report.summary import number
+from captious.render.tables import finite
 from captious.study.design import Rows
 from captious.study.study import Study
 from captious.study.table import zero_tests
@@ -53,7 +53,7 @@ def _metric(study: Study, key: str) -> dict[str, Any]:
         "signature": score.signature,
     }
     if isinstance(study.problem, Rows):
-        found["p_zero"] = {name: number(p) for name, p in zero_tests(study, key).items()}
+        found["p_zero"] = {name: finite(p) for name, p in zero_tests(study, key).items()}
         within = study.statistics[key].get("within")
         if within is not None:
             found |= {"epsilon": within.epsilon(), "images_without_sample_tau": within.skipped}

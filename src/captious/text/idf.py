@@ -152,7 +152,7 @@ class DocumentFrequency:
         )
 
 
-KIND = Kind("captious-idf", 1, "idf corpus", "captious idf build")
+KIND = Kind("captious-idf", 1, "idf corpus", "captious make idf")
 SUFFIX = ".idf"
 
 
@@ -209,7 +209,7 @@ def find(where: str) -> DocumentFrequency:
         listed = f"named corpora: {', '.join(known)}" if known else "no corpus is named yet"
         raise InputError(
             f"no idf corpus {where!r}: neither a file nor a name ({listed}{nearest(where, known)}); "
-            f"make one with: captious idf build captions.jsonl --name {path.stem}"
+            f"make one with: captious make idf captions.jsonl --name {path.stem}"
         )
     return _opened(path, path.stat().st_mtime_ns)
 

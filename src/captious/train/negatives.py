@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._files import whole_file
+from captious._random import GAMMA, mix
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
@@ -28,26 +29,12 @@ from captious.train.neighbors import Neighbors, nearest_captions, nearest_vector
 
 Keys = npt.NDArray[np.uint64]
 
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-
-
-def mixed(x: Keys) -> Keys:
-    """SplitMix64's finalizer.
-
-    >>> hex(mixed(np.array([0x9E3779B97F4A7C15], dtype=np.uint64))[0])  # its first number from seed 0
-    '0xe220a8397b1dcdaf'
-    """
-    x = (x ^ (x >> np.uint64(30))) * _FIRST
-    x = (x ^ (x >> np.uint64(27))) * _SECOND
-    result: Keys = x ^ (x >> np.uint64(31))
-    return result
-
 
 def fork(keys: Keys, numbers: Ints | int) -> Keys:
     """One new key for each key and number."""
     steps = np.atleast_1d(np.asarray(numbers, dtype=np.int64)).astype(np.uint64) + np.uint64(1)
-    return mixed(keys + steps * _GAMMA)
+    mixed: Keys = mix(keys + steps * np.uint64(GAMMA))
+    return mixed
 
 
 def image_keys(ids: Sequence[str], seed: int) -> Keys:
@@ -173,7 +160,7 @@ class Corpus:
 
     def is_own(self, captions: Ints, found: Keys) -> Bools:
         """Whether these texts (by signature) are captions of the images of these captions, or hold no word at all."""
-        wanted = mixed(found + fork(self._image_salt, 0)[self.image[captions]])
+        wanted = mix(found + fork(self._image_salt, 0)[self.image[captions]])
         place = np.minimum(np.searchsorted(self._own, wanted), len(self._own) - 1)
         known: Bools = (self._own[place] == wanted) | (found == 0)
         return known
@@ -184,7 +171,7 @@ class Corpus:
 
     @cached_property
     def _own(self) -> Keys:
-        return np.sort(mixed(self.signatures + fork(self._image_salt, 0)[self.image]))
+        return np.sort(mix(self.signatures + fork(self._image_salt, 0)[self.image]))
 
 
 def signatures(keys: Ints, lengths: Ints) -> Keys:
@@ -194,7 +181,7 @@ def signatures(keys: Ints, lengths: Ints) -> Keys:
     row = row[word]
     counts = np.bincount(row, minlength=len(lengths))
     position = np.arange(len(word)) - np.repeat(np.cumsum(counts) - counts, counts)
-    hashed = mixed(fork(keys[word].astype(np.uint64), position))
+    hashed = mix(fork(keys[word].astype(np.uint64), position))
     total = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(hashed, dtype=np.uint64)))
     ends = np.cumsum(counts)
     found: Keys = total[ends] - total[ends - counts]

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from captious._random import GAMMA, mix
 from captious._typing import Floats, Ints
 from captious.errors import InputError
 
@@ -173,17 +173,8 @@ def draws(rows: Rows, *keys: int) -> Floats:
     >>> draws(np.array([3, 5]), 1, 2)[1] == draws(np.array([5]), 1, 2)[0]
     np.True_
     """
-    state = _mixed(rows.astype(np.uint64))
+    state = mix(rows.astype(np.uint64) + np.uint64(GAMMA))
     for key in keys:
-        state = _mixed(state ^ np.uint64(key & 0xFFFFFFFFFFFFFFFF))
+        state = mix((state ^ np.uint64(key & 0xFFFFFFFFFFFFFFFF)) + np.uint64(GAMMA))
     scaled: Floats = (state >> np.uint64(11)).astype(np.float64) / 2**53
     return scaled
-
-
-def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64 (Steele, Lea & Flood 2014)."""
-    state = state + np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: npt.NDArray[np.uint64] = state ^ (state >> np.uint64(31))
-    return mixed

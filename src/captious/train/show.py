@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from captious.report.terminal import messages
+from captious.render.terminal import messages
 
 if TYPE_CHECKING:
     from captious.train.run import Outcome

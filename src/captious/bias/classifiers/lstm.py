@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from captious._random import SIGNED_GAMMA, mix
 from captious._typing import Floats
 from captious.bias.classifiers import _kernels as kernels
 from captious.bias.classifiers.encoding import encode_all, epoch_batches, stacked_words
@@ -70,21 +71,8 @@ def backward(gates: Any, cell: Any, slope: Any, present: Any, back: Any, back_ce
     torch.mul(torch.cat(slopes, dim=-1), there, out=gates[:, step])
 
 
-_GAMMA, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
-"""SplitMix64's constants, as signed 64-bit numbers."""
 _ROW = 1 << 20
 """Longer than any caption: positions do not depend on how far a batch is padded."""
-
-
-def mixed(x: Any) -> Any:
-    """SplitMix64's finalizer; torch's shift keeps the sign, so the shifted-in bits are masked away.
-
-    >>> int(mixed(torch.tensor(-0x61C8864680B583EB))) % 2**64 == 0xE220A8397B1DCDAF  # its first number from seed 0
-    True
-    """
-    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST
-    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
-    return x ^ ((x >> 31) & ((1 << 33) - 1))
 
 
 def keys(entropies: Sequence[Sequence[int]], device: Any) -> Any:
@@ -95,13 +83,13 @@ def keys(entropies: Sequence[Sequence[int]], device: Any) -> Any:
 
 def streams(key: Any, place: int) -> Any:
     """One key per run for one place where numbers are drawn."""
-    return mixed(key + torch.full_like(key, place) * _GAMMA)
+    return mix(key + torch.full_like(key, place) * SIGNED_GAMMA)
 
 
 def uniform(key: Any, *shape: int) -> Any:
     """Runs × shape numbers in (0, 1), of 24 bits each."""
-    counter = torch.arange(math.prod(shape), device=key.device) * _GAMMA
-    bits = (mixed(key[:, None] + counter) >> 40) & ((1 << 24) - 1)
+    counter = torch.arange(math.prod(shape), device=key.device) * SIGNED_GAMMA
+    bits = (mix(key[:, None] + counter) >> 40) & ((1 << 24) - 1)
     return ((bits.float() + 0.5) / (1 << 24)).view(len(key), *shape)
 
 
@@ -124,8 +112,8 @@ def dropout(x: Any, share: float, key: Any) -> Any:
     word = torch.arange(steps, device=x.device).view(1, steps, 1, 1)
     caption = torch.arange(captions, device=x.device).view(1, 1, captions, 1)
     group = torch.arange(groups, device=x.device)
-    counter = ((caption * _ROW + word) * groups + group) * _GAMMA
-    lanes = mixed(key.view(runs, 1, 1, 1) + counter).view(torch.int16)[..., :features].reshape(x.shape)
+    counter = ((caption * _ROW + word) * groups + group) * SIGNED_GAMMA
+    lanes = mix(key.view(runs, 1, 1, 1) + counter).view(torch.int16)[..., :features].reshape(x.shape)
     kept = (lanes >= round(share * 65536) - 32768).to(x.dtype)
     return x * kept.mul_(1 / (1 - share))
 

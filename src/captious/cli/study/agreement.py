@@ -39,7 +39,7 @@ def agreement(
 ) -> None:
     """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others."""
     from captious.errors import InputError
-    from captious.report import terminal
+    from captious.render import terminal
     from captious.study.agreement import alpha, ceiling, ordered, raters
     from captious.study.load import limits, open_source
     from captious.study.ratings import Preferences

@@ -58,7 +58,7 @@ def combine(
 
     Example: captious study combine ratings.jsonl --references refs.json --base "rouge,cider" --add imagine --seeds 5
     """
-    from captious.report.terminal import warn
+    from captious.render.terminal import warn
     from captious.study.combine import by_seed, cross_validate, seeded
     from captious.study.combine import combine as combined
     from captious.study.load import numbers, open_source, scores_for

@@ -93,14 +93,14 @@ def run(
 
 def _show(made: Study, as_json: bool, latex: bool) -> None:
     """Warnings on standard error, then the study in the form asked for."""
-    from captious.report import terminal
-    from captious.report.run import dumped
+    from captious.render import terminal
+    from captious.render.tables import dumps
     from captious.study.show import print_study
     from captious.study.summary import summarize
 
     terminal.warn(made.warnings)
     if as_json:
-        typer.echo(dumped(summarize(made)), nl=False)
+        typer.echo(dumps(summarize(made)))
     elif latex:
         typer.echo(made.to_latex(), nl=False)
     else:

@@ -55,7 +55,7 @@ def columns(
 
 def echo(summary: dict[str, Any]) -> None:
     """Print data as JSON."""
-    from captious.report.run import dumped
+    from captious.render.tables import dumps
     from captious.study.summary import plain
 
-    typer.echo(dumped(plain(summary)), nl=False)
+    typer.echo(dumps(plain(summary)))

@@ -48,7 +48,7 @@ Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of order a
 
 def finish(outcome: Outcome, as_json: bool) -> None:
     """Print what came of a training; the exit code of one that was stopped is 130."""
-    from captious.report.terminal import messages
+    from captious.render.terminal import messages
     from captious.train import loop as processes
     from captious.train.show import outcome_lines
 

@@ -1,0 +1,212 @@
+"""``captious make``: data from data: detail units of captions, document-frequency corpora."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from captious.cli.params import Only, command
+from captious.cli.session import Grammar, Legacy, Session, Tagger
+from captious.errors import InputError
+from captious.options import Argument, Option
+
+if TYPE_CHECKING:
+    from captious.io.formats import Row
+
+app = typer.Typer(help="Make data: detail units, idf corpora.", no_args_is_help=True)
+
+
+@command(app)
+def units(
+    session: Annotated[Session, Only("out", "overwrite", "json", "candidate_column")],
+    caption: Annotated[str | None, Argument("A caption; leave it out with --file.")] = None,
+    file: Annotated[
+        str | None,
+        Option("Captions: JSONL, CSV, TSV, Parquet, …; - for standard input.", flags=("-f",), metavar="FILE"),
+    ] = None,
+    grammar: Grammar = "code",
+    legacy: Legacy = False,
+    auxiliaries: Annotated[bool, Option("No cut behind is, are, has, …: not the original's, fewer bad cuts.")] = False,
+    surface: Annotated[bool, Option("Units as they stand in the caption, not tokens.")] = False,
+    tagger: Tagger = "captious",
+    tags: Annotated[bool, Option("Show the tag of every word and the phrases found.")] = False,
+) -> None:
+    """Cut captions into detail units, the phrases that each add something (SPECS).
+
+    Example: captious make units "A cat is lying under a blanket with fringed edges."
+    """
+    from captious.syntax.units import Rules
+
+    output = session.output
+    if (caption is None) == (file is None):
+        raise InputError("expected either a caption or --file with captions")
+    if caption is not None and os.path.isfile(caption):  # noqa: PTH113 - it bears names as long as captions
+        raise InputError(f"{caption}: is a file, not a caption; give it as --file {caption}")
+    if file is None and output.out is not None:
+        raise InputError("--out is for --file; a single caption is printed")
+    if file is not None and tags:
+        raise InputError("--tags shows one caption, not a file of them; leave it out")
+    how = {"grammar": grammar, "legacy": legacy, "tagger": tagger, "text": "surface" if surface else "tokens"}
+    rules = Rules(auxiliaries=auxiliaries)
+    if caption is not None:
+        _print_units(caption, how, rules, tags, output.json)
+        return
+    path = _free(output.out, output.overwrite)
+    lines = list(_rows_with_units(str(file), session.reading.candidate_column, how, rules))
+    if path is None:
+        typer.echo("\n".join(lines))
+        return
+    from captious._files import whole_file
+
+    with whole_file(path) as draft:
+        draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    typer.echo(f"{path}: {len(lines):,} rows", err=True)
+
+
+def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_json: bool) -> None:
+    from rich.text import Text
+
+    from captious.render.terminal import output
+    from captious.syntax.units import units as cut
+
+    parts = cut(caption, rules=rules, **how)
+    tagged = list(_tagged(caption, how)) if tags else []
+    if as_json:
+        content = {"caption": caption, "units": parts, **how, "auxiliaries": rules.auxiliaries}
+        if tags:
+            content["tagged"] = [{"tokens": words, "tags": marks, "phrases": text} for words, marks, text in tagged]
+        typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
+        return
+    colors = ("cyan", "green", "magenta", "yellow", "blue")
+    colored = [Text(part, style=colors[number % len(colors)]) for number, part in enumerate(parts)]
+    console = output()
+    for words, marks, text in tagged:
+        console.print(Text(" ".join(map("/".join, zip(words, marks, strict=True))), style="dim"), soft_wrap=True)
+        console.print(Text(text, style="dim"), soft_wrap=True)
+    console.print(Text(" | ", style="bold").join(colored), soft_wrap=True)
+    for number, part in enumerate(colored, 1):
+        console.print(Text(f"{number:>3}  ").append_text(part), soft_wrap=True)
+
+
+def _tagged(caption: str, how: dict[str, Any]) -> Iterator[tuple[list[str], list[str], str]]:
+    """Tokens, tags and bracketed phrases of each sentence."""
+    from captious.syntax.chunking import bracketed
+    from captious.syntax.sentences import sentences
+    from captious.syntax.tagging import tagger_named
+
+    words = [list(sentence.tokens) for sentence in sentences(caption)]
+    for tokens, tags in zip(words, tagger_named(how["tagger"])(words), strict=True):
+        yield tokens, tags, bracketed(tokens, tags, how["grammar"])
+
+
+def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
+    """The rows of a file as JSON, each with the units of its caption or of each of its captions."""
+    from captious.io.formats import name_of, rows_of
+    from captious.render.progress import display
+    from captious.syntax.units import units as cut
+
+    with display() as shown:
+        rows = list(rows_of(source))
+        captions = [_captions(row, column) for row in rows]
+        shown.step(f"cutting {sum(map(len, captions)):,} captions")
+        parts = iter(cut([text for texts in captions for text in texts], rules=rules, **how))
+    if not rows:
+        raise InputError(f"{name_of(source)}: holds no captions")
+    for row, texts in zip(rows, captions, strict=True):
+        own = list(islice(parts, len(texts)))
+        single = isinstance(row.fields[_caption_column(row, column)], str)
+        yield json.dumps({**row.fields, "units": own[0] if single else own}, ensure_ascii=False, default=str)
+
+
+def _caption_column(row: Row, column: str | None) -> str:
+    from captious.io.columns import CANDIDATE_COLUMNS
+
+    names = (column,) if column else CANDIDATE_COLUMNS
+    for name in names:
+        if name in row.fields:
+            return name
+    present = ", ".join(map(str, row.fields)) or "none"
+    raise InputError(f"{row.where}: no caption: found columns {present}, expected {' or '.join(names)}")
+
+
+def _captions(row: Row, column: str | None) -> list[str]:
+    name = _caption_column(row, column)
+    value = row.fields[name]
+    texts = value if isinstance(value, list) else [value]
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"{row.where}: {name} is {text!r}, expected a string")
+    return texts
+
+
+@command(app)
+def idf(
+    source: Annotated[
+        str, Argument("Captions by id, in every format of references; or a pickle, such as coco-val-df.p.")
+    ],
+    session: Annotated[Session, Only("out", "overwrite", "id_column", "references_column")],
+    name: Annotated[str | None, Option("Keep it under this name, for cider(idf=NAME).", metavar="NAME")] = None,
+    tokenizer: Annotated[
+        str | None, Option("Of captions: ptb (unless said), 13a, whitespace or plain.", metavar="NAME")
+    ] = None,
+    items: Annotated[int | None, Option("Items that a pickle counts, where it does not say.", min=1)] = None,
+) -> None:
+    """Count in how many items each n-gram occurs, for CIDEr. The captions of one id are one item.
+
+    The pickled table of CIDEr's reference code is taken over instead; nothing in the pickle is run.
+
+    Example: captious make idf captions.jsonl --name mine
+    """
+    from captious.captions import CaptionSet
+    from captious.io.formats import rows_of
+    from captious.io.join import Columns, gather_references
+    from captious.text.idf import DocumentFrequency, from_pickle, named_path, save
+
+    out, reading = session.output.out, session.reading
+    if (out is None) == (name is None):
+        raise InputError("expected either --out FILE or --name NAME")
+    if name is not None and not name.replace("-", "").replace("_", "").isalnum():
+        raise InputError(f"--name {name}: expected letters, digits, - and _")
+    path = Path(out) if out is not None else named_path(str(name))
+    _free(path, session.output.overwrite)
+    if _is_pickle(source):
+        if tokenizer or reading.id_column or reading.references_column:
+            raise InputError(f"{source}: is a pickle of counts; leave out --tokenizer and the names of columns")
+        corpus = from_pickle(source, name or path.stem, items)
+    else:
+        if items is not None:
+            raise InputError(f"{source}: is no pickle, its items are counted; leave out --items")
+        columns = Columns(id=reading.id_column, references=reading.references_column)
+        references = gather_references(rows_of(source), columns).references
+        if not references:
+            raise InputError(f"{source}: holds no captions")
+        captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)
+        corpus = DocumentFrequency.of(captions, tokenizer or "ptb", name or path.stem)
+    save(corpus, path)
+    sizes = ", ".join(f"{len(counts):,}" for counts in corpus.counts)
+    typer.echo(f"{path}: {corpus} ({corpus.items:,} items; n-grams of orders 1 to 4: {sizes})")
+
+
+def _is_pickle(source: str) -> bool:
+    """Whether a file is a pickle: by its name, or by the first bytes of protocol 2 and later."""
+    path = Path(source)
+    if path.suffix in (".p", ".pkl", ".pickle"):
+        return True
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        start = stream.read(2)
+    return start[:1] == b"\x80" and start[1:] in (b"\x02", b"\x03", b"\x04", b"\x05")
+
+
+def _free(path: str | Path | None, overwrite: bool) -> Path | None:
+    """The file to write; one that is there already is refused before any work."""
+    if path is not None and Path(path).exists() and not overwrite:
+        raise InputError(f"{path}: is there already; pass --overwrite to replace it")
+    return None if path is None else Path(path)

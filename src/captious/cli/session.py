@@ -1,0 +1,81 @@
+"""What the commands share: the session with the three verbs of a command, and options that several of them have.
+
+A command takes the whole session, or the fields that it uses, so that it shows no option which it ignores::
+
+    @command(app)
+    def hubness(captions: ..., session: Annotated[Session, Only("images", "out", "overwrite", "json")]) -> None:
+        with session.working() as step:
+            result = probes.hubness(session.read(captions), session.resampling, progress=step)
+        session.deliver(result)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from captious.cli.params import Result, deliver
+from captious.options import Option, Options, Output, Reading, Resampling, Runtime, using
+
+if TYPE_CHECKING:
+    from captious.captions import CaptionSet
+
+EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models and data"
+"""Panels of ``captious --help``."""
+
+Metrics = Annotated[tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)".', flags=("-m",), metavar="METRICS")]
+Encoder = Annotated[str, Option("Hub id, folder, checkpoint file or captious-mini.", metavar="MODEL")]
+Encoders = Annotated[tuple[str, ...], Option("Hub ids, folders, checkpoint files or captious-mini.", metavar="MODELS")]
+Prefix = Annotated[str, Option("Words before every text, such as 'A photo depicts '.", metavar="WORDS")]
+Tagger = Annotated[Literal["captious", "spacy"], Option("Tagger of words: ours, or spaCy's en_core_web_sm.")]
+Grammar = Annotated[Literal["code", "paper"], Option("Of detail units: SPECS's code, or its paper's appendix.")]
+Legacy = Annotated[bool, Option("As the original code does, quirks too.")]
+Permutations = Annotated[int, Option("Permutations of a paired test.", min=1)]
+ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]
+
+
+@dataclass(frozen=True)
+class Session(Options):
+    """All four groups of options that commands share."""
+
+    reading: Reading = Reading()
+    resampling: Resampling = Resampling()
+    runtime: Runtime = Runtime()
+    output: Output = Output()
+
+    def read(self, source: Any) -> CaptionSet:
+        """Read captions the way the options say."""
+        from captious.io.images import with_images
+        from captious.io.join import Columns
+        from captious.io.read import read
+
+        how = self.reading
+        columns = Columns(how.id_column, how.candidate_column, how.references_column)
+        captions = read(
+            source, how.references, missing=how.missing, several=how.several, columns=columns, format=how.format
+        )
+        return captions if how.images is None else with_images(captions, how.images)
+
+    @contextmanager
+    def working(self) -> Iterator[Callable[[str], None]]:
+        """Work with progress on standard error, in the session's runtime; gives what to call with each step.
+
+        An occupied output folder is refused before any work.
+        """
+        from captious._files import refuse_occupied
+        from captious.render.progress import display
+
+        if self.output.out is not None:
+            refuse_occupied(Path(self.output.out), self.output.overwrite)
+        with (
+            display() as shown,
+            using(replace(self.runtime, progress=shown.advance, log=shown.log)),
+        ):
+            yield shown.step
+
+    def deliver(self, result: Result) -> None:
+        """Print the result, and save it where that is asked for."""
+        deliver(result, self.output)
