@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captious.models.encoder import Cost, Tokens
+from captious.models.encoder import Tokens
 
 
 @pytest.fixture(scope="session")
@@ -60,9 +60,6 @@ class ColorEncoder:
     def text_features(self, ids):
         counts = np.stack([(ids == number).sum(axis=1) for number in (1, 2, 3, 4)], axis=1).astype(np.float32)
         return -counts if self.turn else counts
-
-    def cost(self):
-        return Cost(parameters=0, image_flops=0.0, text_flops=0.0)
 
 
 @pytest.fixture

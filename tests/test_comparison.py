@@ -7,7 +7,7 @@ from captious.captions import CaptionSet
 from captious.comparison import align, compare
 from captious.errors import InputError
 from captious.evaluation import evaluate
-from captious.report.latex import comparison_table
+from captious.options import Resampling
 from captious.samples import make
 
 
@@ -25,7 +25,7 @@ def systems():
 
 
 def test_the_graded_captioners_are_ranked(systems):
-    result = compare(systems, "rouge,cider", shuffles=2000)
+    result = compare(systems, "rouge,cider", permutations=2000)
     for metric in ("rouge", "cider"):
         values = [report[metric].corpus for report in result.reports.values()]
         assert values == sorted(values)
@@ -34,7 +34,7 @@ def test_the_graded_captioners_are_ranked(systems):
 
 
 def test_holm_is_over_the_systems_of_a_metric(systems):
-    result = compare(systems, "rouge", shuffles=2000, every_pair=True)
+    result = compare(systems, "rouge", permutations=2000, every_pair=True)
     assert len(result.differences) == 6
     assert all(row.p_holm >= row.p for row in result.differences)
     smallest = min(result.differences, key=lambda row: row.p)
@@ -44,7 +44,7 @@ def test_holm_is_over_the_systems_of_a_metric(systems):
 def test_a_system_against_itself(systems):
     twin = {"one": systems["solid"], "two": systems["solid"]}
     for test in ("randomization", "bootstrap"):
-        row = compare(twin, "bleu(n=4)", test=test, shuffles=200).differences[0]
+        row = compare(twin, "bleu(n=4)", test=test, permutations=200).differences[0]
         assert (row.difference, row.p, row.better) == (0, 1, None)
 
 
@@ -54,14 +54,14 @@ def test_lower_is_better_where_the_metric_says_so():
     keys = [f"{k}{n}" for k in "ab" for n in range(12)]
     dull = CaptionSet.of({key: many[key[0]] for key in keys})
     lively = CaptionSet.of({key: varied[key[0]] for key in keys})
-    row = compare({"dull": dull, "lively": lively}, "mbleu", shuffles=2000).differences[0]
+    row = compare({"dull": dull, "lively": lively}, "mbleu", permutations=2000).differences[0]
     assert row.difference < 0 and row.better == "lively"
 
 
 def test_systems_are_aligned_by_id_not_by_position(systems):
     backwards = systems["expert"].take(range(59, -1, -1))
-    aligned = compare({"solid": systems["solid"], "expert": backwards}, "rouge", shuffles=500)
-    straight = compare({"solid": systems["solid"], "expert": systems["expert"]}, "rouge", shuffles=500)
+    aligned = compare({"solid": systems["solid"], "expert": backwards}, "rouge", permutations=500)
+    straight = compare({"solid": systems["solid"], "expert": systems["expert"]}, "rouge", permutations=500)
     assert aligned.differences == straight.differences
 
 
@@ -72,8 +72,8 @@ def test_an_interval_depends_neither_on_the_place_of_a_system_nor_on_the_order_o
         return np.array([(one.low, one.high, one.error) for one in report.intervals.values()])
 
     shuffled = systems["expert"].take([(7 * index) % 60 for index in range(60)])
-    first = compare({"expert": shuffled, "solid": systems["solid"]}, "cider,bleu(n=4)", shuffles=500)
-    second = compare({"solid": systems["solid"], "expert": shuffled}, "cider,bleu(n=4)", shuffles=500)
+    first = compare({"expert": shuffled, "solid": systems["solid"]}, "cider,bleu(n=4)", permutations=500)
+    second = compare({"solid": systems["solid"], "expert": shuffled}, "cider,bleu(n=4)", permutations=500)
     alone = ends(evaluate(systems["expert"], "cider,bleu(n=4)"))
     for report in (evaluate(shuffled, "cider,bleu(n=4)"), first.reports["expert"], second.reports["expert"]):
         assert ends(report) == pytest.approx(alone, abs=1e-12)
@@ -84,7 +84,7 @@ def test_an_interval_depends_neither_on_the_place_of_a_system_nor_on_the_order_o
 
 def test_systems_on_different_items_are_refused_or_cut_to_what_they_share(systems):
     fewer = {"solid": systems["solid"], "expert": systems["expert"].take(range(5, 60))}
-    with pytest.raises(InputError, match=r"solid and expert differ in 5 ids \(1001, .*use --missing skip"):
+    with pytest.raises(InputError, match=r"solid and expert differ in 5 ids \(1001, .*pass missing='skip'"):
         compare(fewer, "rouge")
     assert len(align(fewer, "skip")["solid"]) == 55
 
@@ -100,9 +100,9 @@ def test_the_winner_is_named_by_the_adjusted_p():
     base = CaptionSet.of(dict.fromkeys(ids, "x"), {key: ["a b"] for key in ids})
     # All six items better in one direction: 2 of 2^6 sign patterns are as extreme, p tends to 1/32.
     better = CaptionSet.of(dict.fromkeys(ids, "a b"), {key: ["a b"] for key in ids})
-    rows = compare({"base": base, "one": better, "two": better}, "rouge", shuffles=20_000).differences
+    rows = compare({"base": base, "one": better, "two": better}, "rouge", permutations=20_000).differences
     assert all(row.p == pytest.approx(1 / 32, abs=0.005) and row.better is None for row in rows)
-    assert compare({"base": base, "one": better}, "rouge", shuffles=20_000).differences[0].better == "one"
+    assert compare({"base": base, "one": better}, "rouge", permutations=20_000).differences[0].better == "one"
 
 
 def test_the_winner_is_decided_at_the_level_asked_for():
@@ -112,9 +112,11 @@ def test_the_winner_is_decided_at_the_level_asked_for():
     better = CaptionSet.of(dict.fromkeys(ids, "a b"), {key: ["a b"] for key in ids})
     winners = {}
     for level in (0.95, 0.99):
-        result = compare({"base": base, "one": better}, "rouge", shuffles=20_000, level=level)
+        result = compare(
+            {"base": base, "one": better}, "rouge", permutations=20_000, resampling=Resampling(level=level)
+        )
         winners[level] = result.differences[0].better
-        assert f"Holm-adjusted p < {round(1 - level, 2)}\n" in comparison_table(result)
+        assert f"Holm-adjusted p < {round(1 - level, 2)}\n" in result.to_latex()
     assert winners == {0.95: "one", 0.99: None}
 
 
@@ -123,7 +125,7 @@ def test_systems_are_tested_on_the_items_both_have_a_value_for():
     keys = [str(number) for number in range(12)]
     whole = CaptionSet.of(dict.fromkeys(keys, words))
     partly = CaptionSet.of({key: words if number else ["", ""] for number, key in enumerate(keys)})
-    result = compare({"whole": whole, "partly": partly}, "lsa", shuffles=200)
+    result = compare({"whole": whole, "partly": partly}, "lsa", permutations=200)
     assert (result.differences[0].difference, result.differences[0].p, result.differences[0].items) == (0, 1, 11)
     assert result.warnings == ("lsa: whole and partly are tested on the 11 items both have",)
 
@@ -132,23 +134,23 @@ def test_systems_are_tested_on_the_items_both_have_a_value_for():
 def test_where_nothing_is_shared_there_is_no_p_value_and_no_winner(test):
     first = CaptionSet.of({"1": ["a b", "c"], "2": ["", ""]})
     second = CaptionSet.of({"1": ["", ""], "2": ["a b", "c"]})
-    row = compare({"first": first, "second": second}, "lsa", test=test, shuffles=100).differences[0]
+    row = compare({"first": first, "second": second}, "lsa", test=test, permutations=100).differences[0]
     assert math.isnan(row.p) and math.isnan(row.p_holm) and row.better is None and row.items == 0
 
 
 def test_items_left_out_by_aligning_stand_in_the_signature(systems):
     fewer = {"solid": systems["solid"], "expert": systems["expert"].take(range(5, 60))}
-    result = compare(fewer, "rouge", missing="skip", shuffles=50)
+    result = compare(fewer, "rouge", missing="skip", permutations=50)
     assert "|skipped:5|" in result.reports["solid"].signature("rouge")
 
 
 def test_other_references_are_warned_of():
     one = CaptionSet.of({"1": "a", "2": "b"}, {"1": ["a"], "2": ["b"]})
     two = CaptionSet.of({"1": "a", "2": "b"}, {"1": ["a c"], "2": ["b"]})
-    assert "different references" in compare({"one": one, "two": two}, "rouge", shuffles=50).warnings[0]
+    assert "different references" in compare({"one": one, "two": two}, "rouge", permutations=50).warnings[0]
 
 
 def test_what_cannot_be_resampled_is_measured_but_not_tested(systems):
-    result = compare(systems, "vocabulary,rouge", shuffles=100)
+    result = compare(systems, "vocab_size,rouge", permutations=100)
     assert {row.metric for row in result.differences} == {"rouge"}
-    assert result.reports["expert"]["vocabulary"].corpus > result.reports["parrot"]["vocabulary"].corpus
+    assert result.reports["expert"]["vocab_size"].corpus > result.reports["parrot"]["vocab_size"].corpus

@@ -1,3 +1,4 @@
+import json
 import math
 
 import numpy as np
@@ -5,7 +6,9 @@ import pytest
 
 import captious
 from captious.captions import CaptionSet
-from captious.evaluation import evaluate, evaluate_shards
+from captious.errors import InputError
+from captious.evaluation import evaluate, evaluate_shards, worst_first
+from captious.options import Resampling
 from captious.samples import make
 
 
@@ -36,25 +39,68 @@ def test_a_metric_that_was_not_measured_is_named(captions):
 
 
 def test_intervals_hold_the_value_and_their_seed_is_in_the_signature(captions):
-    report = evaluate(captions, "bleu,cider", samples=300, seed=9)
+    report = evaluate(captions, "bleu,cider", resampling=Resampling(300, 9))
     for key, measurement in report.measurements.items():
         assert report.intervals[key].low < measurement.corpus < report.intervals[key].high
         assert "ci:bootstrap(300,seed=9,95%)" in report.signature(key)
 
 
 def test_without_samples_there_are_no_intervals(captions):
-    report = evaluate(captions, "rouge", samples=0)
+    report = evaluate(captions, "rouge", resampling=Resampling(samples=0))
     assert report.intervals == {} and "ci:" not in report.signature("rouge")
 
 
 def test_shards_are_scored_as_one_set(captions):
     shards = [captions.take(range(10)), captions.take(range(10, 30))]
-    measurements, intervals = evaluate_shards(shards, "bleu,cider,vocabulary")
-    whole = evaluate(captions, "bleu,cider,vocabulary")
+    merged = evaluate_shards(shards, "bleu,cider,vocab_size")
+    whole = evaluate(captions, "bleu,cider,vocab_size")
     for key, measurement in whole.measurements.items():
-        assert measurements[key].corpus == pytest.approx(measurement.corpus, abs=1e-12)
-        assert str(measurements[key].signature) == str(measurement.signature)
-    assert intervals["cider"].low == pytest.approx(whole.intervals["cider"].low, abs=1e-9)
+        assert merged.measurements[key].corpus == pytest.approx(measurement.corpus, abs=1e-12)
+        assert str(merged.measurements[key].signature) == str(measurement.signature)
+    assert merged.intervals["cider"].low == pytest.approx(whole.intervals["cider"].low, abs=1e-9)
+
+
+def test_captions_come_from_wherever_read_reads(tmp_path):
+    candidates, references = {"1": "a cat", "2": "a dog runs"}, {"1": ["a cat"], "2": ["the dog runs"]}
+    whole = evaluate(CaptionSet.of(candidates, references), "rouge")["rouge"]
+    assert evaluate(candidates, "rouge", references=references)["rouge"].items == whole.items
+    (tmp_path / "p.json").write_text(json.dumps(candidates))
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "1.jpg").touch()
+    report = evaluate(tmp_path / "p.json", "rouge", references=references, images=tmp_path / "photos")
+    assert report["rouge"].items == whole.items and report.captions["1"].fields["image"].endswith("1.jpg")
+    with pytest.raises(InputError, match="has its references already"):
+        evaluate(CaptionSet.of(candidates, references), "rouge", references=references)
+
+
+def test_a_report_is_one_line_in_a_shell_and_a_table_in_print(captions):
+    report = evaluate(captions, "bleu,rouge")
+    assert repr(report).startswith("<Report captions: 30 items; BLEU-1 0.") and "\n" not in repr(report)
+    interval = report.intervals["rouge"]
+    assert f"ROUGE-L  {report['rouge'].corpus:.4f}  {interval.low:.4f} – {interval.high:.4f}" in str(report)
+
+
+def test_signatures_that_differ_in_the_metric_alone_share_a_line(captions):
+    first, second = evaluate(captions, "bleu,rouge").signatures
+    assert first.startswith("bleu(n=1),bleu(n=2),bleu(n=3),bleu(n=4)|tok:ptb.1|") and second.startswith("rouge|")
+
+
+def test_the_worst_come_first_whatever_the_direction():
+    captions = CaptionSet.of({"good": "a b", "bad": "x"}, {"good": ["a b"], "bad": ["a b"]})
+    assert worst_first(evaluate(captions, "rouge")["rouge"]) == [1, 0]
+    varied = CaptionSet.of({"dull": ["a b c d", "a b c d"], "lively": ["a b c d", "e f g h"]})
+    assert worst_first(evaluate(varied, "mbleu")["mbleu"]) == [0, 1]
+    frame = evaluate(captions, "rouge,bleu").worst(1, "rouge").to_pandas()
+    assert frame.to_dict("records") == [{"id": "bad", "rouge": 0.0, "candidate": "x", "first_reference": "a b"}]
+
+
+def test_brackets_in_ids_names_and_captions_are_printed_as_they_are(capsys):
+    captions = CaptionSet.of({"[/red]": "a [bold] dog"}, {"[/red]": ["a [dog]"]}, name="x[red].json")
+    report = evaluate(captions, "rouge")
+    report.print()
+    report.worst(1).print()
+    printed = capsys.readouterr().out
+    assert all(text in printed for text in ("x[red].json", "[/red]", "a [bold] dog", "a [dog]"))
 
 
 def test_progress_names_each_step(captions):

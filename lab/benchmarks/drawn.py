@@ -30,13 +30,13 @@ from captious.metrics.clip.longclip import LongClip
 from captious.metrics.clip.specs import Specs
 from captious.metrics.contract import Metric
 from captious.models.mini import halve
-from captious.options import Runtime, using
+from captious.options import Resampling, Runtime, using
 from captious.probes.specificity import Details, read_details, specificity
 from captious.samples import Sample, make, write
 from captious.samples.scenes import Scene, scenes
+from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.stats.correlation import Within
 from captious.stats.kendall import Kendall
-from captious.study.resampling import Estimate, bootstrap, observed
 
 TRAIN_SEED, TEST_SEED, ITEMS, FEWER = 1000, 3, 40_000, 20_000
 VARIANTS = {"1:8:0.8": "specs", "1:8:0.6": "specs-8-06", "1:1:1": "specs-1-1", "1:1:1 given": "specs-given"}
@@ -179,7 +179,7 @@ def _correlations(folder: Path, sample: Sample, unseen: list[Scene], named: dict
         for name, metric in metrics.items():
             values = metric.measure(captions).values
             both = (Kendall.of(values, quality, cluster=scene), Within.of(values, quality, scene, len(unseen)))
-            drawn = bootstrap(both, len(unseen))
+            drawn = bootstrap(both, len(unseen), Resampling())
             rows.append([kind, name])
             for statistic, draws, value in zip(both, drawn, ("tau_b", "sample_tau"), strict=True):
                 one = Estimate.of(observed(statistic, len(unseen))[value], draws[value])

@@ -15,7 +15,7 @@ import numpy as np
 from encoder_parts import timed
 from PIL import Image
 
-from captious.models.encoder import Cost, Tokens
+from captious.models.encoder import Tokens
 from captious.models.features import cosines, image_features, text_features
 from captious.options import Runtime, using
 
@@ -36,9 +36,6 @@ class Numbers:
 
     def text_features(self, ids: np.ndarray) -> np.ndarray:
         return np.random.default_rng(int(ids[0, 0])).normal(size=(len(ids), 512)).astype(np.float32)
-
-    def cost(self) -> Cost:
-        return Cost(0, 0.0, 0.0)
 
 
 def pairs(folder: str, number: int, images: int) -> tuple[list[str], list[str]]:

@@ -26,7 +26,7 @@ from measure import table
 
 from captious import CaptionSet
 from captious.metrics.clip.encoded import to_references
-from captious.metrics.imagine import Imagine, judged
+from captious.metrics.imagine import Imagine, likeness
 from captious.metrics.registry import parse_all
 from captious.models._segments import Space, as_keys
 from captious.models.encoder import Tokens
@@ -34,18 +34,17 @@ from captious.models.features import text_features
 from captious.models.load import load
 from captious.models.painters import Wish, wish_key
 from captious.models.store import close_stores, open_store
-from captious.options import Runtime, using
+from captious.options import Resampling, Runtime, using
 from captious.probes.pictures import influences, universal
 from captious.samples import Sample, make, write
 from captious.samples.painter import Drawn
 from captious.samples.sample import CAPTIONERS
 from captious.samples.scenes import KINDS
-from captious.stats.shares import Resampling
+from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.stats.tests import bootstrap_p
 from captious.study.combine import combine, cross_validate
 from captious.study.design import Rows
 from captious.study.ratings import Ratings, open_ratings
-from captious.study.resampling import Estimate, bootstrap, observed
 from captious.study.run import study
 from captious.study.scores import Scores, scores_of
 from captious.study.show import chosen_table, combination_table
@@ -98,14 +97,14 @@ def _agreement(ratings: Ratings) -> None:
         cells = [score.key]
         for family, name in (("moments", "pearson"), ("kendall", "tau_b"), ("within", "sample_tau")):
             statistic = mean.family(family, score.oriented)
-            draws = bootstrap([statistic], mean.clusters)[0][name]
+            draws = bootstrap([statistic], mean.clusters, Resampling())[0][name]
             one = Estimate.of(observed(statistic, mean.clusters)[name], draws)
             cells.append(f"{100 * one.value:.1f} ({100 * one.low:.1f} – {100 * one.high:.1f})")
         rows.append(cells)
     control = mean.family("moments", made.scores[-1].oriented)
     for score in (one for one in made.scores if one.key.startswith("imagine")):
         both = [mean.family("moments", score.oriented), control]
-        drawn_, alone = (part["pearson"] for part in bootstrap(both, mean.clusters))
+        drawn_, alone = (part["pearson"] for part in bootstrap(both, mean.clusters, Resampling()))
         seen, base = (observed(one, mean.clusters)["pearson"] for one in both)
         one = Estimate.of(seen - base, drawn_ - alone)
         p = bootstrap_p(one.value, drawn_ - alone)
@@ -192,7 +191,7 @@ def warm(pairs: int) -> None:
     for kind in ("image", "text&image"):
         close_stores()
         start = time.perf_counter()
-        found = judged(captions, captions.references, stored, stored, kind, (seeds, seeds))
+        found = likeness(captions, captions.references, stored, stored, kind, (seeds, seeds))
         times.append([kind, f"{time.perf_counter() - start:.2f} s"])
         assert not np.isnan(found.values).any()
     print(f"{pairs:,} pairs of different texts, {SEEDS} seeds, {stored.dimension} numbers each, {os.cpu_count()} cores")

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 from measure import table
-from scipy.sparse import csr_matrix
 
 from captious.captions import CaptionSet
-from captious.train.negatives import KINDS, Alike, Corpus, Lexicon, Negatives, negatives, save
-from captious.train.neighbors import _entries
+from captious.train.lexicon import Corpus, Lexicon
+from captious.train.negatives import KINDS, Alike, Negatives, negatives, save
+from captious.train.neighbors import weighted_ngrams
 
 PART = 20_000
 ROWS = 200
@@ -93,8 +93,7 @@ def loops(corpus: Corpus, lexicon: Lexicon, captions: int) -> float:
 def all_pairs(corpus: Corpus, rows: int) -> float:
     """Seconds for some images: a sparse product with all, and the three greatest of each row."""
     texts = {key: corpus.texts[corpus.offsets[i] : corpus.offsets[i + 1]] for i, key in enumerate(corpus.ids)}
-    gram, image, weight, grams = _entries(CaptionSet.of(dict.fromkeys(texts, ()), texts))
-    matrix = csr_matrix((weight, (image, gram)), shape=(len(corpus.ids), grams))
+    matrix = weighted_ngrams(CaptionSet.of(dict.fromkeys(texts, ()), texts))
     turned = matrix.T.tocsr()
     start = time.process_time()
     product = (matrix[:rows] @ turned).toarray()

@@ -21,9 +21,9 @@ candidates, references = captions(sys.argv[2])
 
 def captious() -> dict[str, float]:
     """Our own."""
-    from captious import CaptionSet, evaluate
+    from captious import CaptionSet, Resampling, evaluate
 
-    report = evaluate(CaptionSet.of(candidates, references), "bleu,rouge,cider", samples=0)
+    report = evaluate(CaptionSet.of(candidates, references), "bleu,rouge,cider", resampling=Resampling(samples=0))
     return {measurement.metric.label: measurement.corpus for measurement in report}
 
 
@@ -94,9 +94,9 @@ def once() -> None:
 
 
 if sys.argv[1] == "bootstrap":
-    from captious import CaptionSet, evaluate
+    from captious import CaptionSet, Resampling, evaluate
 
-    REPORT = evaluate(CaptionSet.of(candidates, references), "bleu,rouge,cider", samples=0)
+    REPORT = evaluate(CaptionSet.of(candidates, references), "bleu,rouge,cider", resampling=Resampling(samples=0))
 else:
     everything = candidates, references
     candidates, references = ({key: part[key] for key in list(part)[:20]} for part in everything)

@@ -18,7 +18,7 @@ from pycocoevalcap.rouge.rouge import Rouge
 from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 from scipy.stats import kendalltau
 
-from captious import CaptionSet, evaluate
+from captious import CaptionSet, Resampling, evaluate
 from captious.text.tables import TextTable
 
 
@@ -44,7 +44,7 @@ def expert() -> tuple[dict[str, str], dict[str, list[str]], dict[str, list[int]]
 
 def compare(name: str, candidates: dict[str, str], references: dict[str, list[str]]) -> list[list[str]]:
     """Values of both tools on one set."""
-    ours = evaluate(CaptionSet.of(candidates, references), "bleu,rouge,cider", samples=0)
+    ours = evaluate(CaptionSet.of(candidates, references), "bleu,rouge,cider", resampling=Resampling(samples=0))
     tokenizer = PTBTokenizer()
     truth = tokenizer.tokenize({key: [{"caption": text} for text in texts] for key, texts in references.items()})
     result = tokenizer.tokenize({key: [{"caption": text}] for key, text in candidates.items()})
@@ -72,7 +72,7 @@ def compare(name: str, candidates: dict[str, str], references: dict[str, list[st
 def correlate(candidates: dict[str, str], references: dict[str, list[str]], ratings: dict[str, list[int]]) -> None:
     """Kendall's tau over all ratings, three rows a caption, as published."""
     kept = CaptionSet.of({key: candidates[key] for key in ratings}, {key: references[key] for key in ratings})
-    report = evaluate(kept, "bleu,rouge,cider", samples=0)
+    report = evaluate(kept, "bleu,rouge,cider", resampling=Resampling(samples=0))
     human = np.array(list(ratings.values())).ravel()
     rows = [["metric", "tau-b", "tau-c"]]
     for measurement in report:

@@ -20,9 +20,11 @@ from measure import table
 from scipy.stats import kendalltau
 
 from captious._typing import Floats
+from captious.options import Resampling
+from captious.stats.bootstrap import bootstrap
 from captious.stats.resampling import bootstrap_weights, swap_masks
+from captious.study.contests import permuted, standardized
 from captious.study.design import Rows
-from captious.study.resampling import bootstrap, permuted, standardized
 
 IMAGES, CAPTIONS, RATERS, METRICS, DRAWS, SEED = 1000, 5664, 3, 8, 1000, 12345
 
@@ -90,7 +92,7 @@ def main() -> None:
 
         def bootstrapped(name: str = name) -> Floats:
             statistics = [rows.family("kendall", values) for values in metrics]
-            return np.array([part[name] for part in bootstrap(statistics, IMAGES, DRAWS, SEED)])
+            return np.array([part[name] for part in bootstrap(statistics, IMAGES, Resampling(DRAWS, SEED))])
 
         def permutations(name: str = name) -> Floats:
             return np.array([draws for _, draws in permuted(rows, pairs, name, DRAWS, SEED)])

@@ -16,12 +16,12 @@ from captious import CaptionSet
 from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.contract import Metric
 from captious.metrics.umic import Umic
-from captious.options import Runtime, using
+from captious.options import Resampling, Runtime, using
 from captious.samples import Sample, make, write
 from captious.samples.scenes import Scene, scenes
+from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.stats.correlation import Within
 from captious.stats.kendall import Kendall
-from captious.study.resampling import Estimate, bootstrap, observed
 from captious.train.umic import SETTINGS, Job, train
 
 MINI = "captious-mini"
@@ -89,7 +89,7 @@ def correlations(rated: list[dict[str, Any]], images: Path, metrics: dict[str, M
             scores = metric.measure(captions).values
             both = (Kendall.of(scores, quality, cluster=scene), Within.of(scores, quality, scene, clusters))
             values[name] = [observed(one, clusters)[kind] for one, kind in zip(both, kinds, strict=True)]
-            drawn[name] = [one[kind] for one, kind in zip(bootstrap(both, clusters), kinds, strict=True)]
+            drawn[name] = [one[kind] for one, kind in zip(bootstrap(both, clusters, Resampling()), kinds, strict=True)]
     rows = [["metric", "all captions", "within a scene"]]
     rows += [[name, *map(_estimate, values[name], drawn[name])] for name in metrics]
     last = list(metrics)[-1]

@@ -17,6 +17,7 @@ import numpy as np
 from photographs import Command, Runner, write_data
 
 from captious import CaptionSet, evaluate
+from captious.options import Resampling
 
 RATES = ("5e-4", "1e-3")
 SMALL = ("--width", "64", "--dropout", "0.4", "--batch", "128", "--draws", "2")
@@ -77,7 +78,7 @@ def _stand_in(source: Path, out: Path, seed: int) -> Path:
     ]
     captions = {str(number): caption for number, (_, caption) in enumerate(pairs)}
     references = {str(number): row["captions"] for number, (row, _) in enumerate(pairs)}
-    found = evaluate(CaptionSet.of(captions, references), "cider", samples=0)["cider"].items
+    found = evaluate(CaptionSet.of(captions, references), "cider", resampling=Resampling(samples=0))["cider"].items
     ratings = np.array([found[key] for key in captions]).reshape(len(rows), tried)
     ranks = np.argsort(-ratings, axis=1)
     kept = (

@@ -24,7 +24,7 @@ from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.umic import Umic
 from captious.models.crossencoders import spread
 from captious.models.fusion import Fusion, new_fusion
-from captious.models.states import Insides
+from captious.models.states import HiddenStates
 from captious.options import Runtime, using
 from captious.samples import make, write
 from captious.train.data import Example
@@ -59,7 +59,7 @@ def training(backbone: Fusion, examples: dict[str, Example], batch: int) -> str:
     made = prepared(examples, ("hard", "random", "substitute", "shuffle", "repeat"), 1, seed=0)
     pictures = backbone.pictures([str(path) for path in made.paths])
     goal = Ranking(backbone, pictures, backbone.texts(made.texts, keep=False), made.table)
-    encoder, inside = backbone.encoder, Insides(backbone.encoder)
+    encoder, inside = backbone.encoder, HiddenStates(backbone.encoder)
     pixels = np.stack([encoder.prepare(open_picture(path)) for path in made.paths])
     tokens = encoder.tokenize(made.texts)
     counts = np.minimum(tokens.lengths, encoder.limit)

@@ -14,22 +14,28 @@ if TYPE_CHECKING:
     from captious.comparison import Comparison, compare
     from captious.errors import InputError
     from captious.evaluation import Report, evaluate, evaluate_shards
-    from captious.io.join import Columns
+    from captious.io.check import Check, check
     from captious.io.read import read
     from captious.metrics.contract import Measurement, Metric, Signature
     from captious.metrics.registry import parse as metric
+    from captious.options import Output, Reading, Resampling, Runtime
     from captious.study.run import study
 
 _HOMES = {
     "CaptionSet": "captious.captions",
-    "Columns": "captious.io.join",
+    "Check": "captious.io.check",
     "Comparison": "captious.comparison",
     "InputError": "captious.errors",
     "Item": "captious.captions",
     "Measurement": "captious.metrics.contract",
     "Metric": "captious.metrics.contract",
+    "Output": "captious.options",
+    "Reading": "captious.options",
     "Report": "captious.evaluation",
+    "Resampling": "captious.options",
+    "Runtime": "captious.options",
     "Signature": "captious.metrics.contract",
+    "check": "captious.io.check",
     "compare": "captious.comparison",
     "evaluate": "captious.evaluation",
     "evaluate_shards": "captious.evaluation",
@@ -40,15 +46,20 @@ _HOMES = {
 
 __all__ = [
     "CaptionSet",
-    "Columns",
+    "Check",
     "Comparison",
     "InputError",
     "Item",
     "Measurement",
     "Metric",
+    "Output",
+    "Reading",
     "Report",
+    "Resampling",
+    "Runtime",
     "Signature",
     "__version__",
+    "check",
     "compare",
     "evaluate",
     "evaluate_shards",

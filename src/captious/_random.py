@@ -5,9 +5,16 @@ A key names a stream, a counter a number in it. SplitMix64 (Steele, Lea & Flood 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from captious._typing import Floats, Ints
+
+Keys = npt.NDArray[np.uint64]
 
 GAMMA = 0x9E3779B97F4A7C15
 """The step of SplitMix64's counter."""
@@ -28,3 +35,43 @@ def mix(x: Any) -> Any:
     x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST
     x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
     return x ^ ((x >> 31) & ((1 << 33) - 1))
+
+
+def fork(keys: Keys, numbers: Ints | int) -> Keys:
+    """One new key for each key and number."""
+    steps = np.atleast_1d(np.asarray(numbers, dtype=np.int64)).astype(np.uint64) + np.uint64(1)
+    result: Keys = mix(keys + steps * np.uint64(GAMMA))
+    return result
+
+
+def keys_of(names: Sequence[str], seed: int) -> Keys:
+    """One key for each name, of the name and the seed alone."""
+    hashes = [blake2b(f"{seed}\x1f{name}".encode(), digest_size=8).digest() for name in names]
+    return np.frombuffer(b"".join(hashes), dtype="<u8").astype(np.uint64)
+
+
+def uniform(keys: Keys, positions: Ints | int = 0) -> Floats:
+    """Numbers in [0, 1), of 53 bits."""
+    return _unit(fork(keys, positions))
+
+
+def below(keys: Keys, bounds: Ints, positions: Ints | int = 0) -> Ints:
+    """Whole numbers from 0 up to, without, the bounds."""
+    return np.minimum((uniform(keys, positions) * bounds).astype(np.int64), np.maximum(bounds - 1, 0))
+
+
+def draws(rows: Ints, *keys: int) -> Floats:
+    """A number in [0, 1) for each row, from its index and the keys alone, not from its position in the batch.
+
+    >>> draws(np.array([3, 5]), 1, 2)[1] == draws(np.array([5]), 1, 2)[0]
+    np.True_
+    """
+    state = mix(rows.astype(np.uint64) + np.uint64(GAMMA))
+    for key in keys:
+        state = mix((state ^ np.uint64(key & 0xFFFFFFFFFFFFFFFF)) + np.uint64(GAMMA))
+    return _unit(state)
+
+
+def _unit(state: Keys) -> Floats:
+    scaled: Floats = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return scaled

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
 
 import numpy as np
 
+from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import Report, Specs, evaluate
-from captious.metrics.contract import Measurement, Sums
+from captious.evaluation import Report, Specs, evaluate, explorer, gather, on_scale
+from captious.metrics.contract import Measurement
 from captious.metrics.registry import DEFAULT
-from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED, Runtime
+from captious.options import LEVEL, PERMUTATIONS, Missing, Reading, Resampling, Runtime
+from captious.render import Cell, Column, Document, Phrase, Result, Span, Table, link
 from captious.stats.resampling import (
     Convention,
     bootstrap_weights,
@@ -40,94 +44,215 @@ class Difference:
     low: float
     high: float
     p: float
-    items: int
-    """Those that both systems have a value for."""
     p_holm: float
     """Adjusted over all systems compared on this metric."""
+    items: int
+    """Those that both systems have a value for."""
     better: str | None
     """The system whose adjusted p lies below 1 − level, if one does: at a level of 95 %, below 0.05."""
 
 
-class Outcome(NamedTuple):
-    """What one test found."""
-
-    difference: float
-    low: float
-    high: float
-    p: float
-    items: int
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Result):
     """Reports of several systems on the same items, and the paired tests between them."""
 
     reports: Mapping[str, Report]
     differences: tuple[Difference, ...]
     test: str
-    """The test with its number of shuffles or resamples, and the seed."""
+    """The test with its number of permutations or resamples, and the seed."""
     warnings: tuple[str, ...] = ()
     level: float = LEVEL
     """Confidence level of the intervals and of ``better``."""
 
+    def __repr__(self) -> str:
+        numbers = f"{len(self._first.measurements)} metrics, {self._items} items"
+        return f"<Comparison of {', '.join(self.reports)}: {numbers}, {self.test}>"
+
+    @property
+    def _first(self) -> Report:
+        return next(iter(self.reports.values()))
+
+    @property
+    def _items(self) -> int:
+        return len(self._first.captions)
+
+    def document(self) -> Document:
+        """Systems by metrics, every paired test, and the items to explore."""
+        about = f"{', '.join(self.reports)}; differences by {self.test}"
+        tables = [self._systems(), *([self._tests()] if self.differences else [])]
+        return Document(
+            f"{len(self.reports)} systems, {self._items} items",
+            about,
+            [*tables, explorer(self.reports)],
+            warnings=self.all_warnings,
+            signatures=_by_system({name: report.signatures for name, report in self.reports.items()}),
+            data=self.data(),
+        )
+
+    @property
+    def all_warnings(self) -> list[str]:
+        """The warnings of the comparison, then those of the systems."""
+        return [*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})]
+
+    def _systems(self) -> Table:
+        reports, first = list(self.reports.values()), self._first
+        baseline = next(iter(self.reports))
+        differing = {(row.system, row.metric) for row in self.differences if row.better and row.baseline == baseline}
+        columns: list[Column | str] = ["system"]
+        rows: list[list[Any]] = [[name] for name in self.reports]
+        for key, measurement in first.measurements.items():
+            direction = measurement.metric.higher_is_better
+            columns.append(Column(first.label(key), key=key, higher_is_better=direction, spread="half", bar=True))
+            for row, cell in zip(rows, on_scale(reports, key), strict=True):
+                row.append(replace(cell, mark="†" if (row[0], key) in differing else ""))
+        spread = f"± is half of the {100 * self.level:.4g}% interval. " if first.intervals else ""
+        note = f"{spread}† differs from {baseline}: {self.test}, Holm-adjusted p < {1 - self.level:.4g}"
+        return Table("systems", "Systems", columns, rows, note if self.differences else spread.strip(), turned=True)
+
+    def _tests(self) -> Table:
+        columns = (
+            "metric",
+            "systems",
+            Column("difference", signed=True, level=self.level, bold=True, bar=True),
+            Column("p", "p"),
+            Column("p (Holm)", "p", key="p_holm"),
+            "better",
+        )
+        reach = {
+            key: max((abs(end) for row in self.differences if row.metric == key for end in _ends(row)), default=0.0)
+            for key in self._first.measurements
+        }
+        rows = []
+        for row in self.differences:
+            cell = Cell(row.difference, row.low, row.high, limits=(-reach[row.metric], reach[row.metric]))
+            better = Span(row.better, "strong") if row.better else Span("no difference shown", "quiet")
+            label = link(self._first.label(row.metric), f"#sort={quote(row.metric)}")
+            rows.append((label, f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, Phrase((better,))))
+        starts = [
+            place for place, row in enumerate(self.differences) if row.metric != self.differences[place - 1].metric
+        ]
+        note = (
+            f"{self.test}; p-values are two-sided, Holm's correction runs over the systems compared on a metric, and "
+            f"“better” names the winner at the {100 * (1 - self.level):.4g}% level after correction"
+        )
+        return Table("differences", "Differences", columns, rows, note, breaks=starts)
+
+    def data(self) -> dict[str, Any]:
+        """The numbers of the systems, and the paired tests between them, as JSON holds them."""
+        return {
+            "test": self.test,
+            "warnings": list(self.warnings),
+            "systems": {name: {"captious": __version__, **report.data()} for name, report in self.reports.items()},
+            "differences": [asdict(row) for row in self.differences],
+        }
+
+    def write_files(self, folder: Path) -> None:
+        """Write the values of every item, those of each system in a folder of its own."""
+        for number, (name, report) in enumerate(self.reports.items(), start=1):
+            plain = re.sub(r"[^\w.-]+", "-", name).strip(".-") or "system"
+            inner = folder / plain
+            inner = inner if not inner.exists() else folder / f"{plain}-{number}"
+            inner.mkdir()
+            report.write_files(inner)
+
 
 def compare(
-    systems: Mapping[str, CaptionSet],
+    systems: Mapping[str, Any],
     metrics: Specs = DEFAULT,
-    *,
-    test: Test = "randomization",
-    every_pair: bool = False,
-    samples: int = SAMPLES,
-    shuffles: int = PERMUTATIONS,
-    seed: int = SEED,
-    level: float = LEVEL,
-    convention: Convention = "two-sided",
-    missing: Literal["error", "skip"] = "error",
-    progress: Callable[[str], None] | None = None,
+    resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
+    progress: Callable[[str], None] | None = None,
+    *,
+    references: Any = None,
+    images: str | Path | None = None,
+    missing: Missing = "error",
+    test: Test = "randomization",
+    permutations: int = PERMUTATIONS,
+    every_pair: bool = False,
+    convention: Convention = "two-sided",
 ) -> Comparison:
-    """Test every system against the first, or every pair, on every metric, with Holm's correction per metric."""
+    """Test every system against the first, or every pair, on every metric, with Holm's correction per metric.
+
+    Parameters
+    ----------
+    systems
+        Captions by the name of the system: what ``evaluate`` takes.
+    metrics, runtime, progress, references, images
+        As in ``evaluate``.
+    resampling
+        Of the intervals, and of the bootstrap test; ``level`` also decides which system is better.
+    missing
+        Items that a system lacks: an error, or left out of all systems with ``skip``.
+    test
+        ``randomization`` swaps captions between the two systems, ``bootstrap`` resamples items.
+    permutations
+        Of the randomization test.
+    every_pair
+        Test all pairs, not only against the first system.
+    convention
+        How the bootstrap test counts; ``sacrebleu`` is one-sided for a clear difference.
+
+    >>> references = {"1": "a cat sits", "2": "a dog runs"}
+    >>> systems = {"a": {"1": "a cat", "2": "a dog"}, "b": {"1": "a cat sits", "2": "a dog"}}
+    >>> compare(systems, "rouge", references=references).differences[0].better is None
+    True
+    """
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
-    systems = align(systems, missing)
+    if not resampling.samples:
+        raise InputError("samples=0: comparing needs resamples for its intervals, expected at least 1")
+    reading = Reading(references, images, missing)
+    sets = align({name: gather(captions, reading) for name, captions in systems.items()}, missing)
     reports = {
-        name: evaluate(
-            captions,
-            metrics,
-            samples=samples,
-            seed=seed,
-            level=level,
-            progress=partial(_prefixed, progress, name) if progress else None,
-            runtime=runtime,
-        )
-        for name, captions in systems.items()
+        name: evaluate(captions, metrics, resampling, runtime, _prefixed(progress, name))
+        for name, captions in sets.items()
     }
-    names = list(systems)
-    contests = list(combinations(names, 2)) if every_pair else [(names[0], other) for other in names[1:]]
-    tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.statistics.additive]
-    differences: list[Difference] = []
-    by_metric: dict[str, list[tuple[str, str, Outcome]]] = {key: [] for key in tested}
-    for baseline, system in contests if tested else []:
+    names = list(sets)
+    pairs = list(combinations(names, 2)) if every_pair else [(names[0], other) for other in names[1:]]
+    tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.additive]
+    rows: dict[str, list[Difference]] = {key: [] for key in tested}
+    for baseline, system in pairs if tested else []:
         if progress:
             progress(f"{baseline} and {system}")
-        pairs = [_shared(reports[baseline].measurements[key], reports[system].measurements[key]) for key in tested]
-        items = len(systems[baseline])
-        bootstrapped = paired_bootstrap(pairs, bootstrap_weights(items, samples, seed), level, convention)
+        shared = [_shared(reports[baseline].measurements[key], reports[system].measurements[key]) for key in tested]
+        items = len(sets[baseline])
+        draws = bootstrap_weights(items, resampling.samples, resampling.seed)
+        statistics = [(ours.statistic, theirs.statistic) for ours, theirs in shared]
+        bootstrapped = paired_bootstrap(statistics, draws, resampling.level, convention)
         p_values = [p for p, _, _ in bootstrapped]
         if test == "randomization":
-            p_values = paired_randomization(pairs, swap_masks(items, shuffles, seed))
-        for key, (ours, theirs), p, (_, low, high) in zip(tested, pairs, p_values, bootstrapped, strict=True):
-            shared = items - len(ours.reasons)
-            by_metric[key].append((baseline, system, Outcome(theirs.corpus - ours.corpus, low, high, p, shared)))
-    for key, rows in by_metric.items():
-        metric = reports[names[0]].measurements[key].metric
-        for (baseline, system, found), adjusted in zip(rows, holm([row[2].p for row in rows]), strict=True):
-            winner = system if (found.difference > 0) == metric.higher_is_better else baseline
-            better = winner if adjusted < 1 - level else None
-            differences.append(Difference(key, baseline, system, *found, p_holm=adjusted, better=better))
-    number = shuffles if test == "randomization" else samples
-    described = f"paired {test}({number},seed={seed})" + (",sacrebleu" if convention == "sacrebleu" else "")
-    return Comparison(reports, tuple(differences), described, _remarks(systems, differences), level)
+            p_values = paired_randomization(statistics, swap_masks(items, permutations, resampling.seed))
+        for key, (ours, theirs), p, (_, low, high) in zip(tested, shared, p_values, bootstrapped, strict=True):
+            gap = theirs.corpus - ours.corpus
+            both = items - len(ours.reasons)
+            rows[key].append(Difference(key, baseline, system, gap, low, high, p, p_holm=p, items=both, better=None))
+    differences = [row for key in tested for row in _adjusted(rows[key], reports[names[0]], resampling.level)]
+    number = permutations if test == "randomization" else resampling.samples
+    name = f"paired {test}({number},seed={resampling.seed})" + (",sacrebleu" if convention == "sacrebleu" else "")
+    return Comparison(reports, tuple(differences), name, _remarks(sets, differences), resampling.level)
+
+
+def _adjusted(rows: Sequence[Difference], report: Report, level: float) -> list[Difference]:
+    """The tests of one metric with Holm's correction, and the winner where there is one."""
+    adjusted = []
+    for row, p in zip(rows, holm([row.p for row in rows]), strict=True):
+        higher = report.measurements[row.metric].metric.higher_is_better
+        winner = row.system if (row.difference > 0) == higher else row.baseline
+        adjusted.append(replace(row, p_holm=p, better=winner if p < 1 - level else None))
+    return adjusted
+
+
+def _ends(row: Difference) -> list[float]:
+    return [end for end in (row.difference, row.low, row.high) if end == end]
+
+
+def _by_system(lines: Mapping[str, Sequence[str]]) -> list[str]:
+    """Each line once, with the names of the systems that have it where not all have."""
+    systems: dict[str, list[str]] = {}
+    for name, texts in lines.items():
+        for text in texts:
+            systems.setdefault(text, []).append(name)
+    return [text if len(names) == len(lines) else f"{', '.join(names)}: {text}" for text, names in systems.items()]
 
 
 def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Measurement]:
@@ -137,7 +262,7 @@ def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Me
         return baseline, system
     without = np.array([key in reasons for key in baseline.ids])[:, None]
     ours, theirs = (
-        replace(side, statistics=Sums(np.where(without, np.nan, side.statistics.rows)), reasons=reasons)
+        replace(side, rows=np.where(without, np.nan, np.asarray(side.rows)), reasons=reasons)
         for side in (baseline, system)
     )
     return ours, theirs
@@ -157,11 +282,11 @@ def _remarks(systems: Mapping[str, CaptionSet], differences: list[Difference]) -
     return tuple(dict.fromkeys(remarks))
 
 
-def _prefixed(progress: Callable[[str], None], name: str, step: str) -> None:
-    progress(f"{name}: {step}")
+def _prefixed(progress: Callable[[str], None] | None, name: str) -> Callable[[str], None] | None:
+    return (lambda step: progress(f"{name}: {step}")) if progress else None
 
 
-def align(systems: Mapping[str, CaptionSet], missing: Literal["error", "skip"] = "error") -> dict[str, CaptionSet]:
+def align(systems: Mapping[str, CaptionSet], missing: Missing = "error") -> dict[str, CaptionSet]:
     """The systems on the items all of them have, in the order of the first."""
     shared = set.intersection(*(set(captions.ids) for captions in systems.values()))
     if missing == "error":
@@ -183,5 +308,5 @@ def _same_items(systems: Mapping[str, CaptionSet]) -> None:
         if lacking:
             raise InputError(
                 f"{first} and {name} differ in {len(lacking)} ids ({', '.join(lacking[:5])}), expected the same items; "
-                "use --missing skip to compare on those they share"
+                "pass missing='skip' to compare on those they share"
             )

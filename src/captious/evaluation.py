@@ -1,58 +1,38 @@
-"""What tables and pictures call metrics: their labels, as long as those tell them apart."""
+"""``captious.evaluate``: every metric on one set of captions, with intervals, as one report."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
+from itertools import chain
+from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import quote
 
-from captious.captions import CaptionSet
+import numpy as np
+
+from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, nearest, require
 from captious.io.check import findings_that_mislead
+from captious.io.images import with_images
+from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
-from captious.metrics.registry import DEFAULT, FAMILIES, parse, parse_all
-from captious.options import LEVEL, SAMPLES, SEED, Runtime, current, using
+from captious.metrics.registry import DEFAULT, parse, parse_all
+from captious.options import Reading, Resampling, Runtime, current, using
+from captious.render import Cell, Column, Document, ItemMetric, Items, Result, Table, link
+from captious.render.tables import finite, write_csv, write_jsonl, write_parquet
 from captious.stats.resampling import Interval, bootstrap
 
-
-def told_apart(labels: Mapping[str, str]) -> dict[str, str]:
-    """A name for each written form: its label, or the written form where another metric has the same label.
-
-    >>> told_apart({"clipscore": "CLIPScore", "clipscore(w=1)": "CLIPScore", "cider": "CIDEr"})
-    {'clipscore': 'clipscore', 'clipscore(w=1)': 'clipscore(w=1)', 'cider': 'CIDEr'}
-    """
-    number = Counter(labels.values())
-    return {key: label if number[label] == 1 else key for key, label in labels.items()}
-
-
+Specs = str | Metric | Iterable[str | Metric]
 REASONS = 5
 """Different reasons that a warning names."""
 
 
-def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> list[str]:
-    """What a person should know before trusting these numbers."""
-    warnings = [finding.message for finding in findings_that_mislead(captions)]
-    warnings += [remark for measurement in measurements for remark in measurement.metric.remarks(captions)]
-    labels: dict[tuple[tuple[str, int], ...], list[str]] = {}
-    for measurement in measurements:
-        if measurement.reasons:
-            counts = tuple(Counter(measurement.reasons.values()).most_common())
-            labels.setdefault(counts, []).append(measurement.metric.label)
-    for counts, metrics in labels.items():
-        why = ", ".join(f"{number} × {reason}" for reason, number in counts[:REASONS])
-        if rest := sum(number for _, number in counts[REASONS:]):
-            why += f", {rest} × other reasons"
-        warnings.append(f"{', '.join(metrics)}: items without a value: {why}")
-    return list(dict.fromkeys(warnings))
-
-
-Specs = str | Metric | Iterable[str | Metric]
-
-
-@dataclass(frozen=True, eq=False)
-class Report:
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(Result):
     """Measurements of one set, by the written form of their metric."""
 
     captions: CaptionSet
@@ -61,29 +41,38 @@ class Report:
     warnings: Sequence[str] = ()
 
     def __getitem__(self, key: str) -> Measurement:
-        """A measurement by ``cider(idf=refs)``, by bare name where only one metric has it, or by label."""
-        if key in self.measurements:
-            return self.measurements[key]
-        by_label = {self.label(name): measurement for name, measurement in self.measurements.items()}
-        if key in by_label:
-            return by_label[key]
-        named = [measurement for measurement in self.measurements.values() if measurement.metric.name == key]
-        if len(named) == 1:
-            return named[0]
-        if key in FAMILIES and (default := str(parse(key))) in self.measurements:
-            return self.measurements[default]
+        """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
         try:
-            return self.measurements[str(parse(key))]
-        except (InputError, KeyError):
-            known = list(self.measurements)
-            raise KeyError(f"{key!r} was not measured, only {', '.join(known)}{nearest(key, known)}") from None
+            written = str(parse(key))
+        except InputError:
+            written = key
+        if written in self.measurements:
+            return self.measurements[written]
+        named = [one for form, one in self.measurements.items() if key in (self.label(form), one.metric.name)]
+        if len(named) != 1:
+            forms = list(self.measurements)
+            raise KeyError(f"{key!r} was not measured, only {', '.join(forms)}{nearest(key, forms)}")
+        return named[0]
 
     def __iter__(self) -> Iterator[Measurement]:
         return iter(self.measurements.values())
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{self.label(key)} {one.corpus:.4f}" for key, one in self.measurements.items())
+        return f"<Report {self.title}; {values}>"
+
+    @property
+    def title(self) -> str:
+        """The name of the captions without folders, and how many items they are."""
+        return f"{PurePath(self.captions.name).name}: {len(self.captions)} items"
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        return disambiguate_labels({key: one.metric.label for key, one in self.measurements.items()})
+
     def label(self, key: str) -> str:
         """What tables call a metric: its label, or its written form where two metrics share the label."""
-        return told_apart({name: one.metric.label for name, one in self.measurements.items()})[key]
+        return self._labels[key]
 
     def signature(self, key: str) -> str:
         """The signature of a number with that of its interval."""
@@ -91,44 +80,269 @@ class Report:
         interval = self.intervals.get(str(measurement.metric))
         return f"{measurement.signature}|ci:{interval}" if interval else str(measurement.signature)
 
-    def to_pandas(self) -> Any:
-        """Per-item values as a frame, one row per item id and one column per metric."""
+    @property
+    def signatures(self) -> list[str]:
+        """Every signature; metrics of one name that share everything else share a line.
+
+        A line then begins with all written forms: ``bleu(n=1),bleu(n=2)|tok:ptb.1|...``.
+        """
+        lines: dict[tuple[str, str], list[str]] = {}
+        for key, measurement in self.measurements.items():
+            rest = self.signature(key).removeprefix(key)
+            lines.setdefault((measurement.metric.name, rest), []).append(key)
+        return [",".join(keys) + rest for (_, rest), keys in lines.items()]
+
+    def cell(self, key: str) -> Cell:
+        """A corpus value with its interval."""
+        interval, value = self.intervals.get(key), self.measurements[key].corpus
+        return Cell(value, interval.low, interval.high) if interval else Cell(value)
+
+    def worst(self, number: int = 10, metric: str | None = None) -> Document:
+        """The items with the worst value of a metric, the last one unless named: a table to print or ``to_pandas``."""
+        measurement = self[metric] if metric else list(self)[-1]
+        label = self.label(str(measurement.metric))
+        rows = []
+        for index in worst_first(measurement)[:number]:
+            item = self.captions.item(index)
+            rows.append((item.id, float(measurement.values[index]), item.candidate, (*item.references, "")[0]))
+        title = f"worst {number} by {label}"
+        value = Column(label, key=str(measurement.metric))
+        return Document(title, sections=[Table("worst", title, ("id", value, "candidate", "first reference"), rows)])
+
+    def document(self) -> Document:
+        """Values with intervals, and the items to explore."""
+        level = next((interval.resampling.level for interval in self.intervals.values()), None)
+        columns: list[Column | str] = ["metric", Column("value", level=level, bold=True, bar=True)]
+        if lower := any(not one.metric.higher_is_better for one in self):
+            columns.append(Column("better", "text", latex=None))
+        if unscored := any(one.reasons for one in self):
+            columns.append(Column("unscored", latex=None))
+        rows: list[list[Any]] = []
+        for key, measurement in self.measurements.items():
+            address = f"#sort={quote(key)}"
+            row: list[Any] = [link(self.label(key), address), on_scale([self], key)[0]]
+            if lower:
+                row.append("higher" if measurement.metric.higher_is_better else "lower")
+            if unscored:
+                number, why = len(measurement.reasons), _reasons(measurement)
+                row.append(Cell(number, note=why, decimals=0, href=f"{address}&unscored=1" if number else ""))
+            rows.append(row)
+        counts = self.captions.references.counts
+        low, high = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
+        span = str(low) if low == high else f"{low}–{high}"
+        return Document(
+            self.title,
+            f"{span} reference{'' if high == 1 else 's'} per item" if high else "no references",
+            [Table("scores", "Scores", columns, rows), explorer({PurePath(self.captions.name).name: self})],
+            warnings=self.warnings,
+            signatures=self.signatures,
+            data=self.data(),
+        )
+
+    def data(self) -> dict[str, Any]:
+        """The numbers with everything that moves them, as JSON holds them."""
+        return {
+            "name": self.captions.name,
+            "items": len(self.captions),
+            "skipped": self.captions.skipped,
+            "metrics": [self._metric_data(key) for key in self.measurements],
+            "warnings": list(self.warnings),
+        }
+
+    def _metric_data(self, key: str) -> dict[str, Any]:
+        measurement, interval = self.measurements[key], self.intervals.get(key)
+        spread = {name: getattr(interval, name) if interval else None for name in ("low", "high", "error")}
+        spread["level"] = interval.resampling.level if interval else None
+        return {
+            "metric": key,
+            "label": self.label(key),
+            "value": measurement.corpus,
+            **spread,
+            "higher_is_better": measurement.metric.higher_is_better,
+            "range": measurement.metric.range,
+            "unscored": len(measurement.reasons),
+            "signature": self.signature(key),
+        }
+
+    def to_pandas(self, table: str | None = None) -> Any:
+        """Per-item values as a frame, one row per item id and one column per metric; or a table of the document."""
+        if table is not None:
+            return super().to_pandas(table)
         pandas = require("pandas", "pandas")
         columns = {key: measurement.values for key, measurement in self.measurements.items()}
         return pandas.DataFrame(columns, index=pandas.Index(self.captions.ids, name="id"))
 
-    def save(self, folder: str, overwrite: bool = False) -> None:
-        """Write the run: per-item Parquet and JSONL, ``captious-run.json``, ``report.tex`` and ``report.html``."""
-        from captious.report.run import save
+    def write_files(self, folder: Path) -> None:
+        """Write the values of every item: ``items.jsonl``, ``items.parquet``, ``items.csv``."""
+        import pyarrow as pa
 
-        save(self, folder, overwrite=overwrite)
+        records = [self._record(index) for index in range(len(self.captions))]
+        write_jsonl(folder / "items.jsonl", records)
+        texts = pa.list_(pa.string())
+        columns = {
+            "id": pa.array(self.captions.ids, pa.string()),
+            "candidates": pa.array([record["candidates"] for record in records], texts),
+            "references": pa.array([record["references"] for record in records], texts),
+            **{key: pa.array(finite(one.values), pa.float64()) for key, one in self.measurements.items()},
+            "unscored": [record.get("unscored") for record in records],
+        }
+        further = {name: values for name, values in self.captions.columns.items() if name not in columns}
+        write_parquet(folder / "items.parquet", {**columns, **further})
+        scored = [Column(self.label(key), key=key) for key in self.measurements]
+        values = [one.values.tolist() for one in self]
+        rows = [
+            (key, " | ".join(record["candidates"]), *scores)
+            for key, record, *scores in zip(self.captions.ids, records, *values, strict=True)
+        ]
+        write_csv(Table("items", "Items", ["id", "candidate", *scored], rows), folder / "items.csv")
 
-    def __str__(self) -> str:
-        labels = {self.label(key): measurement.corpus for key, measurement in self.measurements.items()}
-        width = max(map(len, labels))
-        return "\n".join(f"{label:<{width}}  {value:.4f}" for label, value in labels.items())
+    def _record(self, index: int) -> dict[str, Any]:
+        """One item: id, captions, the value of every metric, why a value is missing, further columns."""
+        item = self.captions.item(index)
+        record: dict[str, Any] = {
+            "id": item.id,
+            "candidates": list(item.candidates),
+            "references": list(item.references),
+            "scores": {key: one.values[index] for key, one in self.measurements.items()},
+        }
+        reasons = {key: one.reasons[item.id] for key, one in self.measurements.items() if item.id in one.reasons}
+        further = {"unscored": reasons, "fields": dict(item.fields)}
+        return {**record, **{name: part for name, part in further.items() if part}}
+
+
+def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """A name for each written form: its label, or the written form where another metric has the same label.
+
+    >>> disambiguate_labels({"clipscore": "CLIPScore", "clipscore(w=1)": "CLIPScore", "cider": "CIDEr"})
+    {'clipscore': 'clipscore', 'clipscore(w=1)': 'clipscore(w=1)', 'cider': 'CIDEr'}
+    """
+    number = Counter(labels.values())
+    return {key: label if number[label] == 1 else key for key, label in labels.items()}
+
+
+def worst_first(measurement: Measurement) -> list[int]:
+    """Indices of items from worst to best; those without a value are left out."""
+    scored = np.flatnonzero(~np.isnan(measurement.values))
+    sign = 1 if measurement.metric.higher_is_better else -1
+    order: list[int] = scored[np.argsort(sign * measurement.values[scored], kind="stable")].tolist()
+    return order
+
+
+def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
+    """The value of a metric in each report, with the ends of the bar that the page draws.
+
+    The bar ends at the metric's highest value where that is 1, otherwise at the next round number.
+    """
+    cells = [report.cell(key) for report in reports]
+    ends = [end for cell in cells for end in (cell.value, cell.low, cell.high) if not math.isnan(end)]
+    top = reports[0].measurements[key].metric.range[1]
+    if top > 1:
+        highest = max([*ends, 1e-9])
+        power = 10.0 ** math.floor(math.log10(highest))
+        top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
+    limits = (min([0.0, *ends]), top)
+    return [Cell(cell.value, cell.low, cell.high, limits=limits) for cell in cells]
+
+
+def explorer(reports: Mapping[str, Report]) -> Items:
+    """The items of systems that captioned the same ids in the same order, for the page to search and sort."""
+    first = next(iter(reports.values()))
+    sets = [report.captions for report in reports.values()]
+    size = len(first.captions)
+    images = next((one.columns["image"] for one in sets if "image" in one.columns), ())
+    further = [name for name in first.captions.columns if name != "image"]
+    return Items(
+        ids=first.captions.ids,
+        metrics=[
+            ItemMetric(key, first.label(key), one.metric.higher_is_better, one.metric.range)
+            for key, one in first.measurements.items()
+        ],
+        systems=list(reports),
+        values=[[one.values for one in report] for report in reports.values()],
+        texts=[_Lazy(size, one.candidates.__getitem__) for one in sets],
+        references=_Lazy(size, first.captions.references.__getitem__),
+        reasons=[[one.reasons for one in report] for report in reports.values()],
+        images=[image if isinstance(image, str) and image else None for image in images],
+        fields=_Lazy(size, lambda index: {name: first.captions.columns[name][index] for name in further}),
+    )
+
+
+class _Lazy(Sequence[Any]):
+    """Elements made when they are asked for: printing a report does not gather the texts of its page."""
+
+    def __init__(self, size: int, element: Callable[[int], Any]) -> None:
+        self.size, self.element = size, element
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.element(index)
+
+
+def _reasons(measurement: Measurement) -> str:
+    """How often each reason for a missing value occurs."""
+    counts = Counter(measurement.reasons.values()).most_common()
+    texts = [f"{number} × {reason}" for reason, number in counts[:REASONS]]
+    rest = sum(number for _, number in counts[REASONS:])
+    return ", ".join([*texts, *([f"{rest} × other reasons"] if rest else [])])
+
+
+def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> list[str]:
+    """What a person should know before trusting these numbers."""
+    warnings = [finding.message for finding in findings_that_mislead(captions)]
+    warnings += [warning for measurement in measurements for warning in measurement.warnings]
+    labels: dict[str, list[str]] = {}
+    for measurement in measurements:
+        if measurement.reasons:
+            labels.setdefault(_reasons(measurement), []).append(measurement.metric.label)
+    warnings += [f"{', '.join(metrics)}: items without a value: {why}" for why, metrics in labels.items()]
+    return list(dict.fromkeys(warnings))
+
+
+def gather(captions: Any, reading: Reading) -> CaptionSet:
+    """Captions as a set: a set as it is, everything else as ``captious.read`` reads it, with the images of a folder."""
+    if not isinstance(captions, CaptionSet):
+        return read(captions, reading=reading)
+    if reading.references is not None:
+        raise InputError(f"{captions.name}: a CaptionSet has its references already, expected references=None")
+    return captions if reading.images is None else with_images(captions, reading.images)
 
 
 def evaluate(
-    captions: CaptionSet,
+    captions: Any,
     metrics: Specs = DEFAULT,
-    *,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-    level: float = LEVEL,
-    progress: Callable[[str], None] | None = None,
+    resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
+    progress: Callable[[str], None] | None = None,
+    *,
+    references: Any = None,
+    images: str | Path | None = None,
 ) -> Report:
-    """Score a set with every metric asked for.
+    """Score captions with every metric asked for.
 
-    ``samples`` bootstrap resamples give each corpus value an interval; 0 leaves intervals out. ``progress`` is called
-    with the name of each step as it begins. ``runtime`` says where and how encoders run.
+    Parameters
+    ----------
+    captions
+        A ``CaptionSet``, or whatever ``captious.read`` reads: a path, a dictionary of captions by id, a frame.
+    metrics
+        Written forms, such as ``"bleu,cider(idf=coco)"``, or metrics.
+    resampling
+        How the bootstrap makes the intervals of the corpus values; ``Resampling(samples=0)`` leaves them out.
+    runtime
+        Where and how models run.
+    progress
+        Called with the name of each step as it begins.
+    references
+        References by id, where ``captions`` has none: whatever ``captious.read`` reads.
+    images
+        Folder of the images, found by file name or id.
 
-    >>> captions = CaptionSet.of({"1": "a cat", "2": "a dog runs"}, {"1": ["a cat"], "2": ["the dog runs"]})
-    >>> report = evaluate(captions, "bleu,rouge")
+    >>> report = evaluate({"1": "a cat", "2": "a dog runs"}, "rouge", references={"1": "a cat", "2": "the dog runs"})
     >>> round(report["rouge"].items["2"], 6)
     0.666667
     """
+    captions = gather(captions, Reading(references, images))
     measurements: dict[str, Measurement] = {}
     with using(runtime or current()):
         for metric in parse_all(metrics):
@@ -137,20 +351,17 @@ def evaluate(
             measurements[str(metric)] = metric.measure(captions)
             metric.refuse_empty(measurements[str(metric)], captions.name)
         warnings = misleading(captions, list(measurements.values()))
-    if progress and samples:
+    if progress and resampling.samples:
         progress("intervals")
-    return Report(captions, measurements, bootstrap(measurements, samples, seed, level), warnings)
+    return Report(captions, measurements, _intervals(measurements, resampling), warnings)
 
 
 def evaluate_shards(
     shards: Iterable[CaptionSet],
     metrics: Specs = DEFAULT,
-    *,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-    level: float = LEVEL,
+    resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
-) -> tuple[dict[str, Measurement], dict[str, Interval]]:
+) -> Report:
     """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements."""
     shards = [shard for shard in shards if len(shard)]
     if not shards:
@@ -163,4 +374,26 @@ def evaluate_shards(
             parts = (metric.measure(shard, state) for shard in shards)
             measurements[str(metric)] = reduce(lambda a, b: a.merge(b), parts)
             metric.refuse_empty(measurements[str(metric)], "the shards")
-    return measurements, bootstrap(measurements, samples, seed, level)
+    captions = _concatenate(shards)
+    warnings = misleading(captions, list(measurements.values()))
+    return Report(captions, measurements, _intervals(measurements, resampling), warnings)
+
+
+def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
+    names = dict.fromkeys(chain.from_iterable(shard.columns for shard in shards))
+    missing = {id(shard): (None,) * len(shard) for shard in shards}
+    return CaptionSet(
+        ids=tuple(chain.from_iterable(shard.ids for shard in shards)),
+        candidates=Ragged.of(shard.candidates[index] for shard in shards for index in range(len(shard))),
+        references=Ragged.of(shard.references[index] for shard in shards for index in range(len(shard))),
+        columns={
+            name: tuple(chain.from_iterable(shard.columns.get(name, missing[id(shard)]) for shard in shards))
+            for name in names
+        },
+        name=f"{len(shards)} shards",
+        skipped=sum(shard.skipped for shard in shards),
+    )
+
+
+def _intervals(measurements: Mapping[str, Measurement], resampling: Resampling) -> dict[str, Interval]:
+    return bootstrap({key: one.statistic for key, one in measurements.items() if one.additive}, resampling)

@@ -87,7 +87,7 @@ class Options:
 
 def _check(name: str, value: Any, kind: Any, option: Option) -> None:
     kind = without_none(kind)
-    if isinstance(value, (list, tuple)):
+    if get_origin(kind) in (list, tuple):
         for element in value:
             _check(name, element, get_args(kind)[0], option)
         return
@@ -135,6 +135,9 @@ class Reading(Options):
         Format | None, Option("Format of the captions, where the file name does not say it.", metavar="NAME")
     ] = None
     id_column: Annotated[str | None, Option("Column of the ids, if not id or image_id.", metavar="NAME")] = None
+    references_id_column: Annotated[
+        str | None, Option("Column of the ids in the references, if not the same.", metavar="NAME")
+    ] = None
     candidate_column: Annotated[str | None, Option("Column of the candidates.", metavar="NAME")] = None
     references_column: Annotated[str | None, Option("Column of the references.", metavar="NAME")] = None
 

@@ -33,7 +33,7 @@ def run(monkeypatch, capsys):
 
 def test_score_with_images(run, sample, tmp_path):
     given = (sample / "predictions" / "solid.json", "--references", sample / "references.json")
-    metrics = ("--metrics", "clipscore,refclipscore,longclip,specs,routed")
+    metrics = ("--metrics", "clipscore,refclipscore,longclip,specs,specs_routed")
     code, out, error = run("score", *given, *metrics, "--images", sample / "images", "--out", tmp_path / "run")
     assert code == 0, error
     for part in ("CLIPScore", "RefCLIPScore", "LongCLIP", "SPECS", "|encoder:Xiaohud/SPECS#", "|by_short:12|"):
@@ -68,10 +68,9 @@ def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colors):
     assert (runtime.device, runtime.batch, runtime.precision, runtime.cache, runtime.upright) == (
         "cpu", 7, "fp32", False, True,
     )  # fmt: skip
-    from captious.io.images import with_images
     from captious.io.read import read
 
-    captions = with_images(read(sample / "predictions" / "solid.json"), sample / "images")
+    captions = read(sample / "predictions" / "solid.json", images=sample / "images")
     evaluate(captions, "specs", runtime=Runtime(batch=3))
     assert seen[-1].batch == 3 and current().batch == 256
 
@@ -153,7 +152,7 @@ def test_fitting_heeds_the_long_encoder_of_the_routed_score(run, sample, tmp_pat
     row = {"id": 1001, "units": ["a cat", "in a room", "by a red chair", "under a lamp"]}
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text(json.dumps({**row, "wrong_units": row["units"]}) + "\n")
-    given = (pairs, "--images", sample / "images", "--metrics", "routed(long=short)", "--json", "--samples", 0)
+    given = (pairs, "--images", sample / "images", "--metrics", "specs_routed(long=short)", "--json", "--samples", 0)
     assert [
         json.loads(run("specificity", *given, *more)[1])["metrics"][0]["pairs"] for more in ((), ("--fitting",))
     ] == [

@@ -13,7 +13,7 @@ from captious.models import load as loading
 from captious.models import store as pruning
 from captious.models import store as stores
 from captious.models._segments import Segment, Space, as_keys, key_of, write
-from captious.models.encoder import Cost, Tokens
+from captious.models.encoder import Tokens
 
 
 class Tiny:
@@ -32,9 +32,6 @@ class Tiny:
 
     def text_features(self, ids):
         return np.concatenate([ids, ids + 1], axis=1).astype(np.float32)
-
-    def cost(self):
-        return Cost(0, 0.0, 0.0)
 
 
 @pytest.fixture(autouse=True)

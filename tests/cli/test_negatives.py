@@ -1,13 +1,10 @@
-"""``captious negatives`` as a user types it."""
+"""``captious make negatives`` as a user types it."""
 
 import json
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-from captious.cli.app import main
 
 CAPTIONS = {
     "1": ["A red dog runs on the beach.", "A dog with a ball runs."],
@@ -19,15 +16,12 @@ CAPTIONS = {
 
 
 @pytest.fixture
-def captious(monkeypatch, capsys):
-    """Run a command; gives exit code, standard output and standard error."""
+def captious(run):
+    """Run the command; gives exit code, standard output and standard error."""
 
     def command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["captious", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        captured = capsys.readouterr()
-        return SimpleNamespace(returncode=exit.value.code or 0, stdout=captured.out, stderr=captured.err)
+        code, out, err = run("make", *arguments)
+        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
 
     return command
 
@@ -47,12 +41,12 @@ def test_all_kinds_into_a_file(captious, captions, tmp_path):
     assert len(rows) == 50 and {row["kind"] for row in rows} == {"hard", "random", "substitute", "shuffle", "repeat"}
     assert [row["id"] for row in rows[::10]] == list(CAPTIONS)
     assert all(row["negative"] not in CAPTIONS[row["id"]] for row in rows)
-    assert "5 images, 10 captions" in done.stderr and "fell back to" in done.stderr and f"written: {out}" in done.stderr
-    assert "hard negatives by captions alone" in done.stderr and done.stdout == ""
+    assert "5 images, 10 captions" in done.stdout and "fell back to" in done.stdout and f"written: {out}" in done.stderr
+    assert "hard negatives by captions alone" in done.stderr and "hard negatives" not in done.stdout
     empty = [row for row in rows if row["caption"] == ""]
     assert [row.get("fallback") for row in empty] == [None, None, "random", "random", "random"]
     again = captious("negatives", captions, "--out", out)
-    assert again.returncode == 2 and "is there already; add --overwrite" in again.stderr
+    assert again.returncode == 2 and "is there already; pass --overwrite" in again.stderr
     before = out.read_bytes()
     assert captious("negatives", captions, "--out", out, "--overwrite").returncode == 0
     assert out.read_bytes() == before
@@ -66,22 +60,22 @@ def test_a_look_by_kind(captious, captions):
 
 
 def test_json_counts_and_sample(captious, captions):
-    done = captious("negatives", captions, "--json", "--look", 2, "--per", 2, "--seed", 7)
+    done = captious("negatives", captions, "--json", "--look", 2, "--seed", 7)
     found = json.loads(done.stdout)
-    assert (found["captions"], found["images"], found["seed"], found["per"]) == (10, 5, 7, 2)
-    assert all(sum(tally.values()) == 20 for tally in found["counts"].values())
-    assert found["counts"]["shuffle"]["random"] == 4  # a word and an empty caption, twice each
+    assert (found["captions"], found["images"], found["seed"], found["per"]) == (10, 5, 7, 1)
+    assert all(sum(tally.values()) == 10 for tally in found["counts"].values())
+    assert found["counts"]["shuffle"]["random"] == 2  # a word and an empty caption
     assert [len(rows) for rows in found["look"].values()] == [2] * 5
 
 
 def test_images_alike_by_vectors_in_a_file(captious, captions, tmp_path):
     np.savez(tmp_path / "v.npz", ids=list("1234"), features=np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1]]))
-    where = ("--out", tmp_path / "neg.jsonl", "--features", tmp_path / "v.npz")
-    done = captious("negatives", captions, "--kinds", "hard", "--per", 20, *where)
+    where = ("--out", tmp_path / "neg.jsonl", "--image-features", tmp_path / "v.npz")
+    done = captious("negatives", captions, "--kinds", "hard", *where)
     assert done.returncode == 0, done.stderr
     assert "1 images without a vector are alike by captions alone, such as 5 (not in v.npz)" in done.stderr
     rows = [json.loads(line) for line in (tmp_path / "neg.jsonl").open()]
-    assert {row["done"].get("by") for row in rows if row["id"] == "1"} == {"image", "cider"}
+    assert {row["done"].get("by") for row in rows} == {"image", "cider"}
     assert "image" not in {row["done"].get("by") for row in rows if row["id"] == "5"}
 
 
@@ -89,18 +83,22 @@ def test_images_alike_by_vectors_in_a_file(captious, captions, tmp_path):
     ("arguments", "message"),
     [
         (["--kinds", "hrad", "--look", 1], "unknown kind of negative 'hrad', expected one of hard, random"),
-        (["--kinds", ",", "--look", 1], "no kind of negative named"),
+        (["--kinds", ",", "--look", 1], "--kinds ,: expected at least one value"),
         ([], "nothing to do with the negatives"),
-        (["--look", 1, "--encoder", "captious-mini"], "--images and --encoder go together"),
-        (["--look", 1, "--images", "."], "--images and --encoder go together"),
-        (["--look", 1, "--features", "a.npz", "--images", "."], "expected one way"),
-        (["--look", 1, "--features", "absent.npz"], "absent.npz: no such file"),
-        (["--look", 1, "--tagger", "nltk"], "nltk"),
+        (["--look", 1, "--encoder", "captious-mini"], "--images and --encoder find images that look alike together"),
+        (["--look", 1, "--images", "."], "--images and --encoder find images that look alike together"),
+        (["--look", 1, "--image-features", "a.npz", "--images", "."], "expected one source"),
+        (["--look", 1, "--image-features", "absent.npz"], "absent.npz: no such file"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(captious, captions, arguments, message):
     done = captious("negatives", captions, *arguments)
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_an_unknown_tagger_is_refused(captious, captions):
+    done = captious("negatives", captions, "--look", 1, "--tagger", "nltk")
+    assert done.returncode == 2 and "nltk" in done.stderr
 
 
 def test_a_file_without_captions(captious, tmp_path):

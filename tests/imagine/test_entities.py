@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
+from captious.options import Resampling
 from captious.probes.entities import agreement, entities, read_answers, recall, recall_finding, tasks
-from captious.stats.shares import Resampling
 
 ROWS = [
     {"painter": "a", "text": "dog and tree", "rater": "x", "seen": {"dog": True, "tree": False}},

@@ -6,9 +6,9 @@ import pytest
 from captious.errors import InputError
 from captious.models.mini import load_mini
 from captious.models.painters import Imagined
+from captious.options import Resampling
 from captious.probes.pictures import _across, influence_finding, influences, masked
 from captious.samples.painter import Drawn
-from captious.stats.shares import Resampling
 
 TEXTS = ["a red ball in the snow", "a black dog on the beach", "two blue kites in a field", "a green car at night"]
 

@@ -6,7 +6,6 @@ import pytest
 from PIL import Image
 
 from captious.io.columns import CAPTION_COLUMNS, IMAGE_COLUMNS
-from captious.io.images import with_images
 from captious.io.read import read
 from captious.probes.compositionality import read_contests
 from captious.probes.specificity import read_details
@@ -35,7 +34,7 @@ def rows(folder, image, caption, **more):
 def test_a_file_is_read_by_score_train_study_and_the_probes_alike(images, image, caption):
     path = rows(images, image, caption, ratings=[3, 4])
     files = [images / "red.png", images / "blue.png"]
-    scored = with_images(read(path), images)
+    scored = read(path, images=images)
     assert list(scored.candidates.values) == TEXTS and scored.image_paths == [str(file) for file in files]
     learnt = read_examples(path, images)[0]
     assert [example.captions[0] for example in learnt] == TEXTS and [example.image for example in learnt] == files

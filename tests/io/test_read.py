@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from captious.errors import InputError
-from captious.io.join import Columns
 from captious.io.read import read
+from captious.options import Reading
 
 COCO_RESULTS = [{"image_id": 2, "caption": "a cat"}, {"image_id": 1, "caption": "a dog"}]
 COCO_ANNOTATIONS = {
@@ -115,13 +115,13 @@ def test_ids_join_whether_int_float_or_string():
 
 def test_columns_can_be_named(tmp_path):
     path = put(tmp_path, "t.csv", "pic,text,gold\n1,a dog,the dog\n")
-    captions = read(path, columns=Columns(id="pic", candidate="text", references="gold"))
+    captions = read(path, reading=Reading(id_column="pic", candidate_column="text", references_column="gold"))
     assert captions["1"].candidate == "a dog" and captions["1"].references == ("the dog",)
 
 
 def test_several_candidates_by_row_or_by_list(tmp_path):
     path = put(tmp_path, "s.jsonl", lines([{"id": 1, "caption": "a"}, {"id": 1, "caption": "b"}]))
-    assert read(path, several=True)["1"].candidates == ("a", "b")
+    assert read(path, reading=Reading(several=True))["1"].candidates == ("a", "b")
     assert read({"1": ["a", "b"]})["1"].candidates == ("a", "b")
 
 
@@ -130,7 +130,7 @@ def test_empty_candidates_are_kept():
 
 
 def test_missing_ids_can_be_skipped_and_are_counted():
-    captions = read({"1": "a", "2": "b"}, {"2": ["b"], "3": ["c"]}, missing="skip")
+    captions = read({"1": "a", "2": "b"}, {"2": ["b"], "3": ["c"]}, reading=Reading(missing="skip"))
     assert captions.ids == ("2",) and captions.skipped == 2
 
 
@@ -146,7 +146,7 @@ BROKEN = {
     "duplicate id": (
         "p.json",
         json.dumps([{"image_id": 1, "caption": "a"}, {"image_id": 1, "caption": "b"}]),
-        r"entry 2: id '1' occurs more than once \(first at .*entry 1\).*--several",
+        r"entry 2: id '1' occurs more than once \(first at .*entry 1\).*several=True",
     ),
     "number for caption": ("p.json", '{"1": 5}', r"id '1': caption is a number \(5\), expected a string"),
     "null caption": ("p.jsonl", '{"id": 1, "caption": null}', "row 1: caption is null"),
@@ -204,7 +204,7 @@ def test_what_the_rows_of_an_item_disagree_on_is_kept_for_each(tmp_path):
         {"id": 1, "caption": "a", "style": "x", "split": "s"},
         {"id": 1, "caption": "b", "style": "y", "split": "s"},
     ]
-    captions = read(put(tmp_path, "s.jsonl", lines(rows)), several=True)
+    captions = read(put(tmp_path, "s.jsonl", lines(rows)), reading=Reading(several=True))
     assert captions.columns == {"style": (["x", "y"],), "split": ("s",)}
 
 
@@ -212,14 +212,14 @@ def test_references_that_hold_nothing_and_options_that_do_not_exist():
     with pytest.raises(InputError, match="dict: holds no captions"):
         read({"1": "a"}, {})
     with pytest.raises(InputError, match="missing='ignore', expected error or skip"):
-        read({"1": "a"}, missing="ignore")
+        read({"1": "a"}, reading=Reading(missing="ignore"))
     with pytest.raises(InputError, match="both candidates and references from standard input"):
         read("-", "-")
 
 
 def test_missing_references_are_counted_and_the_first_five_named():
     candidates = {str(i): "a" for i in range(8)}
-    with pytest.raises(InputError, match=r"7 ids \(1, 2, 3, 4, 5, …\) without references in dict; use --missing skip"):
+    with pytest.raises(InputError, match=r"7 ids \(1, 2, 3, 4, 5, …\) without references in dict; pass missing='skip'"):
         read(candidates, {"0": ["a"]})
     with pytest.raises(InputError, match=r"1 id \(9\) without a candidate"):
         read({"0": "a"}, {"0": ["a"], "9": ["b"]})
@@ -227,7 +227,7 @@ def test_missing_references_are_counted_and_the_first_five_named():
 
 def test_no_id_in_common():
     with pytest.raises(InputError, match="no id is also in dict"):
-        read({"a": "x"}, {"b": ["y"]}, missing="skip")
+        read({"a": "x"}, {"b": ["y"]}, reading=Reading(missing="skip"))
 
 
 def test_a_file_that_is_not_there(tmp_path):
@@ -249,3 +249,23 @@ def test_quotation_marks_in_tab_separated_captions(tmp_path):
     assert [item.candidate for item in read(plain)] == ['"stop" says the sign', 'a 5" nail']
     quoted = put(tmp_path, "b.tsv", 'id\tcaption\n1\t"a tab\there, and ""quotes"""\n')
     assert read(quoted)["1"].candidate == 'a tab\there, and "quotes"'
+
+
+def test_candidates_and_references_may_call_their_ids_differently(tmp_path):
+    candidates = put(tmp_path, "p.csv", "pic,id,caption\n7,x,a dog\n")
+    references = put(tmp_path, "r.csv", "photo,id,caption\n7,y,the dog\n")
+    captions = read(candidates, references, reading=Reading(id_column="pic", references_id_column="photo"))
+    assert captions["7"].references == ("the dog",)
+
+
+def test_the_set_has_the_paths_of_its_images(photos):
+    captions = read({"red": "a", "1": "b"}, {"red": ["c"], "1": ["d"]}, photos)
+    assert captions.columns["image"] == (str(photos / "red.png"), str(photos / "1"))
+    named = read([{"id": 1, "caption": "a", "image": "elsewhere/green.jpg"}], reading=Reading(images=photos))
+    assert named.columns["image"] == (str(photos / "green.png"),)
+
+
+def test_arguments_win_over_the_reading_and_lists_of_records_are_references():
+    reading = Reading(references=[{"id": 1, "caption": "old"}])
+    assert read({"1": "a"}, reading=reading)["1"].references == ("old",)
+    assert read({"1": "a"}, {"1": ["new"]}, reading=reading)["1"].references == ("new",)

@@ -7,6 +7,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.evaluation import evaluate
+from captious.options import Resampling
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -50,7 +51,9 @@ def test_scores_are_those_of_transformers(folder, tmp_path):
     captions = CaptionSet.of(
         dict(zip("abc", texts, strict=True)), dict(zip("abc", others, strict=True)), {"image": [str(p) for p in paths]}
     )
-    report = evaluate(captions, [f"clipscore(weights={folder})", f"refclipscore(weights={folder})"], samples=0)
+    report = evaluate(
+        captions, [f"clipscore(weights={folder})", f"refclipscore(weights={folder})"], resampling=Resampling(samples=0)
+    )
 
     model = transformers.CLIPModel.from_pretrained(folder).eval()
     tokenizer = transformers.CLIPTokenizerFast.from_pretrained(folder)

@@ -13,6 +13,7 @@ from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.registry import parse
 from captious.metrics.style.model import fit, save
 from captious.metrics.style.onlystyle import OnlyStyle
+from captious.options import Resampling
 
 WORDS = ["fine", "grey", "day", "a", "rain", "sun", "dog"]
 
@@ -88,7 +89,9 @@ def test_shards_merge(path: str) -> None:
         {"1": "fine day", "2": "a grey dog", "3": "day"}, columns={"style": ["happy", "gloomy", "happy"]}
     )
     whole = OnlyStyle(path).measure(captions)
-    merged, _ = evaluate_shards([captions.take([0]), captions.take([1, 2])], OnlyStyle(path), samples=0)
+    merged = evaluate_shards(
+        [captions.take([0]), captions.take([1, 2])], OnlyStyle(path), resampling=Resampling(samples=0)
+    )
     assert merged[str(OnlyStyle(path))].corpus == pytest.approx(whole.corpus, abs=1e-15)
     assert str(merged[str(OnlyStyle(path))].signature) == str(whole.signature)
 

@@ -9,6 +9,7 @@ from scipy.stats import kendalltau
 from captious.captions import CaptionSet
 from captious.evaluation import evaluate
 from captious.io.read import read
+from captious.options import Resampling
 
 
 @pytest.mark.shared_data
@@ -47,7 +48,7 @@ def expert(shared_data):
 def test_flickr8k_expert(expert):
     """Kendall's tau-c over 16,992 ratings as pycocoevalcap 1.2 gives it (and as published: 32.3, 30.8, 32.3, 43.9)."""
     captions, ratings = expert
-    report = evaluate(captions, "bleu,rouge,cider", samples=0)
+    report = evaluate(captions, "bleu,rouge,cider", resampling=Resampling(samples=0))
     taus = {
         measurement.metric.label: 100
         * kendalltau(np.repeat(measurement.values, 3), ratings.ravel(), variant="c").statistic

@@ -2,31 +2,45 @@
 
 import pytest
 
-from captious.models.cost import clip_cost, tower_flops
+from captious.errors import InputError
+from captious.models.cost import cost
+from captious.models.preprocess import Preparation
 
 
-def released(limit):
-    """ViT-B/32 as OpenAI released it, without its weights."""
+def released(limit, patch=32):
+    """ViT-B/32 as OpenAI released it, or with another patch, without its weights."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
+    from captious.models.clip import TorchEncoder
+
     with torch.device("meta"):
-        return transformers.CLIPModel(transformers.CLIPConfig(text_config={"max_position_embeddings": limit}))
+        shape = {"vision_config": {"patch_size": patch}, "text_config": {"max_position_embeddings": limit}}
+        module = transformers.CLIPModel(transformers.CLIPConfig(**shape))
+    return TorchEncoder("b32", "", "fp32", 512, limit, module.eval(), None, Preparation(), torch.device("meta"), True)
 
 
 def test_vit_b_32():
-    cost = clip_cost(released(77), 77)
-    assert cost.parameters == 151_277_313
-    assert cost.image_flops / 1e9 == pytest.approx(8.82, abs=0.005)
-    assert cost.text_flops / 1e9 == pytest.approx(5.96, abs=0.005)
-    assert cost.flops / 1e12 == pytest.approx(1.48e-2, abs=5e-5)
+    counted = cost(released(77))
+    assert counted.parameters == 151_277_313
+    assert counted.image_flops / 1e9 == pytest.approx(8.82, abs=0.005)
+    assert counted.text_flops / 1e9 == pytest.approx(5.96, abs=0.005)
+    assert counted.flops / 1e12 == pytest.approx(1.48e-2, abs=5e-5)
 
 
 def test_248_tokens():
-    cost = clip_cost(released(248), 248)
-    assert cost.flops / 1e12 == pytest.approx(2.91e-2, abs=5e-5)
-    assert cost.parameters == 151_277_313 + (248 - 77) * 512
+    counted = cost(released(248))
+    assert counted.flops / 1e12 == pytest.approx(2.91e-2, abs=5e-5)
+    assert counted.parameters == 151_277_313 + (248 - 77) * 512
 
 
-def test_a_tower_by_hand():
-    """3 tokens of width 2, inner 5, one layer: 4·3·2·2 + 2·3·3·2 + 2·3·2·5 = 48 + 36 + 60 multiply-adds."""
-    assert tower_flops(3, 2, 5, 1) == 2 * 144
+def test_longclip_of_patches_of_16():
+    counted = cost(released(248, patch=16))
+    assert counted.parameters == 149_708_289
+    assert counted.image_flops == pytest.approx(35.127e9, rel=2e-4)
+    assert counted.text_flops == pytest.approx(20.235e9, rel=2e-4)
+
+
+def test_an_encoder_of_another_kind_is_refused(colors):
+    pytest.importorskip("torch")
+    with pytest.raises(InputError, match="colors: its cost cannot be counted"):
+        cost(colors())

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
+from captious.options import Resampling
 from captious.probes.classification import (
     TEMPLATES,
     class_vectors,
@@ -14,7 +15,6 @@ from captious.probes.classification import (
     read_labeled,
     read_templates,
 )
-from captious.stats.shares import Resampling
 
 ONCE = Resampling(samples=0)
 

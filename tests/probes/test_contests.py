@@ -7,6 +7,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.metrics.registry import parse, parse_all
+from captious.options import Resampling
 from captious.probes.compositionality import (
     ARO,
     Contest,
@@ -17,7 +18,6 @@ from captious.probes.compositionality import (
     tagged,
     text_only,
 )
-from captious.stats.shares import Resampling
 
 ONCE = Resampling(samples=0)
 WORDS = [

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
+from captious.options import Resampling
 from captious.probes import hubness as hubs
 from captious.probes import vectors
 from captious.probes.hubness import hubness, hubness_finding, occurrences, skewness
 from captious.probes.retrieval import Placed, retrieval, retrieval_finding
 from captious.probes.vectors import Pictured, Vectors, embed, products, read_pictured
-from captious.stats.shares import Resampling
 
 ONCE = Resampling(samples=0)
 

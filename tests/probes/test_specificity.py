@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.metrics.contract import Measurement, Sums, sign
+from captious.metrics.contract import Measurement, Signature
 from captious.metrics.registry import parse_all
+from captious.options import Resampling
 from captious.probes.finding import data, page
 from captious.probes.specificity import Chain, Details, read_details, specificity, specificity_finding, steps_of
 from captious.samples import make, write
-from captious.stats.shares import Resampling
 
 ONCE = Resampling(samples=0)
 
@@ -34,14 +34,17 @@ class Given:
     def __str__(self):
         return "given"
 
-    def score(self, sums):
-        return sums[..., 0]
+    def aggregate(self, rows):
+        return rows[..., 0]
+
+    def settings(self, state):
+        return {}
 
     def refuse_empty(self, measured, name):
         pass
 
     def measure(self, captions):
-        return Measurement(self, captions.ids, Sums(np.array(self.given)[:, None]), sign(self, captions, {}, 0))
+        return Measurement(self, captions.ids, np.array(self.given)[:, None], Signature.of(self, captions, None, 0, {}))
 
 
 @pytest.fixture

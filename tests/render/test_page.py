@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 
@@ -88,6 +89,14 @@ def test_tables_show_rounded_numbers_dashes_and_the_best(samples):
     assert '<td class="number best">1.1000 ± 0.0200<span class="mark">†</span></td>' in text
     assert '<td class="number best">0.4000</td>' in text and '<td class="number">0.5000</td>' in text
     assert "&lt; 0.001" in text and '<tr class=open><th class="">* τ-b' in text
+
+
+def test_a_turned_table_has_its_rows_as_columns(samples):
+    text = page(samples.Sample([replace(samples.systems(), turned=True)]).document())
+    rows = [re.sub("<[^>]+>", " ", row).split() for row in re.findall("<tr>.*?</tr>", text)]
+    assert rows[0] == ["a^b\\~", "[mini]", "&amp;", "50%_#{}$", "*", "τ-b"]
+    assert " ".join(rows[1]) == "CIDEr ↑ 1.0200 ± 0.0200 1.1000 ± 0.0200 † —"
+    assert '<td class="best" style="--bar:var(--s1)">1.1000 ± 0.0200' in text
 
 
 def test_bars_are_on_the_scale_of_their_cells(samples):

@@ -57,18 +57,6 @@ def test_importing_the_package_imports_nothing_heavy():
     assert not {"numpy", "scipy", "rich", "pyarrow"} & set(done.stdout.split())
 
 
-def test_a_study_needs_no_scipy(sample):
-    program = (
-        "import sys, captious\n"
-        f"s = captious.study({str(sample / 'ratings.jsonl')!r}, {{'m': {{}}}}) if 0 else captious.study("
-        "{str(i): i % 4 for i in range(20)}, {'a': {str(i): i for i in range(20)}, 'b': {str(i): -i * i % 7 for i in "
-        "range(20)}}, samples=20, permutations=20)\n"
-        "s.table(); s.to_latex(); print('scipy' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
 def test_the_table_has_both_taus_ties_and_counts(study):
     text = str(study.table())
     for part in ("τ-b", "τ-c", "95% interval", "ties", "500 rows of 100 captions of 25 images", "tied in the ratings"):

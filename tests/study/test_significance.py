@@ -1,85 +1,13 @@
-"""Tests against known answers, and simulations: intervals cover and tests reject at their nominal rates."""
-
-import math
+"""Simulations: intervals cover and tests reject at their nominal rates."""
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from captious.errors import InputError
-from captious.stats.kendall import Kendall
-from captious.stats.tests import (
-    bootstrap_p,
-    correlation_test,
-    incomplete_beta,
-    kendall_test,
-    normal_tail,
-    permutation_p,
-    rank_clusters,
-    t_tail,
-    williams,
-)
+from captious.options import Resampling
+from captious.stats.bootstrap import Estimate, bootstrap, observed
+from captious.stats.tests import bootstrap_p, permutation_p, williams
+from captious.study.contests import permuted
 from captious.study.design import Rows
-from captious.study.resampling import Estimate, bootstrap, observed, permuted
-
-
-@pytest.mark.parametrize("degrees", [1, 2, 5, 30, 997, 16990])
-@pytest.mark.parametrize("t", [-3.0, -0.5, 0.0, 0.1, 1.96, 5.0, 40.0])
-def test_tails_are_scipys(t, degrees):
-    assert t_tail(t, degrees) == pytest.approx(stats.t.sf(t, degrees), rel=1e-9, abs=1e-300)
-    assert normal_tail(t) == pytest.approx(stats.norm.sf(t), rel=1e-12)
-    assert incomplete_beta(2.5, degrees, 0.3) == pytest.approx(stats.beta.cdf(0.3, 2.5, degrees), rel=1e-10)
-
-
-def test_a_correlation_against_zero_is_scipys():
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(2, 40))
-    r, p = stats.pearsonr(x, y)
-    assert correlation_test(r, 40).p == pytest.approx(p, rel=1e-9)
-
-
-def test_tau_against_zero_is_scipys_with_ties():
-    rng = np.random.default_rng(1)
-    x, y = rng.integers(0, 8, 200).astype(float), rng.integers(1, 5, 200).astype(float)
-    surplus = float(Kendall.of(x, y).surplus(np.ones((200, 1)))[0])
-    for sign in (1, -1):
-        expected = stats.kendalltau(sign * x, y, method="asymptotic").pvalue
-        assert kendall_test(sign * surplus, x, y).p == pytest.approx(expected, rel=1e-9)
-
-
-def test_williams_by_hand():
-    # r12 = .6, r13 = .4, r23 = .5, n = 53: K = 1 - .36 - .16 - .25 + 2 * .12 = .47, mean .5,
-    # t = .2 * sqrt(52 * 1.5) / sqrt(2 * 52/50 * .47 + .25 * .125) = 1.7663521732655695 / 1.0081666...
-    below = 2 * 52 / 50 * 0.47 + 0.25 * 0.125
-    t = 0.2 * math.sqrt(78) / math.sqrt(below)
-    found = williams(0.6, 0.4, 0.5, 53)
-    assert found.statistic == pytest.approx(t, rel=1e-12)
-    assert found.degrees == 50
-    assert found.p_greater == pytest.approx(stats.t.sf(t, 50), rel=1e-9)
-    assert found.p == pytest.approx(2 * stats.t.sf(t, 50), rel=1e-9)
-
-
-def test_williams_on_the_example_of_psych():
-    """The help page of psych::r.test in R: r.test(103, .4, .5, .1) has t = -0.89, p = 0.37."""
-    found = williams(0.4, 0.5, 0.1, 103)
-    assert (round(found.statistic, 2), round(found.p, 2)) == (-0.89, 0.37)
-
-
-def test_williams_needs_four_items_and_takes_equal_metrics():
-    with pytest.raises(InputError, match="at least 4 items, found 3"):
-        williams(0.5, 0.4, 0.3, 3)
-    assert williams(0.5, 0.5, 1.0, 20).p == 1.0
-
-
-def test_p_values_count_the_observed_one_and_undefined_draws():
-    assert permutation_p(0.3, np.array([0.1, -0.3, np.nan, 0.2])) == (0.6, 0.4)
-    assert bootstrap_p(0.5, np.array([0.4, 0.6, np.nan])) == pytest.approx(2 / 4)
-
-
-def test_rank_clusters_hold_only_what_is_indistinguishable():
-    better = {("a", "c"): True, ("a", "d"): True, ("b", "d"): True}
-    assert rank_clusters(["a", "b", "c", "d"], better) == [("a", "b"), ("c", "d")]
-    assert rank_clusters(["a"], {}) == [("a",)]
 
 
 def rows_of(human, cluster):
@@ -118,7 +46,7 @@ def test_intervals_over_images_cover_the_truth(name):
         rows = rows_of(human, cluster)
         statistic = rows.family(rows.families[name], metrics[0])
         value = observed(statistic, rows.clusters)[name]
-        found = Estimate.of(value, bootstrap([statistic], rows.clusters, 200, 1)[0][name], 0.9)
+        found = Estimate.of(value, bootstrap([statistic], rows.clusters, Resampling(200, 1))[0][name], 0.9)
         covered += found.low <= truth <= found.high
     # 200 intervals at 90 %: the standard deviation of the rate is .021; percentile intervals are a little short.
     assert 0.83 <= covered / studies <= 0.96
@@ -131,8 +59,8 @@ def test_rows_instead_of_images_would_not_cover():
     item = np.repeat(np.arange(len(human)), 3)
     by_image = Rows(human[item], item, cluster, 80, human)
     by_row = Rows(human[item], np.arange(len(item)), np.arange(len(item)), len(item), human[item])
-    wide = bootstrap([by_image.family("kendall", metrics[0])], 80, 300, 0)[0]["tau_b"].std()
-    narrow = bootstrap([by_row.family("kendall", metrics[0][item])], len(item), 300, 0)[0]["tau_b"].std()
+    wide = bootstrap([by_image.family("kendall", metrics[0])], 80, Resampling(300, 0))[0]["tau_b"].std()
+    narrow = bootstrap([by_row.family("kendall", metrics[0][item])], len(item), Resampling(300, 0))[0]["tau_b"].std()
     assert wide > 1.5 * narrow
 
 
@@ -144,7 +72,7 @@ def test_tests_between_equal_metrics_reject_at_their_level():
         rows = rows_of(human, cluster)
         seen, draws = permuted(rows, [(one, other)], "tau_b", 199, 2)[0]
         families = [rows.family("kendall", values) for values in (one, other)]
-        gaps = np.subtract(*(part["tau_b"] for part in bootstrap(families, 40, 200, 3)))
+        gaps = np.subtract(*(part["tau_b"] for part in bootstrap(families, 40, Resampling(200, 3))))
         r = np.corrcoef([human[::4], one[::4], other[::4]])
         rejected += [
             permutation_p(seen, draws)[0] < 0.05,

@@ -56,7 +56,7 @@ def test_shards_scored_with_a_kept_corpus_count_it_once(tmp_path):
     path = tmp_path / "my.idf"
     save(DocumentFrequency.of(captions), path)
     shards = [captions.take([0]), captions.take([1, 2])]
-    merged = evaluate_shards(shards, f"cider(idf={path})")[0][f"cider(idf={path})"]
+    merged = evaluate_shards(shards, f"cider(idf={path})")[f"cider(idf={path})"]
     assert np.allclose(merged.values, Cider(idf=str(path)).measure(captions).values, rtol=0, atol=1e-12)
     with pytest.raises(InputError, match="one of them is complete already"):
         load(path).merge(DocumentFrequency.of(captions))
@@ -110,8 +110,8 @@ def test_the_pickled_table_of_the_reference_code_is_read(tmp_path):
     path.write_bytes(pickle.dumps({"ref_len": 3.0, "document_frequency": table}))
     corpus = from_pickle(path, "theirs")
     assert written_out(corpus) == {gram: int(count) for gram, count in table.items()}
-    values = Cider().statistics(captions, corpus).rows
-    assert np.allclose(values, Cider().statistics(captions, DocumentFrequency.of(captions)).rows)
+    values = Cider().score_items(captions, corpus).rows
+    assert np.allclose(values, Cider().score_items(captions, DocumentFrequency.of(captions)).rows)
 
 
 def test_a_bare_pickled_table_needs_the_number_of_items(tmp_path):

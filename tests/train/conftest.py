@@ -1,4 +1,4 @@
-"""A tiny CLIP with a word tokenizer, and a tiny data set to train it on."""
+"""A tiny CLIP with a word tokenizer, a tiny data set to train it on, and a corpus with its own tagger."""
 
 import json
 
@@ -11,6 +11,7 @@ from captious.models.clip import wrap
 from captious.models.mini import WordTokenizer
 from captious.models.preprocess import Preparation
 from captious.models.tokenizers import tokenizer_of
+from captious.train.lexicon import Corpus
 
 COLORS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 60, 220), "white": (240, 240, 240)}
 PLACES = ("left", "right")
@@ -112,3 +113,39 @@ def encoder(base):
     from captious.models.load import load_trainable
 
     return load_trainable(str(base), "cpu")
+
+
+TAGS = {
+    "dog": "NN", "cat": "NN", "horse": "NN", "ball": "NN", "park": "NN", "man": "NN", "boat": "NN",
+    "dogs": "NNS", "cats": "NNS",
+    "red": "JJ", "big": "JJ", "small": "JJ",
+    "runs": "VBZ", "sleeps": "VBZ", "jumps": "VBZ",
+    "a": "DT", "the": "DT", "in": "IN", "with": "IN", "on": "IN", "and": "CC", "two": "CD",
+}  # fmt: skip
+
+
+def by_table(sentences):
+    """Tags by table; whatever is not in it is an adverb, and punctuation is itself."""
+    return [
+        [TAGS.get(word.lower(), "RB") if word[:1].isalnum() else "." for word in sentence] for sentence in sentences
+    ]
+
+
+@pytest.fixture(scope="session")
+def tagger():
+    return by_table
+
+
+@pytest.fixture
+def pets():
+    """Six images, two captions each."""
+    return Corpus.of(
+        {
+            "1": ["A red dog runs in the park.", "a dog runs with the ball"],
+            "2": ["A big cat sleeps on the boat.", "the cat sleeps"],
+            "3": ["a small horse jumps", "the red horse jumps in a park"],
+            "4": ["two dogs and a man", "A man with two dogs"],
+            "5": ["two cats on a boat", "two small cats"],
+            "6": ["the man runs with a red ball", "a man jumps"],
+        }
+    )

@@ -4,10 +4,10 @@ import pytest
 
 from captious.metrics.registry import parse_all
 from captious.models.load import load
+from captious.options import Resampling
 from captious.probes.retrieval import retrieval
 from captious.probes.specificity import read_details, specificity
 from captious.probes.vectors import embed, read_pictured
-from captious.stats.shares import Resampling
 from captious.train.run import Choices, Job, train
 from captious.train.schedule import chosen
 

@@ -12,7 +12,7 @@ from captious.errors import InputError
 from captious.models.crossencoders import judge, load_backbone, read_marker
 from captious.models.features import cosines, image_features, text_features
 from captious.models.fusion import FusionModule, Shape, load_fusion, new_fusion
-from captious.models.states import Insides, frozen, image_states, text_states
+from captious.models.states import HiddenStates, frozen, image_states, text_states
 from captious.options import Runtime, using
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
@@ -81,7 +81,7 @@ def test_states_are_the_encoders_last_hidden_states(scenes):
 
 def test_one_pass_gives_the_vector_that_clipscore_uses(scenes):
     encoder = frozen(MINI)
-    both = Insides(encoder)
+    both = HiddenStates(encoder)
     pixels = np.random.default_rng(0).integers(0, 255, (2, 96, 96, 3), dtype=np.uint8)
     rows = both.image_features(pixels)
     np.testing.assert_allclose(rows[:, -encoder.dimension :], encoder.image_features(pixels), atol=1e-6)

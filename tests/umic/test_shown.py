@@ -6,7 +6,7 @@ from PIL import Image
 
 from captious.io.images import Unreadable
 from captious.models import matching as shown
-from captious.models.matching import Shown
+from captious.models.matching import PixelStore
 
 
 @pytest.mark.parametrize("room", [0, 10**9])
@@ -16,8 +16,8 @@ def test_broken_images_are_found_whether_images_are_kept_or_not(room, tmp_path, 
     for number, path in enumerate(paths):
         Image.new("RGB", (2, 2), (number, 0, 0)).save(path)
     paths[36].write_bytes(b"no picture")
-    found = Shown.of([str(path) for path in paths], lambda picture: np.asarray(picture))
-    assert list(found.faults) == [36] and bool(found.kept) == bool(room)
+    found = PixelStore.of([str(path) for path in paths], lambda picture: np.asarray(picture))
+    assert list(found.faults) == [36] and bool(found.pixels) == bool(room)
     assert [int(pixels[0, 0, 0]) for pixels in found.take(np.array([39, 3]))] == [39, 3]
     with pytest.raises(Unreadable, match=r"36\.png"):
         found.take(np.array([36]))

@@ -6,7 +6,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +19,8 @@ from captious.bias.masking import Style, Tokens, masked, only_symbols, tokenized
 from captious.bias.protocol import Protocol as protocol_Protocol
 from captious.errors import InputError, nearest
 from captious.io.formats import name_of, rows_of
-from captious.io.join import Columns, Gathered, gather_candidates, gather_references
+from captious.io.join import Gathered, gather_candidates, gather_references
+from captious.options import Reading
 
 LEAST = 10
 """Fewer images of a class than this cannot be split and say nothing."""
@@ -144,19 +145,16 @@ def read_subjects(
     sources: Sequence[str | Path],
     references: str | Path | None,
     label: str,
-    columns: Columns | None = None,
+    reading: Reading = Reading(),
     captions: Sequence[str] = (),
     number: int | None = None,
 ) -> list[Subject]:
     """One subject per file, or per caption column where several are named; labels may stand in either file."""
-    columns = columns or Columns()
-    people = (
-        gather_references(rows_of(references), Columns(columns.id, None, columns.references)) if references else None
-    )
+    people = gather_references(rows_of(references), reading) if references else None
     subjects = []
     for source in sources:
-        for column in captions or (columns.candidate,):
-            rows = gather_candidates(rows_of(source), Columns(columns.id, column, columns.references), several=False)
+        for column in captions or (reading.candidate_column,):
+            rows = gather_candidates(rows_of(source), replace(reading, candidate_column=column))
             name = column if captions and column else Path(name_of(source)).name.split(".")[0]
             subjects.append(_subject(name, name_of(source), rows, people, label, number))
     names = [subject.name for subject in subjects]

@@ -13,23 +13,18 @@ from captious.cli import (
     analyse,
     bias,
     cache,
-    compare,
-    demo,
-    doctor,
+    everyday,
     features,
     imagine,
     make,
-    metrics,
-    negatives,
     resources,
     samples,
-    score,
     specificity,
     study,
     style,
     train,
 )
-from captious.cli.session import AUDIT, EVERYDAY, JUDGE, MODELS
+from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError
 
 app = typer.Typer(
@@ -39,11 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("score", rich_help_panel=EVERYDAY)(score.score)
-app.command("compare", rich_help_panel=EVERYDAY)(compare.compare)
-app.command("doctor", rich_help_panel=EVERYDAY)(doctor.doctor)
-app.command("metrics", rich_help_panel=EVERYDAY)(metrics.metrics)
-app.command("demo", rich_help_panel=EVERYDAY)(demo.demo)
+everyday.register(app)
 app.add_typer(study.app, name="study", rich_help_panel=JUDGE)
 app.command("specificity", rich_help_panel=JUDGE)(specificity.specificity)
 app.add_typer(analyse.app, name="analyse", rich_help_panel=JUDGE)
@@ -52,7 +43,6 @@ app.add_typer(bias.app, name="bias", rich_help_panel=AUDIT)
 app.add_typer(style.app, name="style", rich_help_panel=AUDIT)
 app.add_typer(train.app, name="train", rich_help_panel=MODELS)
 app.add_typer(make.app, name="make", rich_help_panel=MODELS)
-app.command("negatives", rich_help_panel=MODELS)(negatives.negatives)
 app.add_typer(cache.app, name="cache", rich_help_panel=MODELS)
 app.add_typer(features.app, name="features", rich_help_panel=MODELS)
 app.add_typer(resources.app, name="resources", rich_help_panel=MODELS)

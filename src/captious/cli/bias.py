@@ -69,7 +69,7 @@ def lic(
     from captious.bias.summary import summarize
     from captious.bias.writing import save
     from captious.errors import InputError
-    from captious.io.join import Columns
+    from captious.options import Reading
     from captious.render import terminal
     from captious.render.tables import dumps
 
@@ -82,7 +82,12 @@ def lic(
     kinds = _classifiers(classifier, bert, device, stack, chosen)
     columns = [part.strip() for part in candidate_column.split(",")] if candidate_column else []
     subjects = read_subjects(
-        predictions, references, label, Columns(id_column, None, references_column), columns, human_captions
+        predictions,
+        references,
+        label,
+        Reading(id_column=id_column, references_column=references_column),
+        columns,
+        human_captions,
     )
     kept = None if fresh else work or data_folder() / "bias"
     with show.progress() as report:

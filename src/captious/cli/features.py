@@ -80,13 +80,14 @@ def image_files(folder: Path) -> list[str]:
 def _texts(source: str) -> list[str]:
     from captious.io.columns import CANDIDATE_COLUMNS
     from captious.io.formats import rows_of
-    from captious.io.join import Columns, gather_candidates, gather_references
+    from captious.io.join import gather_candidates, gather_references
+    from captious.options import Reading
 
     rows = list(rows_of(source))
     if any(name in row.fields for row in rows[:1] for name in CANDIDATE_COLUMNS):
-        found = gather_candidates(rows, Columns(), several=True)
+        found = gather_candidates(rows, Reading(several=True))
     else:
-        found = gather_references(rows, Columns())
+        found = gather_references(rows)
     return [text for held in (found.candidates, found.references) for texts in held.values() for text in texts]
 
 

@@ -129,8 +129,8 @@ def tags(
     from captious.cli.analyse.shared import deliver
     from captious.errors import InputError
     from captious.models.painters import Options, load_painter
+    from captious.options import Resampling
     from captious.probes.pictures import influence_finding, influences, universal
-    from captious.stats.shares import Resampling
 
     how = Resampling(samples, seed, level)
     if out is not None:
@@ -191,9 +191,9 @@ def recall(
 ) -> None:
     """Entity recall by painter from what raters saw, with intervals over texts."""
     from captious.cli.analyse.shared import deliver
+    from captious.options import Resampling
     from captious.probes.entities import read_answers, recall_finding
     from captious.probes.entities import recall as recalled
-    from captious.stats.shares import Resampling
 
     how = Resampling(samples, seed, level)
     found = recalled(read_answers(answers), how)

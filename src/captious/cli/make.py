@@ -1,25 +1,26 @@
-"""``captious make``: data from data: detail units of captions, document-frequency corpora."""
+"""``captious make``: data from data: detail units of captions, document-frequency corpora, wrong captions."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captious.cli.params import Only, command
-from captious.cli.session import Grammar, Legacy, Session, Tagger
+from captious.cli.params import Only, command, deliver
+from captious.cli.session import Encoder, Grammar, ImageFeatures, Legacy, Session, Tagger
 from captious.errors import InputError
-from captious.options import Argument, Option
+from captious.options import Argument, Option, Resampling
 
 if TYPE_CHECKING:
     from captious.io.formats import Row
 
-app = typer.Typer(help="Make data: detail units, idf corpora.", no_args_is_help=True)
+app = typer.Typer(help="Make data: detail units, idf corpora, wrong captions.", no_args_is_help=True)
 
 
 @command(app)
@@ -165,7 +166,7 @@ def idf(
     """
     from captious.captions import CaptionSet
     from captious.io.formats import rows_of
-    from captious.io.join import Columns, gather_references
+    from captious.io.join import gather_references
     from captious.text.idf import DocumentFrequency, from_pickle, named_path, save
 
     out, reading = session.output.out, session.reading
@@ -182,8 +183,7 @@ def idf(
     else:
         if items is not None:
             raise InputError(f"{source}: is no pickle, its items are counted; leave out --items")
-        columns = Columns(id=reading.id_column, references=reading.references_column)
-        references = gather_references(rows_of(source), columns).references
+        references = gather_references(rows_of(source), reading).references
         if not references:
             raise InputError(f"{source}: holds no captions")
         captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)
@@ -191,6 +191,53 @@ def idf(
     save(corpus, path)
     sizes = ", ".join(f"{len(counts):,}" for counts in corpus.counts)
     typer.echo(f"{path}: {corpus} ({corpus.items:,} items; n-grams of orders 1 to 4: {sizes})")
+
+
+@command(app)
+def negatives(
+    captions: Annotated[str, Argument("Captions by image id: every format that references come in.")],
+    session: Annotated[
+        Session, Only("out", "overwrite", "json", "images", "id_column", "references_column", "seed")
+    ] = Session(resampling=Resampling(seed=0)),
+    kinds: Annotated[tuple[str, ...], Option("Kinds of wrong captions.", flags=("-k",), metavar="KINDS")] = (
+        *("hard", "random", "substitute", "shuffle", "repeat"),
+    ),
+    encoder: Encoder = "",
+    image_features: ImageFeatures = None,
+    look: Annotated[int, Option("Print so many of each kind, changes marked.", min=0)] = 0,
+    tagger: Tagger = "captious",
+    legacy: Legacy = False,
+) -> None:
+    """Make wrong captions of five kinds, each with what was changed: UMIC learns from them.
+
+    Images that look alike, for hard negatives, are found by --images with --encoder, or by --image-features.
+
+    Example: captious make negatives captions.jsonl --look 20
+    """
+    from captious.io.formats import rows_of
+    from captious.io.join import gather_references
+    from captious.syntax.tagging import tagger_named
+    from captious.train.lexicon import Corpus
+    from captious.train.negatives import Sample, check, image_vectors, save
+    from captious.train.negatives import negatives as make
+
+    output, reading, seed = session.output, session.reading, session.resampling.seed
+    wanted, tag = check(kinds), tagger_named(tagger)
+    if output.out is None and not look and not output.json:
+        raise InputError("nothing to do with the negatives: expected --out FILE, --look NUMBER or --json")
+    path = _free(output.out, output.overwrite)
+    with replace(session, output=replace(output, out=None)).working() as step:
+        corpus = Corpus.of(gather_references(rows_of(captions), reading).references, captions)
+        hard = (reading.images, encoder, image_features) if "hard" in wanted else None
+        vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
+        step("making wrong captions")
+        made = make(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
+        if path is not None:
+            step("writing")
+            save(made, path)
+    deliver(Sample(made, look, seed, warnings), replace(output, out=None))
+    if path is not None:
+        typer.echo(f"written: {path}", err=True)
 
 
 def _is_pickle(source: str) -> bool:

@@ -94,11 +94,17 @@ def load(
     format: str | None = None,
 ) -> CaptionSet:
     """Read captions the way the options say."""
-    from captious.io.images import with_images
-    from captious.io.join import Columns
     from captious.io.read import read
+    from captious.options import Reading
 
-    captions = read(
-        source, references, missing=missing.value, several=several, columns=Columns(*columns), format=format
+    reading = Reading(
+        references,
+        images,
+        missing.value,
+        several,
+        format,  # type: ignore[arg-type]
+        id_column=columns[0],
+        candidate_column=columns[1],
+        references_column=columns[2],
     )
-    return with_images(captions, images) if images is not None else captions
+    return read(source, reading=reading)

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
+from captious._written import split
 from captious.errors import InputError
 from captious.options import Argument, Declared, Option, Output, choices_of, declared, without_none
 
@@ -191,22 +192,6 @@ class Param:
         except ValueError:
             choices = ("a whole number",) if kind is int else ("a number",)
         raise InputError(f"{self.flag} {text}: expected {', '.join(choices)}")
-
-
-def split(text: str) -> list[str]:
-    """The parts of a list with commas; those inside parentheses belong to a part.
-
-    >>> split("bleu(n=4,tokenizer=13a), cider")
-    ['bleu(n=4,tokenizer=13a)', 'cider']
-    """
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts if part.strip()]
 
 
 class Command(TyperCommand):

@@ -48,16 +48,9 @@ class Session(Options):
 
     def read(self, source: Any) -> CaptionSet:
         """Read captions the way the options say."""
-        from captious.io.images import with_images
-        from captious.io.join import Columns
         from captious.io.read import read
 
-        how = self.reading
-        columns = Columns(how.id_column, how.candidate_column, how.references_column)
-        captions = read(
-            source, how.references, missing=how.missing, several=how.several, columns=columns, format=how.format
-        )
-        return captions if how.images is None else with_images(captions, how.images)
+        return read(source, reading=self.reading)
 
     @contextmanager
     def working(self) -> Iterator[Callable[[str], None]]:

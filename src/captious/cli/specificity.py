@@ -55,11 +55,11 @@ def specificity(
     """
     from captious._files import refuse_occupied
     from captious.metrics.clip.encoded import EncodedMetric
-    from captious.metrics.clip.specs import Routed, Specs
+    from captious.metrics.clip.specs import Specs, SpecsRouted
     from captious.metrics.registry import parse_all
+    from captious.options import Resampling
     from captious.probes.specificity import read_details, specificity_finding
     from captious.probes.specificity import specificity as rates
-    from captious.stats.shares import Resampling
 
     wanted, how = parse_all(metrics), Resampling(samples, seed, level)
     if out is not None:
@@ -68,8 +68,8 @@ def specificity(
         details = read_details(pairs, images, references, seed=seed, grammar=grammar.value)
         for metric in wanted if fitting else ():
             if isinstance(metric, EncodedMetric):
-                details = details.within(metric.encoder(), metric.opening)
-            elif isinstance(metric, Routed):  # its short encoder reads short captions only
+                details = details.within(metric.encoder(), metric.prefix)
+            elif isinstance(metric, SpecsRouted):  # its short encoder reads short captions only
                 details = details.within(Specs(metric.long).encoder())
         found = rates(details, wanted, counting=counting.value, how=how, control=control, progress=step)
     deliver(specificity_finding(details, found, counting.value, how), out, overwrite, as_json)

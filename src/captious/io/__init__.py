@@ -1,5 +1,1 @@
-"""From files, tables and dictionaries to a CaptionSet; one file per format, one that joins, one that doctors."""
-
-from captious.io.read import read
-
-__all__ = ["read"]
+"""Files, tables and dictionaries as a CaptionSet (`captious.read`), and what is wrong with them (`captious.check`)."""

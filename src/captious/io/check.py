@@ -1,4 +1,4 @@
-"""What is odd about a set of captions: the mistakes people really make, found before or beside the numbers."""
+"""``captious.check``: the mistakes people really make with files of captions, found before or beside the numbers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ import numpy as np
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import Row, name_of, rows_of
-from captious.io.images import with_images
-from captious.io.join import Columns, Gathered, gather_candidates, gather_references
-from captious.io.read import assemble
+from captious.io.join import Complain, Gathered, gather_candidates, gather_references, join
+from captious.io.read import combined
+from captious.options import Reading
+from captious.render import Document, Phrase, Result, Span, Text
+from captious.render.document import Tone
 
 Level = Literal["error", "warning", "note"]
 SAMPLE = 200
+"""Items that are compared closely."""
 CLIP_WORDS = 55
 """About this many words fill the 77 tokens of CLIP's text encoder."""
 
+LISTED = 5
+"""So many complaints of one kind are listed, the rest counted."""
+
+_TONES: dict[Level, Tone] = {"error": "bad", "warning": "strong", "note": "quiet"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029]")
 _TOKENIZED = re.compile(r"\w (?:[.,!?;]|'s|n't|-lrb-|``)(?: |$)", re.IGNORECASE)
 _LISTED = re.compile(r"^\s*\[.*[\"'].*\]\s*$", re.DOTALL)
@@ -37,14 +44,68 @@ class Finding:
     misleads: bool = False
 
 
+@dataclass(frozen=True, repr=False)
+class Check(Result):
+    """What was found about one or two sources."""
+
+    name: str
+    findings: tuple[Finding, ...]
+
+    def __repr__(self) -> str:
+        return f"Check({self.name!r}, {len(self.findings)} findings, {len(self.errors)} errors)"
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What must be mended."""
+        return tuple(finding for finding in self.findings if finding.level == "error")
+
+    def document(self) -> Document:
+        """The findings, one a line."""
+        lines = [
+            Phrase.of(Span(finding.level, _TONES[finding.level]), f": {finding.message}") for finding in self.findings
+        ]
+        return Document(
+            title=self.name,
+            sections=(Text(lines or [Phrase.of(Span("nothing wrong found", "good"))]),),
+            data={
+                "name": self.name,
+                "findings": [{"level": finding.level, "message": finding.message} for finding in self.findings],
+            },
+            name="check",
+        )
+
+
+def check(source: Any, references: Any = None, images: str | Path | None = None, reading: Reading = Reading()) -> Check:
+    """Everything that is wrong or odd with files of captions; the arguments are those of `captious.read`.
+
+    >>> print(check({"1": "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}).errors[0].message)
+    dict: 1 id (2) without a candidate in dict; pass missing='skip' to leave them out
+    """
+    reading = combined(reading, references, images)
+    complaints: list[str] = []
+    candidates = gather_candidates(_rows(source, reading.format, complaints.append), reading, complaints.append)
+    others: Gathered | None = None
+    if reading.references is not None:
+        rows = _rows(reading.references, None, complaints.append)
+        others = gather_references(rows, reading, complaints.append)
+    findings, name = list(_folded(complaints)), name_of(source)
+    if not candidates.candidates:
+        return Check(name, tuple(findings) or (Finding("error", f"{name}: holds no captions"),))
+    joining: list[str] = []
+    captions = join(candidates, others, reading, name, joining.append)
+    findings += [Finding("error", message) for message in joining]
+    # Joining has said which ids one side lacks.
+    return Check(name, (*findings, *findings_of(replace(captions, skipped=0))))
+
+
+def findings_of(captions: CaptionSet) -> list[Finding]:
+    """Everything odd about a set that was read."""
+    return [*_texts(captions), *_shapes(captions), *_overlaps(captions), *_images(captions)]
+
+
 def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
     """What makes a number say something it does not mean."""
     return [finding for finding in (*_shapes(captions), *_overlaps(captions)) if finding.misleads]
-
-
-def check(captions: CaptionSet) -> list[Finding]:
-    """Everything odd about a set that was read."""
-    return [*_texts(captions), *_shapes(captions), *_overlaps(captions), *_images(captions)]
 
 
 def _texts(captions: CaptionSet) -> Iterable[Finding]:
@@ -143,8 +204,6 @@ def _share(candidates: Sequence[set[str]], references: Sequence[set[str]]) -> fl
 
 
 def _images(captions: CaptionSet) -> Iterable[Finding]:
-    from pathlib import Path
-
     paths = [(key, value) for key, value in zip(captions.ids, captions.columns.get("image", ()), strict=False) if value]
     present = [(key, str(value)) for key, value in paths if Path(str(value)).is_file()]
     if not present:
@@ -171,56 +230,22 @@ def _count(ids: Sequence[str], what: str) -> str:
     return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} (id {', '.join(distinct[:5])}{more})"
 
 
-FIRST = 5
-"""So many complaints of one kind are listed, the rest counted."""
-
-
-def examine(
-    source: Any,
-    references: Any = None,
-    *,
-    images: str | Path | None = None,
-    several: bool = False,
-    columns: Columns | None = None,
-) -> list[Finding]:
-    """All findings about one or two sources; an empty list means that nothing is wrong."""
-    columns = columns or Columns()
-    complaints: list[str] = []
-    found = gather_candidates(_rows(source, complaints), columns, several, complaints.append)
-    given: Gathered | None = None
-    if references is not None:
-        given = gather_references(_rows(references, complaints), columns, complaints.append)
-    findings = list(_folded(complaints))
-    if not found.candidates:
-        return findings or [Finding("error", f"{name_of(source)}: holds no captions")]
-    joining: list[str] = []
-    captions = assemble(found, given, name_of(source), "error", name_of(references), joining.append)
-    findings += [Finding("error", message) for message in joining]
-    if images is not None:
-        try:
-            captions = with_images(captions, images)
-        except InputError as error:
-            findings.append(Finding("error", str(error)))
-    # The joining above has said which ids one side lacks.
-    return findings + check(replace(captions, skipped=0))
-
-
-def _rows(source: Any, complaints: list[str]) -> Iterator[Row]:
+def _rows(source: Any, format: str | None, complain: Complain) -> Iterator[Row]:
     """Rows up to the first that cannot be parsed at all; what stopped them is a complaint."""
     try:
-        yield from rows_of(source)
+        yield from rows_of(source, format)
     except InputError as error:
-        complaints.append(str(error))
+        complain(str(error))
 
 
-def _folded(complaints: list[str]) -> Iterator[Finding]:
+def _folded(complaints: Sequence[str]) -> Iterator[Finding]:
     """The first complaints of each kind in full, the others as a number."""
     kinds: Counter[str] = Counter()
     for complaint in complaints:
         kind = complaint.rsplit(": ", 1)[-1].split("(", 1)[0]
         kinds[kind] += 1
-        if kinds[kind] <= FIRST:
+        if kinds[kind] <= LISTED:
             yield Finding("error", complaint)
     for kind, number in kinds.items():
-        if number > FIRST:
-            yield Finding("error", f"… and {number - FIRST} more like: {kind.strip()}")
+        if number > LISTED:
+            yield Finding("error", f"… and {number - LISTED} more like: {kind.strip()}")

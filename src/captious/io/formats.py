@@ -1,4 +1,4 @@
-"""What every format is turned into first: rows that remember where they came from."""
+"""Every format as rows that remember where they came from: JSON, JSON Lines, CSV, TSV, Parquet, tables in memory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,37 +26,16 @@ class Row:
     fields: dict[str, Any]
 
 
-FORMATS = {
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-
-
 def rows_of(source: Any, format: str | None = None) -> Iterator[Row]:
-    """Rows of a path, ``-`` for standard input, a dictionary, or a pandas or Arrow table."""
+    """Rows of a path, ``-`` for standard input, a dictionary, a list of records, or a pandas or Arrow table."""
     if isinstance(source, dict):
-        return mapping_rows(source, "dict")
+        return _mapping(source, "dict")
     if isinstance(source, (list, tuple)):
-        return record_rows(source, "list")
+        return _records(source, "list")
     if not isinstance(source, (str, Path)):
-        return table_rows(source, type(source).__name__)
+        return _table(source, type(source).__name__)
     name, content = name_of(source), _content(source)
-    kind = format or _format_of(name, content)
-    if kind == "json":
-        return json_rows(content, name)
-    if kind == "jsonl":
-        return jsonl_rows(content, name)
-    if kind in ("csv", "tsv"):
-        return delimited_rows(content, name, "\t" if kind == "tsv" else ",")
-    if kind == "parquet":
-        return parquet_rows(content, name)
-    known = sorted(set(FORMATS.values()))
-    raise InputError(f"{name}: unknown format {kind!r}, expected one of {', '.join(known)}{nearest(kind, known)}")
+    return _READERS[format or _format_of(name, content)](content, name)
 
 
 def name_of(source: Any) -> str:
@@ -65,7 +45,7 @@ def name_of(source: Any) -> str:
     return type(source).__name__
 
 
-def text_of(content: bytes, name: str) -> str:
+def _decoded(content: bytes, name: str) -> str:
     """Decode UTF-8, with or without a byte-order mark."""
     try:
         return content.decode("utf-8-sig")
@@ -109,15 +89,15 @@ def _format_of(name: str, content: bytes) -> str:
 
 
 _QUOTED_CELL = re.compile(r'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
-NUMBERED_REFERENCE = re.compile(r"ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
+_NUMBERED_REFERENCE = re.compile(r"ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
 
 
-def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
+def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
     """Rows of a delimited file.
 
     Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a JSON list is one.
     """
-    text = text_of(content, name)
+    text = _decoded(content, name)
     # Captions with a quotation mark here and there are common in TSV, where nothing needs quoting.
     bare = delimiter == "\t" and not _QUOTED_CELL.search(text)
     quoting: Literal[0, 3] = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
@@ -126,7 +106,7 @@ def delimited_rows(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
         header = [column.strip() for column in next(reader, [])]
         if not header:
             raise InputError(f"{name}: is empty, expected a header line and captions")
-        numbered = [index for index, column in enumerate(header) if NUMBERED_REFERENCE.fullmatch(column)]
+        numbered = [index for index, column in enumerate(header) if _NUMBERED_REFERENCE.fullmatch(column)]
         for number, cells in enumerate(reader, start=2):
             if not cells:
                 continue
@@ -155,9 +135,9 @@ def _cell(cell: str) -> Any:
     return cell
 
 
-def jsonl_rows(content: bytes, name: str) -> Iterator[Row]:
+def _jsonl(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a JSON Lines file; blank lines are passed over."""
-    for number, line in enumerate(text_of(content, name).split("\n"), start=1):
+    for number, line in enumerate(_decoded(content, name).split("\n"), start=1):
         if not line.strip():
             continue
         where = f"{name}: row {number}"
@@ -172,16 +152,16 @@ def jsonl_rows(content: bytes, name: str) -> Iterator[Row]:
         yield Row(where, record)
 
 
-def json_rows(content: bytes, name: str) -> Iterator[Row]:
+def _json(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a JSON document, whatever of the known layouts it has."""
-    text = text_of(content, name)
+    text = _decoded(content, name)
     try:
         document = json.loads(text, object_pairs_hook=_object)
     except _DuplicateKey as error:
         raise InputError(f"{name}: id {error} occurs more than once in one JSON object, expected unique ids") from None
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and error.lineno > 1:
-            return jsonl_rows(content, name)
+            return _jsonl(content, name)
         raise InputError(
             f"{name}: line {error.lineno} column {error.colno} (offset {error.pos} of {len(text)}): "
             f"not valid JSON ({error.msg}); is the file cut short?"
@@ -189,17 +169,17 @@ def json_rows(content: bytes, name: str) -> Iterator[Row]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not JSON that can be read ({str(error)[:80]})") from None
     if isinstance(document, Mapping) and _has_sentences(document):
-        return _sentence_rows(document, name)
+        return _sentences(document, name)
     if isinstance(document, Mapping) and isinstance(document.get("annotations"), list):
-        return _annotation_rows(document, name)
+        return _annotations(document, name)
     if isinstance(document, Mapping):
-        return mapping_rows(document, name)
+        return _mapping(document, name)
     if isinstance(document, list):
-        return record_rows(document, name)
+        return _records(document, name)
     raise InputError(f"{name}: holds a JSON {type(document).__name__}, expected a list or an object of captions")
 
 
-def mapping_rows(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
+def _mapping(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
     """Rows of ``{id: caption}``, ``{id: [captions]}``, ``{id: [{"caption": …}]}`` or ``{id: {column: value}}``."""
     for key, value in document.items():
         where = f"{name}: id {key!r}"
@@ -212,7 +192,7 @@ def mapping_rows(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
             yield Row(where, {"id": key, "caption": value})
 
 
-def _annotation_rows(document: Mapping[str, Any], name: str) -> Iterator[Row]:
+def _annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
     listed = document.get("images")
     images = [image for image in listed if isinstance(image, Mapping)] if isinstance(listed, list) else []
     files = {str(image.get("id")): image.get("file_name") for image in images}
@@ -231,7 +211,7 @@ def _has_sentences(document: Mapping[str, Any]) -> bool:
     return isinstance(images, list) and bool(images) and isinstance(images[0], Mapping) and "sentences" in images[0]
 
 
-def _sentence_rows(document: Mapping[str, Any], name: str) -> Iterator[Row]:
+def _sentences(document: Mapping[str, Any], name: str) -> Iterator[Row]:
     """Karpathy's splits: images with their sentences."""
     for number, image in enumerate(document["images"], start=1):
         where = f"{name}: image {number}"
@@ -240,11 +220,11 @@ def _sentence_rows(document: Mapping[str, Any], name: str) -> Iterator[Row]:
             raise InputError(f"{where}: has no list of sentences, expected objects with the text as raw")
         key = next((image[column] for column in ("cocoid", "imgid", "filename") if column in image), None)
         fields = {"id": key, "caption": [sentence.get("raw") for sentence in sentences]}
-        kept = {"image": image.get("filename"), "split": image.get("split")}
-        yield Row(where, fields | {column: value for column, value in kept.items() if value is not None})
+        extra = {"image": image.get("filename"), "split": image.get("split")}
+        yield Row(where, fields | {column: value for column, value in extra.items() if value is not None})
 
 
-def record_rows(document: Sequence[Any], name: str) -> Iterator[Row]:
+def _records(document: Sequence[Any], name: str) -> Iterator[Row]:
     """Rows of a list of records, such as COCO results."""
     for number, record in enumerate(document, start=1):
         where = f"{name}: entry {number}"
@@ -268,7 +248,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def parquet_rows(content: bytes, name: str) -> Iterator[Row]:
+def _parquet(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -277,10 +257,10 @@ def parquet_rows(content: bytes, name: str) -> Iterator[Row]:
         table = pq.read_table(pa.BufferReader(content))
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{name}: not a whole Parquet file ({str(error).splitlines()[0]})") from None
-    return table_rows(table, name)
+    return _table(table, name)
 
 
-def table_rows(table: Any, name: str) -> Iterator[Row]:
+def _table(table: Any, name: str) -> Iterator[Row]:
     """Rows of an Arrow table, or of anything that converts to one, such as a pandas frame."""
     import pyarrow as pa
 
@@ -297,3 +277,14 @@ def table_rows(table: Any, name: str) -> Iterator[Row]:
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             number += 1
             yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))
+
+
+_READERS: dict[str, Callable[[bytes, str], Iterator[Row]]] = {
+    "json": _json,
+    "jsonl": _jsonl,
+    "csv": partial(_delimited, delimiter=","),
+    "tsv": partial(_delimited, delimiter="\t"),
+    "parquet": _parquet,
+}
+FORMATS = {f".{name}": name for name in _READERS} | {".ndjson": "jsonl", ".pq": "parquet"}
+"""Formats by the ending of a file's name."""

@@ -1,4 +1,6 @@
-"""Opening images that may be anything: one line that says why where one cannot be used, the right colors where it can.
+"""Images: which file belongs to which item, and opening files that may be anything.
+
+An image that cannot be used is refused in one line that says why.
 
 An image keeps its own mode (palette, CMYK, alpha …), because the reference implementations resize before they convert
 to RGB. Only what Pillow would turn white, more than eight bits in a channel, is brought to eight bits here.
@@ -8,10 +10,11 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +29,6 @@ MOST_PIXELS = 100_000_000
 """An image must have fewer; one that claims more is refused from its header, before a pixel is decoded."""
 MOST_RATIO = 1000
 """Of the longer side to the shorter: bringing the shorter side to a model's size makes a narrow strip enormous."""
-
-
 NO_SUCH = "no such image"
 
 
@@ -121,24 +122,27 @@ SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
 
 
 def with_images(captions: CaptionSet, folder: str | Path) -> CaptionSet:
-    """The set with the paths of its images as the column ``image``.
+    """The set with the paths of its images as the column ``image``."""
+    images = find_images(folder, captions.ids, captions.columns.get("image"))
+    return replace(captions, columns={**captions.columns, "image": images})
 
-    An image is looked for by the file name in the column ``image``, by the same name with another ending, by the item's
-    id, and by the id with COCO's twelve digits. Where nothing is found the path that was expected stands.
+
+def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | None = None) -> tuple[str, ...]:
+    """The path of the image of each item.
+
+    An image is looked for by its file name, by the same name with another ending, by the item's id, and by the id with
+    COCO's twelve digits. Where there is none, the path is the one that was expected.
     """
     root = Path(folder)
     if not root.is_dir():
         raise InputError(f"{root}: no such folder of images")
     files = {path.name: path for path in sorted(root.iterdir()) if path.suffix.lower() in SUFFIXES}
     stems = {Path(name).stem: path for name, path in files.items()}
-    names = captions.columns.get("image", (None,) * len(captions))
     paths = []
-    for key, name in zip(captions.ids, names, strict=True):
+    for key, name in zip(ids, names or (None,) * len(ids), strict=True):
         wanted = Path(str(name)).name if name else key
-        found = (
-            files.get(wanted) or stems.get(Path(wanted).stem) or stems.get(Path(key).stem) or stems.get(key.zfill(12))
-        )
-        paths.append(str(found or root / wanted))
-    if captions.ids and not any(Path(path).is_file() for path in paths):
+        same_name = files.get(wanted) or stems.get(Path(wanted).stem)
+        paths.append(str(same_name or stems.get(Path(key).stem) or stems.get(key.zfill(12)) or root / wanted))
+    if ids and not any(Path(path).is_file() for path in paths):
         raise InputError(f"{root}: holds no image of any item; looked for {Path(paths[0]).name} and the like")
-    return replace(captions, columns={**captions.columns, "image": tuple(paths)})
+    return tuple(paths)

@@ -1,21 +1,25 @@
-"""Rows to captions by id: which column is what, and what is wrong with a row.
+"""Rows to captions by id, and candidates joined with references: which column is what, and what is wrong with a row.
 
-Every complaint goes through one callback. ``read`` passes one that raises at the first complaint; the doctor passes one
-that keeps a list.
+Every complaint goes through one callback. ``captious.read`` passes one that raises at the first complaint;
+``captious.check`` passes one that collects them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, NoReturn
 
+from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
-from captious.io.formats import Row
+from captious.io.formats import Row, name_of
+from captious.io.images import find_images
+from captious.options import Reading
 
 Complain = Callable[[str], None]
+_SKIP = "pass missing='skip' to leave them out"
 
 
 def refuse(message: str) -> NoReturn:
@@ -23,88 +27,117 @@ def refuse(message: str) -> NoReturn:
     raise InputError(message)
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Names of the columns to use; None means the first known name that is there."""
-
-    id: str | None = None
-    candidate: str | None = None
-    references: str | None = None
-
-
 @dataclass
 class Gathered:
-    """Captions and extra fields by id, in the order ids were first met."""
+    """Captions and extra fields by id, in the order in which the ids first occur."""
 
     candidates: dict[str, list[str]] = field(default_factory=dict)
     references: dict[str, list[str]] = field(default_factory=dict)
     fields: dict[str, dict[str, Any]] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
+    first_rows: dict[str, str] = field(default_factory=dict)
+    """Where each id first occurs."""
 
 
-def gather_candidates(rows: Iterable[Row], columns: Columns, several: bool, complain: Complain = refuse) -> Gathered:
+def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complain: Complain = refuse) -> Gathered:
     """Candidates by id, and the references where the same rows carry them."""
-    found = Gathered()
+    gathered, several = Gathered(), reading.several
     for row in rows:
-        key = _key(row, columns.id, complain)
-        text_column = _pick(row, columns.candidate, CANDIDATE_COLUMNS)
-        reference_column = _pick(row, columns.references, REFERENCE_COLUMNS)
+        key = _key(row, reading.id_column, complain)
+        text_column = _pick(row, reading.candidate_column, CANDIDATE_COLUMNS)
+        reference_column = _pick(row, reading.references_column, REFERENCE_COLUMNS)
         if text_column is None:
-            complain(_no_column(row, "candidate caption", columns.candidate, CANDIDATE_COLUMNS))
+            complain(_no_column(row, "candidate caption", reading.candidate_column, CANDIDATE_COLUMNS))
             continue
         if key is None:
             continue
         texts = _texts(row, text_column, "caption", complain)
-        if key in found.candidates:
+        if key in gathered.candidates:
             if not several:
                 complain(
-                    f"{row.where}: id {key!r} occurs more than once (first at {found.places[key]}), expected one row "
-                    "per id; use --several where an item has several candidates, --id-column where another column "
-                    "is the id"
+                    f"{row.where}: id {key!r} occurs more than once (first at {gathered.first_rows[key]}), expected "
+                    "one row per id; pass several=True where an item has several candidates, id_column=... where "
+                    "another column is the id"
                 )
                 continue
-            found.candidates[key] += texts
+            gathered.candidates[key] += texts
         else:
-            found.candidates[key] = texts
-            found.places[key] = row.where
+            gathered.candidates[key] = texts
+            gathered.first_rows[key] = row.where
         if reference_column is not None:
-            found.references.setdefault(key, []).extend(_references(row, reference_column, complain))
-        _keep_fields(found, key, row, {text_column, reference_column, columns.id}, several)
-    for kept in found.fields.values() if several else ():
-        for name, values in kept.items():
+            gathered.references.setdefault(key, []).extend(_references(row, reference_column, complain))
+        _add_fields(gathered, key, row, {text_column, reference_column, reading.id_column}, several)
+    for fields in gathered.fields.values() if several else ():
+        for name, values in fields.items():
             # What the rows of an item agree on is the item's; what they do not is a list, a value for each candidate.
-            kept[name] = values[0] if all(value == values[0] for value in values) else values
-    return found
+            fields[name] = values[0] if all(value == values[0] for value in values) else values
+    return gathered
 
 
-def gather_references(rows: Iterable[Row], columns: Columns, complain: Complain = refuse) -> Gathered:
+def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complain: Complain = refuse) -> Gathered:
     """References by id; rows of one id add up."""
-    found = Gathered()
+    gathered, id_column = Gathered(), reading.references_id_column or reading.id_column
     for row in rows:
-        key = _key(row, columns.id, complain)
-        column = _pick(row, columns.references, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
+        key = _key(row, id_column, complain)
+        column = _pick(row, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
         if column is None:
-            complain(_no_column(row, "reference caption", columns.references, (*REFERENCE_COLUMNS, "caption")))
+            complain(_no_column(row, "reference caption", reading.references_column, (*REFERENCE_COLUMNS, "caption")))
             continue
         if key is None:
             continue
-        found.references.setdefault(key, []).extend(_references(row, column, complain))
-        found.places.setdefault(key, row.where)
-        _keep_fields(found, key, row, {column, columns.id})
-    return found
+        gathered.references.setdefault(key, []).extend(_references(row, column, complain))
+        gathered.first_rows.setdefault(key, row.where)
+        _add_fields(gathered, key, row, {column, id_column})
+    return gathered
 
 
-def _keep_fields(found: Gathered, key: str, row: Row, used: set[str | None], several: bool = False) -> None:
-    kept = found.fields.setdefault(key, {})
+def join(
+    candidates: Gathered, others: Gathered | None, reading: Reading, name: str, complain: Complain = refuse
+) -> CaptionSet:
+    """Candidates with the references of their ids, those of ``others`` first; the order is that of the candidates."""
+    references = candidates.references if others is None else others.references
+    references_name = "references" if others is None else name_of(reading.references)
+    keys: Collection[str] = candidates.candidates.keys()
+    lonely = [key for key in keys if not references.get(key)] if references else []
+    unused = [key for key in references if key not in candidates.candidates]
+    if reading.missing == "error":
+        if lonely:
+            complain(f"{name}: {_some(lonely)} without references in {references_name}; {_SKIP}")
+        if unused:
+            complain(f"{references_name}: {_some(unused)} without a candidate in {name}; {_SKIP}")
+    if lonely:
+        without = set(lonely)
+        keys = [key for key in keys if key not in without]
+    if not keys:
+        complain(f"{name}: no id is also in {references_name}, such as {', '.join(list(candidates.candidates)[:3])}")
+    rows = [{**(others.fields.get(key, {}) if others else {}), **candidates.fields.get(key, {})} for key in keys]
+    names = dict.fromkeys(column for row in rows for column in row)
+    columns = {column: tuple(row.get(column) for row in rows) for column in names}
+    if reading.images is not None:
+        try:
+            columns["image"] = find_images(reading.images, tuple(keys), columns.get("image"))
+        except InputError as error:
+            complain(str(error))
+    return CaptionSet(
+        ids=tuple(keys),
+        candidates=Ragged.of([candidates.candidates[key] for key in keys]),
+        references=Ragged.of([references.get(key, ()) for key in keys]),
+        columns=columns,
+        name=name,
+        skipped=len(lonely) + len(unused),
+    )
+
+
+def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], several: bool = False) -> None:
+    fields = gathered.fields.setdefault(key, {})
     image = _pick(row, None, IMAGE_COLUMNS)
     for column, value in row.fields.items():
         if column in used or column in ("id", "image_id"):
             continue
         name = "image" if column == image else column
-        if several and name in kept:
-            kept[name].append(value)
+        if several and name in fields:
+            fields[name].append(value)
         else:
-            kept[name] = [value] if several else kept.get(name, value)
+            fields[name] = [value] if several else fields.get(name, value)
 
 
 def _key(row: Row, column: str | None, complain: Complain) -> str | None:
@@ -121,12 +154,19 @@ def _key(row: Row, column: str | None, complain: Complain) -> str | None:
     return _valid(str(value), row, name, complain)
 
 
+def _references(row: Row, column: str, complain: Complain) -> list[str]:
+    if row.fields[column] in ([], ()):
+        complain(f"{row.where}: the list of references is empty, expected at least one")
+        return []
+    return _texts(row, column, "reference", complain)
+
+
 def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
     value = row.fields[column]
     entries = list(value) if isinstance(value, (list, tuple)) else [value]
     for entry in entries:
         if not isinstance(entry, str):
-            complain(f"{row.where}: {what} is {_shown(entry)}, expected a string")
+            complain(f"{row.where}: {what} is {_described(entry)}, expected a string")
     if not entries:
         complain(f"{row.where}: {what} is an empty list, expected a string or a list of strings")
     texts = [_valid(str(entry), row, what, complain) for entry in entries if isinstance(entry, str)]
@@ -144,25 +184,18 @@ def _valid(text: str, row: Row, what: str, complain: Complain) -> str | None:
     return text
 
 
-def _references(row: Row, column: str, complain: Complain) -> list[str]:
-    if row.fields[column] in ([], ()):
-        complain(f"{row.where}: the list of references is empty, expected at least one")
-        return []
-    return _texts(row, column, "reference", complain)
-
-
-def _pick(row: Row, wanted: str | None, known: Sequence[str]) -> str | None:
+def _pick(row: Row, wanted: str | None, usual: Sequence[str]) -> str | None:
     if wanted is not None:
         return wanted if wanted in row.fields else None
-    return next((name for name in known if name in row.fields), None)
+    return next((name for name in usual if name in row.fields), None)
 
 
-def _no_column(row: Row, what: str, wanted: str | None, known: Sequence[str]) -> str:
-    expected = repr(wanted) if wanted is not None else f"one of {', '.join(known)}"
+def _no_column(row: Row, what: str, wanted: str | None, usual: Sequence[str]) -> str:
+    expected = repr(wanted) if wanted is not None else f"one of {', '.join(usual)}"
     return f"{row.where}: no {what}: found columns {', '.join(map(str, row.fields)) or 'none'}, expected {expected}"
 
 
-def _shown(value: Any) -> str:
+def _described(value: Any) -> str:
     kinds = {
         type(None): "null",
         bool: "a boolean",
@@ -172,3 +205,8 @@ def _shown(value: Any) -> str:
         dict: "an object",
     }
     return f"{kinds.get(type(value), type(value).__name__)} ({str(value)[:40]})"
+
+
+def _some(ids: Sequence[str]) -> str:
+    more = ", …" if len(ids) > 5 else ""
+    return f"{len(ids)} {'id' if len(ids) == 1 else 'ids'} ({', '.join(ids[:5])}{more})"

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any, Literal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from captious.captions import CaptionSet, Ragged
+from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
-from captious.io.join import Columns, Complain, Gathered, gather_candidates, gather_references, refuse
-
-Missing = Literal["error", "skip"]
+from captious.io.join import gather_candidates, gather_references, join
+from captious.options import Reading
 
 
 def read(
-    source: Any,
-    references: Any = None,
-    *,
-    missing: Missing = "error",
-    several: bool = False,
-    columns: Columns | None = None,
-    format: str | None = None,
+    source: Any, references: Any = None, images: str | Path | None = None, reading: Reading = Reading()
 ) -> CaptionSet:
     """Read candidates and references into a CaptionSet.
 
@@ -28,78 +22,36 @@ def read(
     ----------
     source
         Candidates, with or without their references: a path (COCO results, ``{id: caption}``, JSONL, CSV, TSV, Parquet,
-        any of them gzipped), ``-`` for standard input, a dict, a pandas frame or an Arrow table.
+        any of them gzipped), ``-`` for standard input, a dict, a list of records, a pandas frame or an Arrow table.
     references
         References by id, in any of the same forms; COCO annotations too. They win over references in ``source``.
-    missing
-        What to do with ids that one side lacks: ``error`` names them, ``skip`` leaves them out and says so in the
-        signature of every number.
-    several
-        Rows with the same id are several candidates of one item instead of a mistake.
-    columns
-        Names of the columns to use, where they are not the usual ones.
-    format
-        ``json``, ``jsonl``, ``csv``, ``tsv`` or ``parquet``, where the name of the source does not say it.
+    images
+        Folder of the images, found by file name or id; their paths become the column ``image``.
+    reading
+        Ids that one side lacks, several candidates of an item, names of columns, format. It may hold references and
+        images as well.
 
-    >>> read({1: "a dog"}, references={"1": ["a dog runs"], "2": ["a cat"]}, missing="skip").skipped
-    1
+    >>> captions = read({1: "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}, reading=Reading(missing="skip"))
+    >>> captions.ids, captions.skipped
+    (('1',), 1)
     """
-    if missing not in ("error", "skip"):
-        raise InputError(f"missing={missing!r}, expected error or skip")
-    if isinstance(source, str) and source == references == "-":
-        raise InputError("both candidates and references from standard input, expected at most one of them")
-    columns = columns or Columns()
+    reading = combined(reading, references, images)
     name = name_of(source)
-    found = gather_candidates(rows_of(source, format), columns, several)
-    if not found.candidates:
+    if name == name_of(reading.references) == "standard input":
+        raise InputError("both candidates and references from standard input, expected at most one of them")
+    candidates = gather_candidates(rows_of(source, reading.format), reading)
+    if not candidates.candidates:
         raise InputError(f"{name}: holds no captions")
-    if references is None:
-        return assemble(found, None, name, missing)
-    given = gather_references(rows_of(references), columns)
-    if not given.references:
-        raise InputError(f"{name_of(references)}: holds no captions")
-    return assemble(found, given, name, missing, name_of(references))
+    if reading.references is None:
+        return join(candidates, None, reading, name)
+    others = gather_references(rows_of(reading.references), reading)
+    if not others.references:
+        raise InputError(f"{name_of(reading.references)}: holds no captions")
+    return join(candidates, others, reading, name)
 
 
-def assemble(
-    found: Gathered,
-    given: Gathered | None,
-    name: str,
-    missing: Missing = "error",
-    references_name: str = "references",
-    complain: Complain = refuse,
-) -> CaptionSet:
-    """Join gathered candidates and references by id; the order of items is that of the candidates."""
-    references = given.references if given is not None else found.references
-    keys: Collection[str] = found.candidates.keys()
-    lonely = [key for key in keys if not references.get(key)] if references else []
-    unused = [key for key in references if key not in found.candidates]
-    if missing == "error":
-        if lonely:
-            complain(f"{name}: {_some(lonely)} without references in {references_name}; {_SKIP}")
-        if unused:
-            complain(f"{references_name}: {_some(unused)} without a candidate in {name}; {_SKIP}")
-    if lonely:
-        without = set(lonely)
-        keys = [key for key in keys if key not in without]
-    if not keys:
-        complain(f"{name}: no id is also in {references_name}, such as {', '.join(list(found.candidates)[:3])}")
-    fields = [{**(given.fields.get(key, {}) if given else {}), **found.fields.get(key, {})} for key in keys]
-    names = dict.fromkeys(column for kept in fields for column in kept)
-    return CaptionSet(
-        ids=tuple(keys),
-        candidates=Ragged.of([found.candidates[key] for key in keys]),
-        references=Ragged.of([references.get(key, ()) for key in keys]),
-        columns={column: tuple(kept.get(column) for kept in fields) for column in names},
-        name=name,
-        skipped=len(lonely) + len(unused),
-    )
-
-
-_SKIP = "use --missing skip to leave them out"
-
-
-def _some(ids: Iterable[str]) -> str:
-    listed = list(ids)
-    more = ", …" if len(listed) > 5 else ""
-    return f"{len(listed)} {'id' if len(listed) == 1 else 'ids'} ({', '.join(listed[:5])}{more})"
+def combined(reading: Reading, references: Any, images: str | Path | None) -> Reading:
+    """The reading with the references and images that are passed on their own."""
+    if references is not None:
+        reading = replace(reading, references=references)
+    return reading if images is None else replace(reading, images=images)

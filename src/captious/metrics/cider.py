@@ -73,9 +73,7 @@ class Cider(TokenMetric, MeanMetric):
         values = 10 * np.array(total).reshape(-1, table.items)[table.rank, item] / np.maximum(references[item], 1)
         warnings = []
         if state.items == 1:
-            warnings = [
-                "CIDEr with an idf of one item is 0 by construction (log 1 = 0): name an idf corpus, cider(idf=…)"
-            ]
+            warnings = ["CIDEr with an idf of one item is 0 by construction (log 1 = 0): name a corpus, cider(idf=…)"]
         elif state.items < FEW:
             warnings = [f"CIDEr's idf is counted on {state.items} items only: values will shift on a larger set"]
         return Scored(table.mean_rows(values), warnings=warnings)

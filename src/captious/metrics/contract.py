@@ -1,4 +1,4 @@
-"""What a metric is: a small frozen value that prepares, scores items and aggregates; and what it returns, a measurement.
+"""What a metric is, a small frozen value that prepares, scores items and aggregates; and a measurement, its result.
 
 A metric prints as ``cider(idf=coco)`` and parses back. Scoring has three steps. `Metric.prepare` collects what must be
 known of the whole corpus. `Metric.score_items` gives each item a row of statistics. `Metric.aggregate` makes values
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from captious import _forms
+from captious import _written
 from captious._typing import Bools, Floats, Ints
 from captious._version import __version__
 from captious.captions import CaptionSet
@@ -108,7 +108,12 @@ class Signature:
 
     @classmethod
     def of(
-        cls, metric: Metric, captions: CaptionSet, state: Any, unscored: int, counts: Mapping[str, int]
+        cls,
+        metric: Metric,
+        captions: CaptionSet,
+        state: Any,
+        unscored: int,
+        counts: Mapping[str, int],
     ) -> Signature:
         """The signature of a metric on a set."""
         references = captions.references.counts
@@ -279,6 +284,10 @@ class Metric(ABC):
         """What enters the signature beyond the parameters."""
         return {}
 
+    def seed_values(self, measurement: Measurement) -> Floats | None:
+        """Items × random seeds: the values under each seed; None where the metric does not depend on any."""
+        return None
+
     def hint(self, reason: str) -> str:
         """What would mend a reason for having no value, to follow it in a message."""
         return HINTS.get(reason, "")
@@ -341,12 +350,12 @@ class Metric(ABC):
         return InputError(f"{self} cannot score {name}: {reason}{self.hint(reason)}")
 
     def __str__(self) -> str:
-        return _forms.write(self, self.name, self.always_shown)
+        return _written.write(self, self.name, self.always_shown)
 
     @classmethod
     def from_text(cls, values: Mapping[str, str]) -> Metric:
         """The metric from its parameters as written between the parentheses of its name."""
-        return _forms.build(cls, cls.name, values, cls.main)
+        return cls(**_written.arguments(cls, values, cls.name, main=cls.main))
 
 
 @dataclass(frozen=True)

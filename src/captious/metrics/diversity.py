@@ -15,7 +15,7 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import rows_of
-from captious.io.join import Columns, gather_references
+from captious.io.join import gather_references
 from captious.metrics.bleu import ORDERS, bleu
 from captious.metrics.cider import frequencies, similarities
 from captious.metrics.contract import MeanMetric, Need, Scored, TypeSets, item_means, where
@@ -414,7 +414,7 @@ class Novelty(TokenMetric, MeanMetric):
     def prepare(self, captions: CaptionSet) -> KnownCaptions:
         """The captions that are not new."""
         if self.against != "refs":
-            references = gather_references(rows_of(self.against), Columns()).references
+            references = gather_references(rows_of(self.against)).references
             captions = CaptionSet.of(dict.fromkeys(references, ()), references)
         table = self.table(captions)
         return KnownCaptions(frozenset(" ".join(table.words(c)) for c in np.flatnonzero(~table.is_candidate).tolist()))

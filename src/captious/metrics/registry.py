@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 
-from captious._forms import read_form, split_forms
+from captious import _written
 from captious.errors import InputError, nearest
 from captious.metrics.contract import Metric
 
@@ -102,7 +101,7 @@ def parse_all(specs: str | Metric | Iterable[str | Metric]) -> list[Metric]:
         if isinstance(spec, Metric):
             metrics[spec] = None
             continue
-        for part in split_forms(spec):
+        for part in _written.split(spec):
             kind, values = _read(part)
             for variant in _variants(kind, values):
                 metrics[kind.from_text(variant)] = None
@@ -111,19 +110,9 @@ def parse_all(specs: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     return list(metrics)
 
 
-def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """A name for each written form: its label, or the written form where another metric has the same label.
-
-    >>> disambiguate_labels({"clipscore": "CLIPScore", "clipscore(w=1)": "CLIPScore", "cider": "CIDEr"})
-    {'clipscore': 'clipscore', 'clipscore(w=1)': 'clipscore(w=1)', 'cider': 'CIDEr'}
-    """
-    number = Counter(labels.values())
-    return {key: label if number[label] == 1 else key for key, label in labels.items()}
-
-
 def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     """The class and the parameters of a written form."""
-    name, values = read_form(text, "bleu or cider(idf=refs)")
+    name, values = _written.parse(text, "metric", "bleu or cider(idf=refs)")
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
         return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
     return metric_class(LABELS.get(name, name)), values

@@ -16,9 +16,8 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.models.cost import clip_cost
 from captious.models.devices import device_called, fingerprint_of, number_type, precision_on, quiet
-from captious.models.encoder import Cost, Features, Pixels, Tokens
+from captious.models.encoder import Features, Pixels, Tokens
 from captious.models.preprocess import Order, Preparation
 from captious.models.tokenizers import Tokenizer, tokenizer_of
 from captious.options import Runtime
@@ -115,10 +114,6 @@ class TorchEncoder:
         """1 for the tokens of a text, its first end token included, 0 for its padding."""
         ends = (ids == self.end).long()
         return (ends.cumsum(1) == ends).long()
-
-    def cost(self) -> Cost:
-        """Parameters and arithmetic of one score."""
-        return clip_cost(self.module, self.limit)
 
     def save(self, folder: str | Path) -> None:
         """Write model, tokenizer and preparation in ``transformers``' layout, for ``captious.models.load.load``.

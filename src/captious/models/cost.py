@@ -1,65 +1,48 @@
-"""What a score costs: parameters, and 2 × multiply-adds of every matrix product, the attention's own included.
+"""What one score costs: parameters, and floating-point operations as torch counts them (2 × multiply-adds).
 
-The paper's Table 2 counts so: ViT-B/32 with 77 tokens takes 8.82 GFLOPs for the image and 5.96 for the text.
+ViT-B/32 with 77 tokens takes 8.82 GFLOPs for the image and 5.96 for the text, as Table 2 of SPECS has it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
-from captious.models.encoder import Cost
-
-
-def tower_flops(tokens: int, width: int, inner: int, layers: int) -> float:
-    """Of a transformer over so many tokens: four projections, two attention products, two layers of the MLP.
-
-    >>> round(tower_flops(77, 512, 2048, 12) / 1e9, 2)
-    5.96
-    """
-    projections = 4 * tokens * width * width
-    attention = 2 * tokens * tokens * width
-    mlp = 2 * tokens * width * inner
-    return 2.0 * layers * (projections + attention + mlp)
+from captious.errors import InputError, require
+from captious.models.encoder import Cost, Encoder
 
 
-def image_flops(side: int, patch: int, width: int, inner: int, layers: int, dimension: int) -> float:
-    """Of a vision transformer: cutting the patches, the tower over them and the class token, the projection.
+def cost(encoder: Encoder) -> Cost:
+    """The cost of an encoder, counted while it encodes one image and one text."""
+    torch = require("torch", "clip")
+    from captious.models.clip import TorchEncoder
+    from captious.models.devices import number_type
+    from captious.models.mini import NumpyClip
 
-    >>> round(image_flops(224, 32, 768, 3072, 12, 512) / 1e9, 2)
-    8.82
-    """
-    patches = (side // patch) ** 2
-    return (
-        2.0 * patches * 3 * patch * patch * width
-        + tower_flops(patches + 1, width, inner, layers)
-        + 2.0 * width * dimension
-    )
-
-
-def clip_cost(module: Any, limit: int) -> Cost:
-    """Of a ``transformers`` model with a text and a vision transformer."""
-    config = module.config
-    text, vision = config.text_config, config.vision_config
-    dimension = getattr(config, "projection_dim", None) or text.hidden_size
+    model: Any = encoder
+    if isinstance(encoder, NumpyClip):  # its twin on the meta device, which knows only shapes
+        transformers = require("transformers", "clip")
+        meta = torch.device("meta")
+        with meta:
+            module = transformers.CLIPModel(transformers.CLIPConfig.from_dict(encoder.config)).eval()
+        facts = (encoder.name, encoder.fingerprint, encoder.precision, encoder.dimension, encoder.limit)
+        model = TorchEncoder(*facts, module, cast(Any, encoder.tokenizer), encoder.preparation, meta, causal=True)
+    elif not isinstance(encoder, TorchEncoder):
+        raise InputError(f"{encoder.name}: its cost cannot be counted, expected an encoder that runs on torch or NumPy")
+    side = model.preparation.crop
+    pixels = torch.zeros(1, 3, side, side, dtype=number_type(model.precision), device=model.device)
+    ids = torch.zeros(1, model.limit, dtype=torch.long, device=model.device)
     return Cost(
-        parameters=sum(tensor.numel() for tensor in module.parameters()),
-        image_flops=image_flops(
-            _side(vision.image_size),
-            _side(vision.patch_size),
-            vision.hidden_size,
-            _inner(vision),
-            vision.num_hidden_layers,
-            dimension,
-        ),
-        text_flops=tower_flops(limit, text.hidden_size, _inner(text), text.num_hidden_layers)
-        + 2.0 * text.hidden_size * dimension,
+        parameters=sum(tensor.numel() for tensor in model.module.parameters()),
+        image_flops=_flops(lambda: model.image_tensor(pixels)),
+        text_flops=_flops(lambda: model.text_tensor(ids)),
     )
 
 
-def _side(value: Any) -> int:
-    return int(value[0] if isinstance(value, (list, tuple)) else value)
-
-
-def _inner(config: Any) -> int:
-    """The MLP's width; DINOv2 writes a ratio instead."""
-    return int(getattr(config, "intermediate_size", None) or config.hidden_size * config.mlp_ratio)
+def _flops(run: Callable[[], Any]) -> float:
+    attention = require("torch.nn.attention", "clip")
+    counter = require("torch.utils.flop_counter", "clip").FlopCounterMode(display=False)
+    # The counter knows the products of plain attention, not every fused kernel.
+    with attention.sdpa_kernel(attention.SDPBackend.MATH), require("torch", "clip").inference_mode(), counter:
+        run()
+    return float(counter.get_total_flops())

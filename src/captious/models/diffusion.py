@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from captious._typing import Bools
 from captious.errors import InputError, nearest, require
 from captious.models import store as memo
 from captious.models.devices import device_called, number_type, precision_on, quiet
-from captious.models.hub import diffusers, local, opened
+from captious.models.hub import REPOSITORY, Unreachable, fetch, local, weights_folder
 from captious.models.painters import Options, Painted, Painter, Wish, as_pixels
 from captious.models.pipeline import Pace
 from captious.options import current
@@ -203,6 +203,57 @@ def beyond(tokenizers: Sequence[Any], texts: Sequence[str]) -> Bools:
     return np.array([len(row) > reader.model_max_length for row in ids], np.bool_)
 
 
+T = TypeVar("T")
+EXTRA = "imagine"
+
+
+def diffusers() -> Any:
+    """The library, without its advice."""
+    require("torch", EXTRA)
+    with quiet():
+        library = require("diffusers", EXTRA)
+        library.utils.logging.set_verbosity_error()
+        library.utils.logging.disable_progress_bar()
+    return library
+
+
+def open_model(name: str, index: str, load: Callable[[str, bool], T]) -> T:
+    """What ``load`` makes of a folder with the file ``index``, or of a hub id: from the hub's cache, else the hub.
+
+    ``load`` gets the folder or the id, and whether it must stay offline.
+    """
+    folder = local(name)
+    if folder is not None and not (folder / index).is_file():
+        raise InputError(f"painter {name!r}: {folder} has no {index}, expected a folder in the layout of diffusers")
+    if folder is not None:
+        return _load(name, lambda: load(str(folder), True))
+    if name.startswith(".") or not REPOSITORY.fullmatch(name):
+        raise InputError(
+            f"painter {name!r}: no such folder, expected one, a hub id (owner/name), guided:DECODER or drawn"
+        )
+    with suppress(OSError, ValueError):  # not in the cache, or not whole
+        return load(name, True)
+    try:
+        # Asks the hub once: diffusers would try for half a minute, then say that the file is not there.
+        if fetch(name, (index,), lambda folder: (folder / index).is_file(), f"painter {name!r}") is None:
+            raise InputError(f"painter {name!r}: the hub repository has no {index}")
+    except Unreachable:
+        raise InputError(
+            f"painter {name!r}: not on this machine, and the hub cannot be reached; download huggingface.co/{name} "
+            f"whole, put it at {weights_folder() / name}/, or anywhere and give its path as painter; "
+            "painter=drawn works without a download"
+        ) from None
+    return _load(name, lambda: load(name, False))
+
+
+def _load(name: str, load: Callable[[], T]) -> T:
+    try:
+        return load()
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError) as error:
+        line = " ".join(str(error).split())[:160]
+        raise InputError(f"painter {name!r}: cannot be loaded ({line})") from None
+
+
 def load_diffusion(name: str, options: Options) -> Diffusion:
     """The painter of a folder or hub id."""
     options.refuse(name, "steps", "guidance", "scheduler", "size", "safety", "compile")
@@ -217,7 +268,7 @@ def load_diffusion(name: str, options: Options) -> Diffusion:
                 place, torch_dtype=number_type(precision), local_files_only=offline
             )
 
-    pipeline = opened(name, "model_index.json", load)
+    pipeline = open_model(name, "model_index.json", load)
     legal = inspect.signature(type(pipeline).__call__).parameters
     if "prompt" not in legal or "generator" not in legal or "output_type" not in legal:
         raise InputError(f"painter {name!r}: {type(pipeline).__name__} is no text-to-image pipeline")
@@ -271,8 +322,6 @@ def _scheduler(library: Any, name: str, config: Any) -> Any:
 
 def _called(name: str) -> str:
     """A folder by its last part, a hub id as it is."""
-    from captious.models.hub import local
-
     place = local(name)
     return place.resolve().name if place is not None else name
 

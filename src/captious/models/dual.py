@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 from captious._files import digest
 from captious.errors import InputError, nearest, require
 from captious.models.clip import TorchEncoder, wrap
-from captious.models.cost import tower_flops
 from captious.models.devices import quiet
-from captious.models.encoder import Cost
 from captious.models.hub import find
 from captious.models.preprocess import Preparation
 from captious.models.tokenizers import tokenizer_of
@@ -248,15 +246,6 @@ class DualEncoder(TorchEncoder):
         found: torch.Tensor = self.module.text_head(pooled)
         return found
 
-    def cost(self) -> Cost:
-        """Parameters, and 2 × multiply-adds of the towers' matrix products and the heads'."""
-        vision, text = self.module.vision_model.config, self.module.text_model.config
-        patches = (self.preparation.crop // vision.patch_size) ** 2
-        image = _tower(vision, patches + 1) + 2.0 * patches * 3 * vision.patch_size**2 * vision.hidden_size
-        heads = [_matrices(head) for head in (self.module.image_head, self.module.text_head)]
-        parameters = sum(each.numel() for each in self.module.parameters())
-        return Cost(parameters, image + 2.0 * heads[0], _tower(text, self.limit) + 2.0 * heads[1])
-
     def save(self, folder: str | Path) -> None:
         """Write the layout that :func:`load_dual` reads."""
         target = Path(folder)
@@ -356,15 +345,6 @@ def _shape(place: Path) -> Shape:
         return Shape(**{key: value for key, value in found.items() if key in known})
     except TypeError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-def _tower(config: Any, tokens: int) -> float:
-    inner = getattr(config, "intermediate_size", None) or config.hidden_size * config.mlp_ratio
-    return tower_flops(tokens, config.hidden_size, int(inner), config.num_hidden_layers)
-
-
-def _matrices(head: Any) -> int:
-    return sum(one.numel() for one in head.parameters() if one.ndim == 2)
 
 
 def _is_head(key: str) -> bool:

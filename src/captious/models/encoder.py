@@ -34,12 +34,12 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """What one score costs, counted as 2 × multiply-adds of the matrix products."""
+    """Parameters of an encoder, and the floating-point operations of one score."""
 
     parameters: int
     image_flops: float
     text_flops: float
-    """Of one text as long as the limit."""
+    """Of one text as long as the token limit."""
 
     @property
     def flops(self) -> float:
@@ -71,9 +71,6 @@ class Encoder(Protocol):
 
     def text_features(self, ids: Ints) -> Features:
         """Vectors of a batch of tokenized texts, as the model gives them: not of unit length."""
-
-    def cost(self) -> Cost:
-        """Parameters and arithmetic of one score."""
 
 
 def encoder_id(encoder: Encoder) -> str:

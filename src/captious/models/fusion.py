@@ -1,4 +1,4 @@
-"""A small cross-attention between the states of a frozen encoder: what the caption's tokens find in the patches.
+"""A small cross-attention of a caption's tokens over an image's patches, on the hidden states of a frozen encoder.
 
 The logit is a straight line through the encoder's own cosine plus a residual that starts at zero, so that before any
 training captions are ranked exactly as the encoder ranks them.
@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import digest
 from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.models.clip import TorchEncoder
-from captious.models.crossencoders import spread
-from captious.models.devices import weights_digest
-from captious.models.states import ImageStates, Insides, TextStates, frozen, image_states, text_states
+from captious.models.crossencoders import Backbone, fill, mark, read_state, spread
+from captious.models.states import HiddenStates, ImageStates, TextStates, frozen, image_states, text_states
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +53,7 @@ class Shape:
 
 
 class Attention(torch.nn.Module):
-    """Attention of one sequence over another, or itself, after a norm."""
+    """Cross-attention or self-attention after a layer norm, with a residual connection."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -66,15 +64,15 @@ class Attention(torch.nn.Module):
         self.out = torch.nn.Linear(width, width)
 
     def forward(
-        self, states: torch.Tensor, over: torch.Tensor | None, mask: torch.Tensor | None, asking: int | None = None
+        self, states: torch.Tensor, over: torch.Tensor | None, mask: torch.Tensor | None, queries: int | None = None
     ) -> torch.Tensor:
-        """States with what they found added; ``over`` is normalized already, None looks at the states themselves.
+        """States after attention; ``over`` is normalized already, None is self-attention.
 
-        Only the first ``asking`` states look, and are returned.
+        Only the first ``queries`` states are queries, and only these are returned.
         """
         normal = self.norm(states)
         key, value = self.key_value(normal if over is None else over).chunk(2, dim=-1)
-        states, normal = states[:, :asking], normal[:, :asking]
+        states, normal = states[:, :queries], normal[:, :queries]
         query, key, value = (
             one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(normal), key, value)
         )
@@ -85,7 +83,7 @@ class Attention(torch.nn.Module):
 
 
 class Layer(torch.nn.Module):
-    """Tokens look at each other, then at the patches, then think."""
+    """Self-attention of the tokens, cross-attention to the patches, then a feed-forward block."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -97,11 +95,11 @@ class Layer(torch.nn.Module):
         self.dropout = torch.nn.Dropout(shape.dropout)
 
     def forward(
-        self, texts: torch.Tensor, mask: torch.Tensor, image: torch.Tensor, asking: int | None = None
+        self, texts: torch.Tensor, mask: torch.Tensor, image: torch.Tensor, queries: int | None = None
     ) -> torch.Tensor:
         """Texts are b × k × tokens × width: the k captions of an image share its keys and values."""
         number, captions = texts.shape[:2]
-        states = self.tokens(texts.flatten(0, 1), None, mask, asking)
+        states = self.tokens(texts.flatten(0, 1), None, mask, queries)
         states = self.patches(states.unflatten(0, (number, captions)).flatten(1, 2), image, None)
         states = states + self.dropout(self.down(functional.gelu(self.up(self.norm(states)))))
         split: torch.Tensor = states.unflatten(1, (captions, -1))
@@ -151,7 +149,7 @@ class FusionModule(torch.nn.Module):
         *most, last = self.layers
         for layer in most:
             states = layer(states, mask, seen)
-        states = last(states, mask, seen, asking=1)  # of the last layer only the pooling token is read
+        states = last(states, mask, seen, queries=1)  # of the last layer only the pooling token is read
         image = image[:, None].expand_as(text)
         pair = self.pair(self.pair_norm(torch.cat([image * text, (image - text).abs()], dim=-1)))
         residual = self.head(self.norm(states[:, :, 0] + pair))[..., 0].float()
@@ -171,19 +169,20 @@ ROOM = 0.4
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class ImageBatches:
     """Images as states, on the device where they fit."""
 
     states: ImageStates
     device: Any
-    held: Any = None
+    on_device: Any = None
+    """None where the states are read from disk, batch by batch."""
     vectors: Any = None
 
     @classmethod
-    def of(cls, states: ImageStates, device: Any) -> Seen:
+    def of(cls, states: ImageStates, device: Any) -> ImageBatches:
         """Move what fits to the device."""
-        held = _there(states.rows, device) if states.rows is not None else None
-        return cls(states, device, held, torch.from_numpy(np.ascontiguousarray(states.vectors.rows)).to(device))
+        on_device = _to_device(states.rows, device) if states.rows is not None else None
+        return cls(states, device, on_device, torch.from_numpy(np.ascontiguousarray(states.vectors.rows)).to(device))
 
     @property
     def faults(self) -> dict[int, str]:
@@ -196,25 +195,25 @@ class Seen:
     def take(self, rows: Ints) -> tuple[Any, Any]:
         """Patch states and vectors."""
         vectors = self.vectors[torch.from_numpy(self.states.vectors.index[rows]).to(self.device)]
-        if self.held is None:
+        if self.on_device is None:
             return torch.from_numpy(self.states.take(rows)).to(self.device), vectors
-        places = torch.from_numpy(self.states.index[rows]).to(self.held.device)
-        return self.held[places].to(self.device), vectors
+        indices = torch.from_numpy(self.states.index[rows]).to(self.on_device.device)
+        return self.on_device[indices].to(self.device), vectors
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class TextBatches:
     """Captions as states, on the device where they fit."""
 
     states: TextStates
     device: Any
-    held: Any
+    on_device: Any
     vectors: Any
 
     @classmethod
-    def of(cls, states: TextStates, device: Any) -> Read:
+    def of(cls, states: TextStates, device: Any) -> TextBatches:
         """Move what fits to the device."""
-        return cls(states, device, _there(states.flat, device), torch.from_numpy(states.vectors).to(device))
+        return cls(states, device, _to_device(states.flat, device), torch.from_numpy(states.vectors).to(device))
 
     @property
     def lengths(self) -> Ints:
@@ -224,88 +223,76 @@ class Read:
     def take(self, rows: Ints) -> tuple[Any, Any, Any]:
         """Token states, which of them are there, and vectors."""
         chosen = self.states.index[rows]
-        places, inside = spread(self.states.starts, self.states.counts, chosen)
-        states = self.held[torch.from_numpy(places).to(self.held.device)].to(self.device)
+        indices, inside = spread(self.states.starts, self.states.counts, chosen)
+        states = self.on_device[torch.from_numpy(indices).to(self.on_device.device)].to(self.device)
         number = torch.from_numpy(chosen).to(self.device)
         return states, torch.from_numpy(inside).to(self.device), self.vectors[number]
 
 
-def _there(states: Any, device: Any) -> Any:
+def _to_device(states: Any, device: Any) -> Any:
     """States as a tensor: on a GPU where they leave it enough room, else in memory."""
-    held = torch.from_numpy(states)
+    tensor = torch.from_numpy(states)
     if device.type == "cuda" and states.nbytes < ROOM * torch.cuda.mem_get_info(device)[0]:
-        return held.to(device)
-    return held
+        return tensor.to(device)
+    return tensor
 
 
 WEIGHTS = "model.safetensors"
 
 
-@dataclass(eq=False)
-class Fusion:
-    """See :class:`captious.models.crossencoders.Backbone`."""
+class Fusion(Backbone):
+    """The default backbone: a small trained fusion over the hidden states of a frozen encoder; see ``Backbone``."""
 
-    encoder: TorchEncoder
-    weights: str
-    """What the encoder was loaded from."""
-    module: Any = field(repr=False)
-    prefix: str = ""
-    name: str = "fusion"
-    sealed: str = ""
-    """Its fingerprint, where it will not change any more."""
+    name = "fusion"
 
-    def __post_init__(self) -> None:
-        self.device = self.encoder.device
-        self.limit = self.encoder.limit
-        self.module = self.module.to(self.device)
+    def __init__(self, encoder: TorchEncoder, weights: str, module: FusionModule, prefix: str = "") -> None:
+        self.encoder = encoder
+        self.weights = weights
+        """What the encoder was loaded from."""
+        self.prefix = prefix
+        self.device, self.limit = encoder.device, encoder.limit
+        self.module = module.to(self.device)
 
     @property
     def scale(self) -> torch.Tensor:
         """The slope on the cosine."""
-        found: torch.Tensor = self.module.slope
-        return found
+        slope: torch.Tensor = self.module.slope
+        return slope
 
     @property
     def reads(self) -> str:
         """The encoder, and what is put before captions."""
         return f"{self.encoder.fingerprint} {self.prefix}"
 
-    @property
-    def fingerprint(self) -> str:
-        """Of the fusion and its encoder."""
-        return self.sealed or digest(weights_digest(self.module), self.reads.encode())
-
-    def pictures(self, paths: Sequence[str]) -> Seen:
+    def pictures(self, paths: Sequence[str]) -> ImageBatches:
         """Lay images out."""
-        return Seen.of(image_states(self.encoder, paths), self.device)
+        return ImageBatches.of(image_states(self.encoder, paths), self.device)
 
-    def texts(self, texts: Sequence[str], keep: bool = True) -> Read:
+    def texts(self, texts: Sequence[str], keep: bool = True) -> TextBatches:
         """Lay captions out."""
-        return Read.of(text_states(self.encoder, [self.prefix + text for text in texts], keep), self.device)
+        return TextBatches.of(text_states(self.encoder, [self.prefix + text for text in texts], keep), self.device)
 
     def logits(self, pictures: Any, texts: Any) -> torch.Tensor:
-        """Of each image with each of its captions."""
-        found: torch.Tensor = self.module(*pictures, *texts)
-        return found
+        """Logits of each image with each of its captions."""
+        logits: torch.Tensor = self.module(*pictures, *texts)
+        return logits
 
     def record(self) -> dict[str, Any]:
         """What the marker says of it."""
         encoder = self.encoder
-        known = {"name": encoder.name, "fingerprint": encoder.fingerprint, "precision": encoder.precision}
+        identity = {"name": encoder.name, "fingerprint": encoder.fingerprint, "precision": encoder.precision}
         shape = self.module.shape.record()
-        return {"encoder": {"weights": self.weights, **known}, "prefix": self.prefix, "shape": shape}
+        return {"encoder": {"weights": self.weights, **identity}, "prefix": self.prefix, "shape": shape}
 
     def save(self, folder: str | Path) -> None:
         """The fusion alone; the encoder is named in the marker, or stands beside it in ``encoder/``."""
-        from captious.models.crossencoders import mark
-
         state = {key: one.detach().cpu().contiguous() for key, one in self.module.state_dict().items()}
         require("safetensors.torch", "clip").save_file(state, str(Path(folder) / WEIGHTS))
         mark(folder, self, self.record())
 
 
 def new_fusion(weights: str, seed: int = 0, prefix: str = "", **sizes: Any) -> Fusion:
-    """A fusion that has learnt nothing, over the encoder of these weights; equal seeds start equally."""
+    """An untrained fusion over the encoder of these weights; equal seeds give equal weights."""
     encoder = frozen(weights)
     shape = Shape(*_shape_of(encoder))
     with torch.random.fork_rng(devices=[]):
@@ -316,29 +303,27 @@ def new_fusion(weights: str, seed: int = 0, prefix: str = "", **sizes: Any) -> F
 
 def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
     """The fusion of a folder, with its encoder."""
-    from captious.models.crossencoders import fill, read_state
-
-    told = record["encoder"]
+    saved = record["encoder"]
     homes = (folder, folder.resolve().parent) if folder.resolve().name == "best" else (folder,)
-    weights = next((str(home / "encoder") for home in homes if (home / "encoder").exists()), told["weights"])
+    weights = next((str(home / "encoder") for home in homes if (home / "encoder").exists()), saved["weights"])
     try:
         encoder = frozen(weights)
     except InputError as error:
-        raise InputError(f"{folder}: its encoder {told['name']} is not to be had: {error}") from None
-    same = encoder.precision == told["precision"]
-    if same and encoder.fingerprint != told["fingerprint"]:
+        raise InputError(f"{folder}: its encoder {saved['name']} is not to be had: {error}") from None
+    same = encoder.precision == saved["precision"]
+    if same and encoder.fingerprint != saved["fingerprint"]:
         raise InputError(
-            f"{folder}: was trained on the encoder {told['name']}#{told['fingerprint']}, but {weights} is "
+            f"{folder}: was trained on the encoder {saved['name']}#{saved['fingerprint']}, but {weights} is "
             f"{encoder.name}#{encoder.fingerprint}"
         )
     encoder = copy(encoder)  # others may hold it under its own name
-    encoder.name = told["name"]
+    encoder.name = saved["name"]
     shape = Shape(**record["shape"])
     inside = _shape_of(encoder)
     wanted = (shape.patches, shape.image_width, shape.text_width, shape.dimension, shape.tokens)
     if inside != wanted:
         raise InputError(
-            f"{folder}: was trained on an encoder {told['name']} with states of {wanted}, but {weights} has {inside}"
+            f"{folder}: was trained on an encoder {saved['name']} with states of {wanted}, but {weights} has {inside}"
         )
     module = FusionModule(shape)
     fill(module, read_state(folder / WEIGHTS), str(folder / WEIGHTS))
@@ -347,5 +332,5 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
 
 def _shape_of(encoder: TorchEncoder) -> tuple[int, int, int, int, int]:
     """Rows of an image, widths of its and of a token's states, of the vectors, and the most tokens."""
-    inside = Insides(encoder)
+    inside = HiddenStates(encoder)
     return (*inside.image_shape, inside.text_width, encoder.dimension, encoder.limit)

@@ -6,6 +6,7 @@ are optimized one by one: a batch rounds differently, and hundreds of steps woul
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +18,8 @@ import numpy as np
 from captious._typing import Bools
 from captious.errors import InputError
 from captious.models.devices import quiet
-from captious.models.diffusion import fingerprint
+from captious.models.diffusion import diffusers, fingerprint, open_model
 from captious.models.encoder import token_counts
-from captious.models.hub import class_of, diffusers, fetched, opened
 from captious.models.load import load_trainable
 from captious.models.painters import Options, Painted, Wish, as_pixels
 from captious.options import current
@@ -127,14 +127,14 @@ def load_guided(name: str, options: Options, cutouts: int = CUTOUTS) -> Guided:
 
     def load(place: str, offline: bool) -> Any:
         folder = Path(place)
-        kinds = (class_of(folder),) if folder.is_dir() else DECODERS
+        kinds = (_folder_class(folder),) if folder.is_dir() else DECODERS
         if kinds[0] not in DECODERS:
             raise InputError(f"painter 'guided:{name}': is a {kinds[0]}, expected {' or '.join(DECODERS)}")
         with quiet():
             kind = getattr(library, kinds[0] if folder.is_dir() else _hub_class(library, place, offline))
             return kind.from_pretrained(place, local_files_only=offline)
 
-    decoder = opened(name, "config.json", load)
+    decoder = open_model(name, "config.json", load)
     weights = options.guide or GUIDE
     guide = load_trainable(weights, current().device)
     decoder.to(guide.device)
@@ -151,10 +151,16 @@ def load_guided(name: str, options: Options, cutouts: int = CUTOUTS) -> Guided:
     return Guided(called, mark, settings, (side, side, 3), decoder, guide, steps, cutouts)
 
 
+def _folder_class(folder: Path) -> str:
+    """The class that a folder's config.json names."""
+    try:
+        return str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["_class_name"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder}: its config.json does not say of which class the model is ({error})") from None
+
+
 def _hub_class(library: Any, place: str, offline: bool) -> str:
     """Which decoder a repository holds, by its configuration."""
-    if not offline:  # asks the hub once; diffusers would try for half a minute, then say that the file is not there
-        fetched(place, ("config.json",), place)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # diffusers' own use of the hub's package
         config = library.AutoencoderKL.load_config(place, local_files_only=offline)

@@ -1,4 +1,9 @@
-"""Loading a pretrained image–text matching model of ``transformers``, and its head as a rank head."""
+"""ViLT and BLIP as backbones of UMIC: pretrained image–text matching models of ``transformers``.
+
+The row of the matching head that stands for a match becomes the rank head. ViLT is one stream over caption tokens and
+raw patches, the nearest thing to UNITER without regions. BLIP is a text encoder that attends to the image in every
+layer.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import digest
 from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.io.images import Unreadable, open_picture
-from captious.models.crossencoders import Ids
-from captious.models.devices import device_called, quiet, weights_digest
+from captious.models.crossencoders import Backbone, Ids, fill, mark, read_state
+from captious.models.devices import device_called, quiet
 from captious.models.encoder import Pixels
 from captious.models.hub import find
 from captious.models.preprocess import Preparation
@@ -25,8 +29,10 @@ from captious.models.tokenizers import Tokenizer, tokenizer_of
 from captious.options import current
 
 if TYPE_CHECKING:
+    import torch
     from PIL.Image import Image
-
+else:
+    torch = require("torch", "clip")
 
 RANK = "rank.safetensors"
 
@@ -88,100 +94,120 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
 
 
-Prepare = Callable[["Image"], Pixels]
-
-
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """Prepared images by number; ``kept`` has None for those that cannot be used, and is empty where none are kept."""
+class PixelStore:
+    """Prepared images by index, in memory where all of them fit, else opened again for every batch."""
 
     paths: Sequence[str]
-    prepare: Prepare
+    prepare: Callable[[Image], Pixels]
     upright: bool = False
-    kept: list[Pixels | None] = field(default_factory=list)
+    pixels: list[Pixels | None] = field(default_factory=list)
+    """None for an image that cannot be used; empty where the images do not fit."""
     faults: dict[int, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, paths: Sequence[str], prepare: Prepare) -> Shown:
-        """Open all images to see which cannot be used; where they are too many to be kept, each again in its turn."""
+    def of(cls, paths: Sequence[str], prepare: Callable[[Image], Pixels]) -> PixelStore:
+        """Open all images once, to learn which cannot be used."""
         runtime = current()
-        shown = cls(paths, prepare, runtime.upright)
-        size, total, keep = 0, 0, True
+        store = cls(paths, prepare, runtime.upright)
+        size, usable, keep = 0, 0, True
         with ThreadPoolExecutor(runtime.workers or min(32, os.cpu_count() or 1)) as pool:
-            for number, found in enumerate(pool.map(shown.look, paths)):
-                if isinstance(found, str):
-                    shown.faults[number] = found
+            for index, image in enumerate(pool.map(store.open, paths)):
+                if isinstance(image, str):
+                    store.faults[index] = image
                 else:
-                    size, total = size + found.nbytes, total + 1
-                runtime.progress("images", number + 1, len(paths))
+                    size, usable = size + image.nbytes, usable + 1
+                runtime.progress("images", index + 1, len(paths))
                 if keep:
-                    shown.kept.append(None if isinstance(found, str) else found)
-                    keep = total != 32 or size / total * len(paths) <= SHARE * free_memory()
+                    store.pixels.append(None if isinstance(image, str) else image)
+                    keep = usable != 32 or size / usable * len(paths) <= SHARE * free_memory()
         if not keep:
-            shown.kept.clear()
-        return shown
+            store.pixels.clear()
+        return store
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def take(self, rows: Ints) -> list[Pixels]:
-        """Pixels of some images; one that cannot be opened is an error."""
-        found = [self.kept[row] if self.kept else self.look(self.paths[row]) for row in rows.tolist()]
-        for row, one in zip(rows.tolist(), found, strict=True):
-            if one is None or isinstance(one, str):
-                raise Unreadable(one or self.faults[row])
-        return [one for one in found if one is not None and not isinstance(one, str)]
+        """Pixels of some images; an image that cannot be opened is an error."""
+        images = []
+        for row in rows.tolist():
+            image = self.pixels[row] if self.pixels else self.open(self.paths[row])
+            if image is None or isinstance(image, str):
+                raise Unreadable(image or self.faults[row])
+            images.append(image)
+        return images
 
-    def look(self, path: str) -> Pixels | str:
-        """An image prepared, or why that cannot be."""
+    def open(self, path: str) -> Pixels | str:
+        """A prepared image, or the reason why there is none."""
         try:
             return self.prepare(open_picture(path, self.upright))
         except Unreadable as error:
             return str(error)
 
 
-if TYPE_CHECKING:
-    import torch
-    from PIL.Image import Image
-else:
-    torch = require("torch", "clip")
-
-DEFAULT = "dandelin/vilt-b32-finetuned-coco"
+DEFAULTS = {"vilt": "dandelin/vilt-b32-finetuned-coco", "blip": "Salesforce/blip-itm-base-coco"}
+"""Hub ids that a training starts from."""
 ITM = "itm_score.fc"
 LONGER = 1333 / 800
 """The longer side is at most so many times the shorter, as in ViLT's own preparation."""
 
 
-@dataclass(eq=False)
-class Vilt:
-    """See :class:`captious.models.crossencoders.Backbone`."""
+class _Matching(Backbone):
+    """What ViLT and BLIP share: they read token ids and pixels, and end in a rank head with one output."""
 
-    module: Any = field(repr=False)
-    tokenizer: Tokenizer = field(repr=False)
-    name: str = "vilt"
-    sealed: str = ""
-    """Its fingerprint, where it will not change any more."""
+    tokenizer: Tokenizer
+    head: Any
 
-    def __post_init__(self) -> None:
-        self.device = self.module.device
-        self.limit = self.tokenizer.limit
-        self.side, self.patch = int(self.module.config.image_size), int(self.module.config.patch_size)
+    def __init__(self, module: Any, tokenizer: Tokenizer, head: Any) -> None:
+        self.module, self.tokenizer, self.head = module, tokenizer, head
+        self.device, self.limit = module.device, tokenizer.limit
 
     @property
     def scale(self) -> torch.Tensor:
-        """The length of the rank head."""
-        length: torch.Tensor = self.module.rank_output.weight.norm()
-        return length
+        """Norm of the rank head."""
+        norm: torch.Tensor = self.head.weight.norm()
+        return norm
+
+    def prepare(self, picture: Image) -> Pixels:
+        """Resize an image to what the model reads."""
+        raise NotImplementedError
+
+    def pictures(self, paths: Sequence[str]) -> PixelStore:
+        """Lay out images."""
+        return PixelStore.of(paths, self.prepare)
+
+    def texts(self, texts: Sequence[str], keep: bool = True) -> Ids:
+        """Lay out captions."""
+        return Ids.of(self.tokenizer(texts), self.limit, self.device)
+
+    def save(self, folder: str | Path) -> None:
+        """The model in the layout of ``transformers`` under ``model/``."""
+        target = Path(folder) / "model"
+        target.mkdir(parents=True, exist_ok=True)
+        self.save_module(target)
+        self.tokenizer.save(target)
+        mark(folder, self, {})
+
+    def save_module(self, target: Path) -> None:
+        """Write the weights."""
+        with quiet():
+            self.module.save_pretrained(target)
+
+
+class Vilt(_Matching):
+    """ViLT for retrieval; see :class:`captious.models.crossencoders.Backbone`."""
+
+    name = "vilt"
+
+    def __init__(self, module: Any, tokenizer: Tokenizer) -> None:
+        super().__init__(module, tokenizer, module.rank_output)
+        self.side, self.patch = int(module.config.image_size), int(module.config.patch_size)
 
     @property
     def reads(self) -> str:
         """Tokenizer and image size."""
         return f"{self.tokenizer.text} {self.side}"
-
-    @property
-    def fingerprint(self) -> str:
-        """Of all weights and what comes before them."""
-        return self.sealed or digest(weights_digest(self.module), self.reads.encode())
 
     def prepare(self, picture: Image) -> Pixels:
         """The shorter side to the model's, the longer in proportion, both cut to whole patches."""
@@ -193,14 +219,6 @@ class Vilt:
         factor = min(factor, most / max(width, height))
         size = [max(self.patch, int(side * factor + 0.5) // self.patch * self.patch) for side in (width, height)]
         return np.asarray(picture.convert("RGB").resize((size[0], size[1]), Image.Resampling.BICUBIC))
-
-    def pictures(self, paths: Sequence[str]) -> Shown:
-        """Lay images out."""
-        return Shown.of(paths, self.prepare)
-
-    def texts(self, texts: Sequence[str], keep: bool = True) -> Ids:
-        """Lay captions out."""
-        return Ids.of(self.tokenizer(texts), self.limit, self.device)
 
     def logits(self, pictures: list[Pixels], texts: tuple[Any, Any]) -> torch.Tensor:
         """Patches of an image are embedded once and repeated for its captions."""
@@ -244,17 +262,6 @@ class Vilt:
             row[:high, :wide] = 1
         return states, torch.nn.functional.pad(seen.flatten(1), (1, 0), value=1)
 
-    def save(self, folder: str | Path) -> None:
-        """The model in ``transformers``' layout in ``model/``."""
-        from captious.models.crossencoders import mark
-
-        target = Path(folder) / "model"
-        target.mkdir(parents=True, exist_ok=True)
-        with quiet():
-            self.module.save_pretrained(target)
-        self.tokenizer.save(target)
-        mark(folder, self, {})
-
 
 def load_vilt(place: str | Path) -> Vilt:
     """A ViLT for retrieval, or one with a matching head, whose positive row becomes the rank head."""
@@ -271,57 +278,29 @@ def _stretched(square: torch.Tensor, grid: tuple[int, int]) -> torch.Tensor:
     return torch.nn.functional.interpolate(square, size=grid, mode="bilinear", align_corners=True)
 
 
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = require("torch", "clip")
-
-BLIP_DEFAULT = "Salesforce/blip-itm-base-coco"
 CONTRAST = ("vision_proj", "text_proj", "itm_head")
 """Parts of the library's model that a rank head does without."""
 
 
-@dataclass(eq=False)
-class Blip:
-    """See :class:`captious.models.crossencoders.Backbone`."""
+class Blip(_Matching):
+    """BLIP for retrieval with a ``rank`` head of one output besides; see ``Backbone``."""
 
-    module: Any = field(repr=False)
-    """``transformers``' model, with a ``rank`` head of one output besides."""
-    tokenizer: Tokenizer = field(repr=False)
-    preparation: Preparation
-    name: str = "blip"
-    sealed: str = ""
-    """Its fingerprint, where it will not change any more."""
+    name = "blip"
 
-    def __post_init__(self) -> None:
-        self.device = self.module.device
-        self.limit = self.tokenizer.limit
-        for part in CONTRAST:  # would be counted as learning, and never hear of a loss
+    def __init__(self, module: Any, tokenizer: Tokenizer, preparation: Preparation) -> None:
+        super().__init__(module, tokenizer, module.rank)
+        self.preparation = preparation
+        for part in CONTRAST:  # they get no gradient, so they must not count as trainable
             getattr(self.module, part).requires_grad_(False)
-
-    @property
-    def scale(self) -> torch.Tensor:
-        """The length of the rank head."""
-        length: torch.Tensor = self.module.rank.weight.norm()
-        return length
 
     @property
     def reads(self) -> str:
         """Tokenizer and image preparation."""
         return f"{self.tokenizer.text} {self.preparation.text}"
 
-    @property
-    def fingerprint(self) -> str:
-        """Of all weights and what comes before them."""
-        return self.sealed or digest(weights_digest(self.module), self.reads.encode())
-
-    def pictures(self, paths: Sequence[str]) -> Shown:
-        """Lay images out."""
-        return Shown.of(paths, self.preparation.prepare)
-
-    def texts(self, texts: Sequence[str], keep: bool = True) -> Ids:
-        """Lay captions out."""
-        return Ids.of(self.tokenizer(texts), self.limit, self.device)
+    def prepare(self, picture: Image) -> Pixels:
+        """Resize an image to what the model reads."""
+        return self.preparation.prepare(picture)
 
     def logits(self, pictures: list[Pixels], texts: tuple[Any, Any]) -> torch.Tensor:
         """An image is encoded once for all its captions."""
@@ -340,26 +319,18 @@ class Blip:
         logits: torch.Tensor = self.module.rank(found.last_hidden_state[:, 0])[:, 0].unflatten(0, (-1, count))
         return logits.float()
 
-    def save(self, folder: str | Path) -> None:
-        """The model in ``transformers``' layout in ``model/``, the rank head beside it there."""
-        from captious.models.crossencoders import mark
-
-        target = Path(folder) / "model"
-        target.mkdir(parents=True, exist_ok=True)
-        state = {key: one for key, one in self.module.state_dict().items() if not key.startswith("rank.")}
+    def save_module(self, target: Path) -> None:
+        """Write the weights; the rank head has a file of its own."""
+        state = {key: tensor for key, tensor in self.module.state_dict().items() if not key.startswith("rank.")}
         with quiet():
             self.module.save_pretrained(target, state_dict=state)
-        rank = {key: one.detach().cpu().contiguous() for key, one in self.module.rank.state_dict().items()}
+        rank = {key: tensor.detach().cpu().contiguous() for key, tensor in self.module.rank.state_dict().items()}
         require("safetensors.torch", "clip").save_file(rank, str(target / RANK))
-        self.tokenizer.save(target)
         self.preparation.save(target)
-        mark(folder, self, {})
 
 
 def load_blip(place: str | Path) -> Blip:
     """A BLIP for retrieval; its rank head is its own where it was trained here, else the positive row for a match."""
-    from captious.models.crossencoders import fill, read_state
-
     module, folder, missing, _ = pretrained(place, "blip", "BlipForImageTextRetrieval")
     refuse_missing(folder, missing)
     module.rank = torch.nn.Linear(module.config.text_config.hidden_size, 1)
@@ -371,3 +342,6 @@ def load_blip(place: str | Path) -> Blip:
     side = int(module.config.vision_config.image_size)
     usual = Preparation(size=side, crop=side, order="rgb-first", squash=True)
     return Blip(placed(module), tokenizer, Preparation.read(folder, usual))
+
+
+LOADERS: dict[str, Callable[[str | Path], Backbone]] = {"vilt": load_vilt, "blip": load_blip}

@@ -1,31 +1,33 @@
-"""A tokenizer of whole words, in pure Python: what captious-mini reads, with torch and without.
+"""``captious-mini``: small CLIP models that run on NumPy alone, so that a first look needs no torch.
 
-Saved as a ``tokenizer.json`` in the layout of the ``tokenizers`` library, which gives the same ids.
+A folder holds a CLIP in ``transformers``' layout whose tokenizer knows whole words. The NumPy forward pass gives the
+features of ``transformers`` to 1e-5, and the tokenizer the ids of the ``tokenizers`` library.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save
+from threadpoolctl import ThreadpoolController
 
 from captious._files import digest, whole_file
 from captious._typing import Floats32, Ints
 from captious.errors import InputError, require
-from captious.models.encoder import Cost, Encoder, Features, Pixels, Tokens
+from captious.models.encoder import Encoder, Features, Pixels, Tokens
 from captious.models.preprocess import Preparation
 from captious.options import Runtime, current
 
@@ -133,15 +135,6 @@ class WordTokenizer:
         return made
 
 
-def is_words(folder: str | Path) -> bool:
-    """Whether the ``tokenizer.json`` of a folder is one of these."""
-    try:
-        stored = json.loads((Path(folder) / FILE).read_text(encoding="utf-8"))
-        return bool(stored["model"]["type"] == "WordLevel" and stored["model"]["unk_token"] == UNKNOWN)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
 def _layout(tokenizer: WordTokenizer) -> dict[str, Any]:
     special = {PAD: tokenizer.pad, UNKNOWN: 1, START: tokenizer.start, END: tokenizer.end}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
@@ -181,114 +174,35 @@ def _layout(tokenizer: WordTokenizer) -> dict[str, Any]:
 
 Arrays = dict[str, Floats32]
 
-_TYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+_FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 
 
 def read_tensors(path: str | Path) -> Arrays:
-    """Every floating-point array of a file, in float32; whole numbers (position ids of old files) are left out."""
-    content = Path(path).read_bytes()
+    """Every floating-point array of a safetensors file in float32; integers (position ids of old files) are skipped."""
     try:
-        start = 8 + int.from_bytes(content[:8], "little")
-        header: dict[str, Any] = json.loads(content[8:start])
-        header.pop("__metadata__", None)
-        return {
-            name: _floats(content[start:], **entry)
-            for name, entry in header.items()
-            if entry["dtype"] in (*_TYPES, "BF16")
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        tensors = deserialize(Path(path).read_bytes())  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
         raise InputError(f"{path}: not a whole safetensors file ({error})") from error
+    return {name: _float32(**tensor) for name, tensor in tensors if tensor["dtype"] in (*_FLOATS, "BF16")}
 
 
-def _floats(content: bytes, dtype: str, shape: list[int], data_offsets: list[int]) -> Floats32:
-    begin, end = data_offsets
-    if end > len(content):
-        raise ValueError(f"it ends {end - len(content)} bytes early")
-    if dtype == "BF16":  # the upper half of a float32
-        upper = np.frombuffer(content[begin:end], "<u2").astype(np.uint32)
-        return (upper << 16).view(np.float32).reshape(shape)
-    return np.frombuffer(content[begin:end], _TYPES[dtype]).astype(np.float32).reshape(shape)
+def _float32(dtype: str, shape: list[int], data: bytes) -> Floats32:
+    if dtype == "BF16":  # the upper half of a float32; safetensors.numpy does not know it
+        return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
+    return np.frombuffer(data, _FLOATS[dtype]).astype(np.float32).reshape(shape)
 
 
 def write_tensors(path: str | Path, arrays: Mapping[str, Floats32], half: bool = False) -> None:
-    """Write arrays in float32, or in float16 with ``half``: as many bytes again saved, three digits kept."""
-    kind, kept = ("F16", "<f2") if half else ("F32", "<f4")
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    parts: list[bytes] = []
-    offset = 0
-    for name in sorted(arrays):
-        part = np.ascontiguousarray(arrays[name], kept).tobytes()
-        shape = list(np.shape(arrays[name]))
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [offset, offset + len(part)]}
-        offset += len(part)
-        parts.append(part)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
+    """Write arrays in float32, or with ``half`` in float16: half the size, three digits."""
+    dtype = np.float16 if half else np.float32
+    content = save({name: np.asarray(array, dtype, order="C") for name, array in arrays.items()}, {"format": "pt"})
     with whole_file(path) as draft:
-        draft.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
-
-
-MOST = 8
-_LOCK = Lock()
-_INSIDE = [0, 0]  # how many blocks are open, and the number of threads before the first
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-def in_threads(work: Callable[[T], R], parts: Iterable[T]) -> list[R]:
-    """``work`` of every part, in order, by a thread per core with one BLAS thread each."""
-    parts = list(parts)
-    with one_thread():
-        if len(parts) < 2:
-            return [work(part) for part in parts]
-        with ThreadPoolExecutor(min(MOST, os.cpu_count() or 1, len(parts))) as pool:
-            return list(pool.map(work, parts))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Hold NumPy's OpenBLAS to one thread inside the block; another BLAS is left alone."""
-    found = _switches()
-    if found is None:
-        yield
-        return
-    get, put = found
-    with _LOCK:
-        if _INSIDE[0] == 0:
-            _INSIDE[1] = get()
-            put(1)
-        _INSIDE[0] += 1
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _INSIDE[0] -= 1
-            if _INSIDE[0] == 0:
-                put(_INSIDE[1])
-
-
-@lru_cache(maxsize=1)
-def _switches() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
-    """The functions of the OpenBLAS in NumPy's wheels that tell and set the number of threads."""
-    try:
-        from numpy.linalg import _umath_linalg
-
-        library = ctypes.CDLL(_umath_linalg.__file__)
-    except (ImportError, OSError, TypeError):
-        return None
-    for start, end in (("scipy_", "64_"), ("", "64_"), ("scipy_", ""), ("", "")):
-        try:
-            names = (f"{start}openblas_{verb}_num_threads{end}" for verb in ("get", "set"))
-            get, put = (getattr(library, name) for name in names)
-        except AttributeError:
-            continue
-        get.restype, put.argtypes, put.restype = ctypes.c_int, [ctypes.c_int], None
-        return get, put
-    return None
+        draft.write_bytes(content)
 
 
 _TEXT = "text_model.embeddings."
+_MOST_THREADS = 8
+_LOCK = Lock()
 _CHUNK = 16  # rows computed together: their attention maps and hidden states stay in the processor's cache
 
 
@@ -323,17 +237,6 @@ class NumpyClip:
     def text_features(self, ids: Ints) -> Features:
         """Vectors of a batch of tokenized texts."""
         return _in_chunks(self._text_features, ids, self.dimension)
-
-    def cost(self) -> Cost:
-        """Parameters and arithmetic of one score."""
-        image, text = self._vision, self._text
-        patch = self.config["vision_config"]["patch_size"]
-        patches = (self.config["vision_config"]["image_size"] // patch) ** 2
-        return Cost(
-            sum(array.size for array in self.arrays.values()),
-            image.flops(patches + 1) + 2.0 * image.width * (3 * patches * patch * patch + self.dimension),
-            text.flops(self.limit) + 2.0 * text.width * self.dimension,
-        )
 
     @cached_property
     def _vision(self) -> _Tower:
@@ -411,28 +314,21 @@ class _Tower:
 
     layers: tuple[_Layer, ...]
     heads: int
-    width: int
-    hidden: int
     epsilon: float
-    bend: Callable[[Floats32], Floats32]
+    activation: Callable[[Floats32], Floats32]
 
     @classmethod
     def read(cls, arrays: Arrays, prefix: str, config: dict[str, Any]) -> _Tower:
         """The tower under a prefix of the arrays' names."""
         activation = config.get("hidden_act", "quick_gelu")
-        if activation not in _BENDS:
-            raise InputError(f"hidden_act is {activation!r}: expected one of {', '.join(_BENDS)}")
+        if activation not in ACTIVATIONS:
+            raise InputError(f"hidden_act is {activation!r}: expected one of {', '.join(ACTIVATIONS)}")
         layers = tuple(
             _layer(arrays, f"{prefix}encoder.layers.{number}.", config["num_attention_heads"])
             for number in range(config["num_hidden_layers"])
         )
-        sizes = config["num_attention_heads"], config["hidden_size"], config["intermediate_size"]
-        return cls(layers, *sizes, config.get("layer_norm_eps", 1e-5), _BENDS[activation])
-
-    def flops(self, tokens: int) -> float:
-        """Twice the multiply-adds of the matrix products for one sequence."""
-        one = 4 * self.width**2 + 2 * self.width * self.hidden + 2 * self.width * tokens
-        return 2.0 * len(self.layers) * tokens * one
+        epsilon = config.get("layer_norm_eps", 1e-5)
+        return cls(layers, config["num_attention_heads"], epsilon, ACTIVATIONS[activation])
 
     def run(self, states: Floats32, mask: Floats32 | None) -> Floats32:
         """Hidden states after the last block."""
@@ -447,7 +343,7 @@ class _Tower:
             weights /= weights.sum(axis=-1, keepdims=True)
             seen = (weights @ value).transpose(0, 2, 1, 3).reshape(n, tokens, width)
             states = states + (seen @ layer.out[0] + layer.out[1])
-            inner = self.bend(_norm(states, *layer.norm2, self.epsilon) @ layer.up[0] + layer.up[1])
+            inner = self.activation(_norm(states, *layer.norm2, self.epsilon) @ layer.up[0] + layer.up[1])
             states = states + (inner @ layer.down[0] + layer.down[1])
         return states
 
@@ -476,32 +372,43 @@ def _times(states: Floats32, weight: Floats32) -> Floats32:
 
 
 def _norm(states: Floats32, weight: Floats32, bias: Floats32, epsilon: float) -> Floats32:
-    centerd = states - states.mean(axis=-1, keepdims=True)
-    spread = np.sqrt(np.einsum("...i,...i->...", centerd, centerd)[..., None] / np.float32(states.shape[-1]) + epsilon)
-    scaled: Floats32 = centerd * (weight / spread) + bias
+    centered = states - states.mean(axis=-1, keepdims=True)
+    spread = np.sqrt(
+        np.einsum("...i,...i->...", centered, centered)[..., None] / np.float32(states.shape[-1]) + epsilon
+    )
+    scaled: Floats32 = centered * (weight / spread) + bias
     return scaled
 
 
 def _quick_gelu(values: Floats32) -> Floats32:
-    bent: Floats32 = values / (1 + np.exp(-np.float32(1.702) * values))
-    return bent
+    activated: Floats32 = values / (1 + np.exp(-np.float32(1.702) * values))
+    return activated
 
 
 def _gelu(values: Floats32) -> Floats32:
-    """With the error function of Abramowitz and Stegun 7.1.26, right to 1.5e-7."""
-    size = np.abs(values) * np.float32(0.5**0.5)
-    t = 1 / (1 + np.float32(0.3275911) * size)
-    series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-    bent: Floats32 = np.float32(0.5) * values * (1 + np.sign(values) * (1 - series * np.exp(-size * size)))
-    return bent
+    from scipy.special import erf
+
+    activated: Floats32 = np.float32(0.5) * values * (1 + erf(values * np.float32(0.5**0.5)))
+    return activated
 
 
-_BENDS: dict[str, Callable[[Floats32], Floats32]] = {"quick_gelu": _quick_gelu, "gelu": _gelu}
+ACTIVATIONS: dict[str, Callable[[Floats32], Floats32]] = {"quick_gelu": _quick_gelu, "gelu": _gelu}
 
 
 def _in_chunks(encode: Callable[[Any], Features], rows: npt.NDArray[Any], dimension: int) -> Features:
-    parts = in_threads(encode, [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)])
-    return np.concatenate(parts) if parts else np.zeros((0, dimension), np.float32)
+    """Features by a thread per core, each with one BLAS thread; calls wait for each other, as each uses every core."""
+    chunks = [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]
+    if not chunks:
+        return np.zeros((0, dimension), np.float32)
+    threads = min(_MOST_THREADS, os.cpu_count() or 1, len(chunks))
+    with _LOCK, _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        return np.concatenate(list(pool.map(encode, chunks)))
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Looked up once, for that takes longer than a batch."""
+    return ThreadpoolController()
 
 
 NAMES = ("captious-mini", "captious-mini-specs")

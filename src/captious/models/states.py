@@ -1,8 +1,8 @@
-"""What a frozen encoder thinks of every patch and every token: its last hidden states, encoded once and cached.
+"""The last hidden states of a frozen encoder for every patch and every token, computed once and cached.
 
-An image is its patch states, averaged to a grid of at most 8 × 8 where there are more, behind the tokens that stand
-before the patches. A text is the states of its tokens. Both are kept in half precision. One pass of the encoder gives
-states and the pooled vector, which goes where CLIPScore looks for it.
+The states of an image are those of its patches, averaged to a grid of at most 8 × 8, after the tokens that precede the
+patches. The states of a text are those of its tokens. Both are stored in half precision. One forward pass gives the
+states and the pooled vector, which is stored where CLIPScore looks for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from captious.errors import InputError, require
 from captious.models import store as memo
 from captious.models._segments import Keys, Space, as_keys, key_of
 from captious.models.clip import TorchEncoder
-from captious.models.encoder import Cost, Features, Pixels, Tokens, token_counts
+from captious.models.encoder import Features, Pixels, Tokens, token_counts
 from captious.models.features import (
     NOT_FINITE,
     Encoded,
@@ -49,7 +49,7 @@ GRID = 8
 STEPS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 """Token states are stored in rows of these lengths, each text in the shortest that holds it."""
 LARGEST = 60_000.0
-"""Half precision ends soon after."""
+"""Just below the largest number of half precision."""
 Halves = npt.NDArray[np.float16]
 
 _SHAPES: dict[str, tuple[int, int]] = {}
@@ -65,16 +65,16 @@ def frozen(weights: str) -> TorchEncoder:
         runtime = current()
         key = (weights, runtime.device, runtime.precision)
         return _TORCH_MINI.get(key, lambda: load_folder(folder_of(weights), weights, runtime))
-    found = load(weights)
-    if not isinstance(found, TorchEncoder):
+    encoder = load(weights)
+    if not isinstance(encoder, TorchEncoder):
         raise InputError(f"encoder {weights!r}: has no states to look at, expected a CLIP-like model on torch")
-    return found
+    return encoder
 
 
-class Insides:
-    """An encoder that gives, for each input, all its states and behind them the pooled vector, in one row.
+class HiddenStates:
+    """An encoder whose output row is the flattened hidden states followed by the pooled vector.
 
-    ``tokens`` is the length of a text's row of states. It has what the pipeline asks of an encoder on torch.
+    ``tokens`` is the padded number of tokens of a text. The class has what the pipeline asks of an encoder on torch.
     """
 
     def __init__(self, encoder: TorchEncoder, tokens: int = 0) -> None:
@@ -103,19 +103,15 @@ class Insides:
             return int(self.of_texts(ids)[0].shape[2])
 
     def prepare(self, picture: Image) -> Pixels:
-        """As the encoder does."""
+        """Delegate to the encoder."""
         return self.encoder.prepare(picture)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
-        """As the encoder does."""
+        """Delegate to the encoder."""
         return self.encoder.tokenize(texts)
 
-    def cost(self) -> Cost:
-        """As the encoder's."""
-        return self.encoder.cost()
-
     def pixels_to_tensor(self, pixels: Any) -> torch.Tensor:
-        """As the encoder does."""
+        """Delegate to the encoder."""
         return self.encoder.pixels_to_tensor(pixels)
 
     def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
@@ -185,9 +181,9 @@ def on_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
 
 
 def halved(states: npt.NDArray[Any]) -> Halves:
-    """States in half precision, however large some are."""
-    found: Halves = np.clip(states, -LARGEST, LARGEST).astype(np.float16)
-    return found
+    """States in half precision, clipped to what it can hold."""
+    half: Halves = np.clip(states, -LARGEST, LARGEST).astype(np.float16)
+    return half
 
 
 def _projected(module: Any, name: str, pooled: torch.Tensor) -> torch.Tensor:
@@ -200,8 +196,8 @@ def _row(states: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
 
 
 def _array(rows: torch.Tensor) -> Features:
-    found: Features = rows.float().cpu().numpy()
-    return found
+    array: Features = rows.float().cpu().numpy()
+    return array
 
 
 SHARE = 0.4
@@ -228,25 +224,25 @@ class ImageStates:
         if self.rows is not None:
             return self.rows[self.index[rows]]
         assert self.store is not None and self.keys is not None
-        found, _, there = self.store.gather(self.keys[rows])
+        states, _, there = self.store.gather(self.keys[rows])
         if not there.all():
             raise InputError(
                 f"the feature cache lost {int((~there).sum())} images on the way; CAPTIOUS_CACHE_LIMIT is too small"
             )
-        return found
+        return states
 
 
 def image_states(encoder: TorchEncoder, paths: Sequence[str]) -> ImageStates:
     """States and vectors of image files, with the reason where a file cannot be used."""
-    runtime, inside = current(), Insides(encoder)
-    places = {path: place for place, path in enumerate(dict.fromkeys(paths))}
-    distinct = list(places)
+    runtime, inside = current(), HiddenStates(encoder)
+    distinct = list(dict.fromkeys(paths))
+    index_of = {path: index for index, path in enumerate(distinct)}
     kind = "-upright" if runtime.upright else ""
     store = open_store(Space(encoder.name, encoder.fingerprint, f"states{kind}", inside.image_shape, "float16"))
     vectors, seen = open_store(vector_space(encoder, f"images{kind}")), open_store(memo.SPACE)
     marks = [memo.mark(path) for path in distinct]
     contents = memo.recall(seen, marks)
-    rows, index, keys = _found(store, contents)
+    rows, index, keys = _load_rows(store, contents)
     todo = np.flatnonzero(index < 0).tolist()
 
     def keep(store: Store, keys: Keys, rows: Features) -> None:
@@ -258,25 +254,25 @@ def image_states(encoder: TorchEncoder, paths: Sequence[str]) -> ImageStates:
     faults: dict[int, str] = {}
     if todo:
         faults = encode_missing(inside, distinct, marks, todo, contents, store, seen, keep)
-        rows, index, keys = _found(store, contents)
+        rows, index, keys = _load_rows(store, contents)
     for one in (vectors, store, seen):
         one.settle()
-    spread = np.fromiter(map(places.__getitem__, paths), np.int64, len(paths))
-    given = image_features(encoder, paths)
-    lost = np.flatnonzero(index[spread] < 0).tolist()
-    broken = {place: faults.get(int(spread[place]), f"{paths[place]}: {NOT_FINITE}") for place in lost}
-    return ImageStates(rows, index[spread], given, {**broken, **given.faults}, store, keys[spread])
+    distinct_of = np.fromiter(map(index_of.__getitem__, paths), np.int64, len(paths))
+    pooled = image_features(encoder, paths)
+    missing = np.flatnonzero(index[distinct_of] < 0).tolist()
+    broken = {row: faults.get(int(distinct_of[row]), f"{paths[row]}: {NOT_FINITE}") for row in missing}
+    return ImageStates(rows, index[distinct_of], pooled, {**broken, **pooled.faults}, store, keys[distinct_of])
 
 
-def _found(store: Store, contents: list[bytes | None]) -> tuple[Halves | None, Ints, Keys]:
+def _load_rows(store: Store, contents: list[bytes | None]) -> tuple[Halves | None, Ints, Keys]:
     """Rows where they fit into memory, the row of each content (−1 for none), and its key."""
     keys = as_keys(key or bytes(16) for key in contents)
     size = 2 * int(np.prod(store.space.shape)) * len(contents)
     if size < SHARE * free_memory() or store.folder is None:
         rows, _, index = gathered(store, contents)
         return cast(Halves, rows), index, keys
-    held = np.array([key is not None and store.holds(key) for key in contents])
-    return None, np.where(held, np.arange(len(contents)), -1), keys
+    stored = np.array([key is not None and store.holds(key) for key in contents])
+    return None, np.where(stored, np.arange(len(contents)), -1), keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,11 +295,11 @@ class TextStates:
 
 def text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) -> TextStates:
     """States and vectors of texts; ``keep`` writes them to the cache."""
-    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    distinct = list(places)
+    distinct = list(dict.fromkeys(texts))
+    index_of = {text: index for index, text in enumerate(distinct)}
     lengths = token_counts(encoder, distinct)
     counts = np.minimum(lengths, encoder.limit)
-    width = Insides(encoder).text_width
+    width = HiddenStates(encoder).text_width
     _refuse_too_many(int(counts.sum()) * width * 2, len(distinct))
     flat = np.zeros((int(counts.sum()), width), np.float16)
     starts = np.cumsum(counts) - counts
@@ -318,7 +314,7 @@ def text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) 
             inside = np.arange(step) < counts[rows, None]
             flat[(starts[rows, None] + np.arange(step))[inside]] = states[inside]
             vectors[rows] = pooled
-    index = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))
+    index = np.fromiter(map(index_of.__getitem__, texts), np.int64, len(texts))
     return TextStates(flat, starts, counts, index, lengths[index], vectors)
 
 
@@ -326,7 +322,7 @@ def _encoded(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> 
     """States in rows of ``step`` tokens and unit vectors of texts, in parts, cached where they were met before."""
     if not texts:
         return
-    inside = Insides(encoder, step)
+    inside = HiddenStates(encoder, step)
     shape = (step, inside.text_width)
     missing = list(range(len(texts)))
     contents = [key_of(text.encode("utf-8", "surrogatepass")) for text in texts]
@@ -336,9 +332,9 @@ def _encoded(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> 
         rows, _, there = store.gather(as_keys(contents))
         missing = np.flatnonzero(~there).tolist()
         if there.any():
-            held = np.flatnonzero(there)
-            found = text_features(encoder, [texts[one] for one in held.tolist()])
-            yield held, rows[there], found.rows[found.index]
+            cached = np.flatnonzero(there)
+            vectors = text_features(encoder, [texts[row] for row in cached.tolist()])
+            yield cached, rows[there], vectors.rows[vectors.index]
     try:
         for batch in text_batches(inside, [texts[one] for one in missing]):
             at = np.array([missing[one] for one in batch.places])
@@ -359,7 +355,7 @@ def _refuse_too_many(size: int, texts: int) -> None:
     if size > SHARE * free_memory():
         raise InputError(
             f"the states of {texts:,} texts take {size / 2**30:.1f} GiB, more than memory allows; train with fewer "
-            "captions or with --draws 1"
+            "captions or with draws=1"
         )
 
 

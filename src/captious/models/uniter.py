@@ -1,14 +1,15 @@
-"""Region features of images as files: one ``.npz`` per image, in the layout of UNITER's feature dumps.
+"""The original UMIC: UNITER with a rank head over region features.
 
-``features`` is regions × 2048, ``norm_bb`` their boxes relative to the image (x1, y1, x2, y2, width, height, perhaps
-the area), ``conf`` how sure the detector was, most certain first. The number of regions is adaptive:
-those above ``CERTAIN``, at least ``FEWEST`` and at most ``MOST``.
+Region features are files, one ``.npz`` per image, in the layout of UNITER's feature dumps. ``features`` is regions ×
+2048. ``norm_bb`` are the boxes relative to the image (x1, y1, x2, y2, width, height, perhaps the area). ``conf`` is the
+confidence of the detector, highest first. The number of regions is adaptive: those above ``CERTAIN``, at least
+``FEWEST`` and at most ``MOST``. The tokenizer is BERT's cased word pieces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -16,13 +17,17 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import digest
 from captious._typing import Bools, Floats32, Ints
 from captious.errors import InputError, require
-from captious.models.crossencoders import Ids
-from captious.models.devices import device_called, weights_digest
+from captious.models.crossencoders import Backbone, Ids, mark, read_state
+from captious.models.devices import device_called
 from captious.models.tokenizers import Tokenizer, read_wordpiece
 from captious.options import current
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = require("torch", "clip")
 
 CERTAIN, FEWEST, MOST = 0.2, 10, 100
 
@@ -30,11 +35,11 @@ CERTAIN, FEWEST, MOST = 0.2, 10, 100
 def read_regions(path: Path, width: int) -> tuple[Floats32, Floats32]:
     """Features and seven-number geometry of the regions of an image."""
     try:
-        held = np.load(path, allow_pickle=False)
-        if not isinstance(held, np.lib.npyio.NpzFile):
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("it is one array without a name")
-        with held:
-            arrays: dict[str, npt.NDArray[Any]] = {name: held[name] for name in held.files}
+        with archive:
+            arrays: dict[str, npt.NDArray[Any]] = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise InputError(f"{path}: no region features of this image") from None
     except (OSError, ValueError, EOFError, BadZipFile) as error:
@@ -70,53 +75,43 @@ def how_many(confidence: npt.NDArray[Any]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """Images by number as regions, in memory."""
+    """Images by index as features and boxes of their regions, in memory."""
 
-    features: list[Floats32 | None]
-    boxes: list[Floats32 | None]
+    regions: list[tuple[Floats32, Floats32] | None]
     faults: dict[int, str]
 
     @classmethod
     def of(cls, files: Sequence[Path], width: int) -> Regions:
-        """Read all files; what is wrong with one becomes a fault."""
-        features: list[Floats32 | None] = []
-        boxes: list[Floats32 | None] = []
+        """Read all files; what is wrong with a file becomes its fault."""
+        regions: list[tuple[Floats32, Floats32] | None] = []
         faults: dict[int, str] = {}
-        for number, path in enumerate(files):
+        for index, path in enumerate(files):
             try:
-                found: tuple[Floats32 | None, Floats32 | None] = read_regions(path, width)
+                regions.append(read_regions(path, width))
             except InputError as error:
-                faults[number], found = str(error), (None, None)
-            features.append(found[0])
-            boxes.append(found[1])
-        return cls(features, boxes, faults)
+                faults[index] = str(error)
+                regions.append(None)
+        return cls(regions, faults)
 
     def __len__(self) -> int:
-        return len(self.features)
+        return len(self.regions)
 
     def take(self, rows: Ints) -> tuple[Floats32, Floats32, Bools]:
         """Padded features and boxes, and which regions are there."""
-        chosen: list[Floats32] = []
-        placed: list[Floats32] = []
+        chosen = []
         for row in rows.tolist():
-            one, box = self.features[row], self.boxes[row]
-            if one is None or box is None:
+            regions = self.regions[row]
+            if regions is None:
                 raise InputError(self.faults[row])
-            chosen.append(one)
-            placed.append(box)
-        longest = max(map(len, chosen))
-        features = np.zeros((len(chosen), longest, chosen[0].shape[1]), np.float32)
+            chosen.append(regions)
+        longest = max(len(features) for features, _ in chosen)
+        features = np.zeros((len(chosen), longest, chosen[0][0].shape[1]), np.float32)
         boxes = np.zeros((len(chosen), longest, 7), np.float32)
         inside = np.zeros((len(chosen), longest), np.bool_)
-        for number, (one, box) in enumerate(zip(chosen, placed, strict=True)):
-            features[number, : len(one)], boxes[number, : len(one)], inside[number, : len(one)] = one, box, True
+        for row, (one, box) in enumerate(chosen):
+            features[row, : len(one)], boxes[row, : len(one)], inside[row, : len(one)] = one, box, True
         return features, boxes, inside
 
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = require("torch", "clip")
 
 LIMIT = 60
 """Tokens of a caption, start and end included."""
@@ -170,37 +165,28 @@ class UniterModule(torch.nn.Module):
         return logits
 
 
-@dataclass(eq=False)
-class Uniter:
-    """See :class:`captious.models.crossencoders.Backbone`."""
+class Uniter(Backbone):
+    """UNITER with a rank head; see :class:`captious.models.crossencoders.Backbone`."""
 
-    module: Any = field(repr=False)
-    tokenizer: Tokenizer = field(repr=False)
-    folder: str | None = None
-    """Of the region features."""
-    name: str = "uniter"
-    sealed: str = ""
-    """Its fingerprint, where it will not change any more."""
+    name = "uniter"
 
-    def __post_init__(self) -> None:
-        self.limit = self.tokenizer.limit
-        self.device = next(self.module.parameters()).device
+    def __init__(self, module: UniterModule, tokenizer: Tokenizer, folder: str | None = None) -> None:
+        self.module, self.tokenizer = module, tokenizer
+        self.folder = folder
+        """Directory of the region features."""
+        self.limit = tokenizer.limit
+        self.device = next(module.parameters()).device
 
     @property
     def scale(self) -> torch.Tensor:
-        """The length of the rank head."""
-        length: torch.Tensor = self.module.rank_output.weight.norm()
-        return length
+        """Norm of the rank head."""
+        norm: torch.Tensor = self.module.rank_output.weight.norm()
+        return norm
 
     @property
     def reads(self) -> str:
         """The tokenizer."""
         return self.tokenizer.text
-
-    @property
-    def fingerprint(self) -> str:
-        """Of all weights and the tokenizer."""
-        return self.sealed or digest(weights_digest(self.module), self.reads.encode())
 
     def files(self, paths: Sequence[str]) -> list[Path]:
         """The file of regions of each image: the one of its name in the folder."""
@@ -231,8 +217,6 @@ class Uniter:
 
     def save(self, folder: str | Path) -> None:
         """Weights under the original's names, the configuration, the vocabulary."""
-        from captious.models.crossencoders import mark
-
         target = Path(folder)
         state = {_theirs(key): one.detach().cpu().contiguous() for key, one in self.module.state_dict().items()}
         require("safetensors.torch", "clip").save_file(state, str(target / "model.safetensors"))
@@ -241,9 +225,9 @@ class Uniter:
         mark(folder, self, {"regions": self.module.regions})
 
 
-def load_uniter(place: str | Path, regions: str | None = None) -> Uniter:
+def load_uniter(folder: str | Path, regions: str | None = None) -> Uniter:
     """From a folder with ``config.json``, the vocabulary, and weights (``model.safetensors``, or any ``.pt`` file)."""
-    folder = Path(place)
+    folder = Path(folder)
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: has no config.json, expected that of UNITER beside its weights")
     config = require("transformers", "clip").BertConfig.from_json_file(str(folder / "config.json"))
@@ -267,8 +251,6 @@ def load_uniter(place: str | Path, regions: str | None = None) -> Uniter:
 
 
 def _weights(folder: Path) -> Mapping[str, Any]:
-    from captious.models.crossencoders import read_state
-
     if (folder / "model.safetensors").is_file():
         return read_state(folder / "model.safetensors")
     files = sorted(path for path in folder.iterdir() if path.suffix in (".pt", ".pth", ".bin"))

@@ -13,11 +13,12 @@ from captious._version import __version__
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
 from captious.models.encoder import Encoder, Features, encoder_id
+from captious.options import Resampling
 from captious.probes.finding import Figure, Finding, Grid, between, called, marks, per_cent, plain_name
 from captious.probes.vectors import image_of, paths_of
 from captious.report.plot import Mark, intervals
-from captious.stats.shares import Resampling, clusters_of, shares
-from captious.study.resampling import Estimate
+from captious.stats.bootstrap import Estimate
+from captious.stats.shares import clusters_of, shares
 
 TEMPLATES = ("a photo of a {}.",)
 DEPTHS = (1, 5)
@@ -169,7 +170,7 @@ def classification_finding(
         (Figure(intervals({"all": points}, "Accuracy at 1", chance), "Accuracy at 1 with its interval over images."),),
         tuple(lost),
         (
-            f"classification(classes={len(data.classes)},templates={len(templates)})|ci:{how}|captious:{__version__}",
+            f"classification(classes={len(data.classes)},templates={len(templates)})|ci:{how.signature('images')}|captious:{__version__}",
             *marks(one.encoder for one in found),
         ),
         {
@@ -177,6 +178,6 @@ def classification_finding(
             "name": data.name,
             "templates": list(templates),
             "classification": [asdict(one) for one in found],
-            "ci": str(how),
+            "ci": how.signature("images"),
         },
     )

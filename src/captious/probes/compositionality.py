@@ -18,18 +18,18 @@ from captious._typing import Floats, Ints
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.evaluation import told_apart
+from captious.evaluation import disambiguate_labels
 from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
 from captious.io.formats import Row, name_of, rows_of
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.contract import Measurement, Metric
-from captious.options import SEED
+from captious.options import SEED, Resampling
 from captious.probes.finding import Figure, Finding, Grid, between, per_cent, plain_name
 from captious.probes.specificity import TIE
 from captious.probes.vectors import image_of, paths_of, text_of, texts_of
 from captious.report.plot import Mark, intervals
-from captious.stats.shares import Resampling, clusters_of, shares
-from captious.study.resampling import Estimate
+from captious.stats.bootstrap import Estimate
+from captious.stats.shares import clusters_of, shares
 from captious.syntax.tagging import Tagging
 
 ARO = ("nouns-adjectives", "others", "within-trigrams", "trigrams")
@@ -193,7 +193,7 @@ def judge(
         measured = metric.measure(captions)
         metric.refuse_empty(measured, contests.name)
         found.append(_verdict(contests, measured, how))
-    labels = told_apart({one.metric: one.label for one in found})
+    labels = disambiguate_labels({one.metric: one.label for one in found})
     return [replace(one, label=labels[one.metric]) for one in found]
 
 
@@ -240,7 +240,7 @@ def text_only(contests: Contests, metric: EncodedMetric) -> Floats:
         [contests.contests[number].right[1] for number in owners],
         [text for number in two for _, text in contests.contests[number].wrong],
     ]
-    first, second, wrong = (text_features(encoder, [metric.opening + text for text in part]) for part in texts)
+    first, second, wrong = (text_features(encoder, [metric.prefix + text for text in part]) for part in texts)
     together = cosines(first, second)
     won = (together > cosines(first, wrong) + TIE) & (together > cosines(second, wrong) + TIE)
     for number, good in zip(owners, won.tolist(), strict=True):
@@ -304,13 +304,16 @@ def contests_finding(contests: Contests, found: Sequence[Verdict], how: Resampli
         (grid,),
         (Figure(intervals(groups, "Accuracy", chance), "Accuracy with its interval over images."),),
         tuple(notes),
-        (f"compositionality({contests.made})|ci:{how}|captious:{__version__}", *(one.signature for one in found)),
+        (
+            f"compositionality({contests.made})|ci:{how.signature('images')}|captious:{__version__}",
+            *(one.signature for one in found),
+        ),
         {
             "captious": __version__,
             "name": contests.name,
             "kinds": contests.kinds,
             "metrics": [asdict(one) for one in found],
-            "ci": str(how),
+            "ci": how.signature("images"),
         },
     )
 

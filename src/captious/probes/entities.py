@@ -12,12 +12,12 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.io.formats import Row, name_of, rows_of
+from captious.options import Resampling
 from captious.probes.finding import Figure, Finding, Grid, between, per_cent, plain_name
 from captious.report.plot import Mark, intervals
-from captious.stats.shares import Resampling, clusters_of, shares
-from captious.study.agreement import Alpha, alpha
-from captious.study.ratings import Ratings
-from captious.study.resampling import Estimate
+from captious.stats.agreement import Alpha, krippendorff
+from captious.stats.bootstrap import Estimate
+from captious.stats.shares import clusters_of, shares
 from captious.syntax.sentences import sentences
 from captious.syntax.tagging import tagger_named
 
@@ -149,19 +149,19 @@ def agreement(answers: Sequence[Mapping[str, Any]], how: Resampling) -> Alpha | 
     0.444444
     """
     raters = {name: place for place, name in enumerate(dict.fromkeys(str(row.get("rater")) for row in answers))}
-    questions: dict[str, list[float | None]] = {}
+    questions: dict[str, list[float]] = {}
     texts: dict[str, str] = {}
     for row in answers:
         picture = [row.get(key) for key in ("text", "seed", "picture")]
         for thing, answer in row["seen"].items():
             key = json.dumps([*picture, thing], default=str)
-            questions.setdefault(key, [None] * len(raters))[raters[str(row.get("rater"))]] = float(answer)
+            questions.setdefault(key, [np.nan] * len(raters))[raters[str(row.get("rater"))]] = float(answer)
             texts[key] = str(row.get("text"))
-    ratings = Ratings.of(questions, groups=list(texts.values()))
-    shared = ratings.values[(~np.isnan(ratings.values)).sum(axis=1) > 1]
+    values = np.array(list(questions.values())).reshape(len(questions), len(raters))
+    shared = values[(~np.isnan(values)).sum(axis=1) > 1]
     if len(np.unique(shared[~np.isnan(shared)])) < 2:
         return None
-    return alpha(ratings, "nominal", samples=how.samples, seed=how.seed, confidence=how.level)
+    return krippendorff(values, "nominal", how, list(texts.values()))
 
 
 def recall_finding(name: str, found: Mapping[str, Recalled], how: Resampling) -> Finding:
@@ -183,7 +183,7 @@ def recall_finding(name: str, found: Mapping[str, Recalled], how: Resampling) ->
         (Grid("Entity recall", columns, rows),),
         (Figure(intervals({"recall": marks}, "entity recall"), "Entity recall by painter, per cent."),),
         (),
-        (f"ci:{how}",),
+        (f"ci:{how.signature('images')}",),
         {
             "recall": {painter: asdict(one.recall) for painter, one in order},
             "agreement": {painter: asdict(one.agreement) if one.agreement else None for painter, one in order},

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from captious._files import MARKER, whole_folder
 from captious.render.tables import dumps
 from captious.report.frame import frame, rows_of
-from captious.study.resampling import Estimate
+from captious.stats.bootstrap import Estimate
 from captious.study.summary import plain
 
 

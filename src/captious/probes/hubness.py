@@ -11,12 +11,12 @@ import numpy as np
 from captious._typing import Floats, Floats32, Ints
 from captious._version import __version__
 from captious.errors import InputError
+from captious.options import Resampling
 from captious.probes.finding import Figure, Finding, Grid, called, marks, per_cent, plain_name
 from captious.probes.vectors import Pictured, Vectors, products
 from captious.report.plot import lines
+from captious.stats.bootstrap import Estimate
 from captious.stats.resampling import bootstrap_weights
-from captious.stats.shares import Resampling
-from captious.study.resampling import Estimate
 
 SHOWN, WIDTH = 5, 90
 EDGES = (0, 1, 2, 3, 6, 11, 21, 51, 101, 1 << 62)
@@ -166,6 +166,11 @@ def hubness_finding(name: str, found: Sequence[Hubs], notes: Sequence[str], how:
         ),
         (Figure(lines(series, bins, f"Entries by N_{k}"), f"Share of entries, in per cent, by N_{k}."),),
         tuple(notes),
-        (f"hubness(k={k})|ci:{how}|captious:{__version__}", *marks(one.encoder for one in found)),
-        {"captious": __version__, "name": name, "hubness": [asdict(one) for one in found], "ci": str(how)},
+        (f"hubness(k={k})|ci:{how.signature('images')}|captious:{__version__}", *marks(one.encoder for one in found)),
+        {
+            "captious": __version__,
+            "name": name,
+            "hubness": [asdict(one) for one in found],
+            "ci": how.signature("images"),
+        },
     )

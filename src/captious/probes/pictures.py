@@ -18,15 +18,16 @@ from captious._files import whole_folder
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.imagine import judged
+from captious.metrics.imagine import likeness
 from captious.models.encoder import Encoder, Pixels
 from captious.models.painters import FAULTS, Imagined, Painter, Wish, imagine, picture_list
+from captious.options import Resampling
 from captious.probes.finding import Figure, Finding, Grid, between, per_cent, plain_name
 from captious.report.frame import STYLE, frame
 from captious.report.plot import Mark, intervals
-from captious.stats.shares import Resampling, shares
-from captious.study.disagreement import standing
-from captious.study.resampling import Estimate
+from captious.stats.bootstrap import Estimate
+from captious.stats.correlation import standing
+from captious.stats.shares import shares
 from captious.syntax.sentences import sentences
 from captious.syntax.tagging import tagger_named
 
@@ -79,7 +80,7 @@ def entries(
     pair = (tuple(seeds), tuple(seeds))
     single = CaptionSet.of(dict(zip(captions.ids, texts, strict=True)), name=captions.name)
     image, cross = (
-        judged(single, captions.references, painter, encoder, kind, pair).values.mean(axis=1)
+        likeness(single, captions.references, painter, encoder, kind, pair).values.mean(axis=1)
         for kind in ("image", "text&image")
     )
     rated = human if human is not None else np.full(len(texts), np.nan)
@@ -112,10 +113,10 @@ def _nearest(
     rows = [(place, one) for place in order for one in captions.references[place] if one.strip()]
     each = CaptionSet.of({str(number): texts[place] for number, (place, _) in enumerate(rows)})
     against = type(captions.references).of([[one] for _, one in rows])
-    likeness = np.nan_to_num(judged(each, against, painter, encoder, "image", pair).values.mean(axis=1), nan=-np.inf)
+    values = np.nan_to_num(likeness(each, against, painter, encoder, "image", pair).values.mean(axis=1), nan=-np.inf)
     found: dict[int, str] = dict.fromkeys(order, "")
     best: dict[int, float] = {}
-    for (place, one), value in zip(rows, likeness.tolist(), strict=True):
+    for (place, one), value in zip(rows, values.tolist(), strict=True):
         if place not in best or value > best[place]:
             best[place], found[place] = value, one
     return found
@@ -361,7 +362,7 @@ def influence_finding(
             Figure(intervals({"decrease": decrease}, "decrease"), "Relative decrease in similarity, per cent."),
         ),
         tuple(notes),
-        (signature, f"ci:{how}"),
+        (signature, f"ci:{how.signature('images')}"),
         {"influences": [_facts(one) for one in found], "baseline": float(np.nanmean(base)), "unpainted": unpainted},
     )
 

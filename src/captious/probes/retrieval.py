@@ -9,11 +9,12 @@ import numpy as np
 
 from captious._typing import Floats, Ints
 from captious._version import __version__
+from captious.options import Resampling
 from captious.probes.finding import Figure, Finding, Grid, between, called, marks, per_cent, plain_name
 from captious.probes.vectors import Pictured, Vectors, own_cosines, products
 from captious.report.plot import Mark, intervals
-from captious.stats.shares import Resampling, shares
-from captious.study.resampling import Estimate
+from captious.stats.bootstrap import Estimate
+from captious.stats.shares import shares
 
 DEPTHS = (1, 5, 10)
 EQUAL = 1e-6
@@ -152,6 +153,14 @@ def retrieval_finding(name: str, found: Sequence[Recall], notes: Sequence[str], 
         (Grid("Retrieval", (*columns, "median rank", "queries", "among"), rows, 2),),
         (Figure(intervals(groups, "Recall at 1"), "Recall at 1 with its interval over images."),),
         tuple(notes),
-        (f"retrieval|ties:shared|ci:{how}|captious:{__version__}", *marks(one.encoder for one in found)),
-        {"captious": __version__, "name": name, "recall": [asdict(one) for one in found], "ci": str(how)},
+        (
+            f"retrieval|ties:shared|ci:{how.signature('images')}|captious:{__version__}",
+            *marks(one.encoder for one in found),
+        ),
+        {
+            "captious": __version__,
+            "name": name,
+            "recall": [asdict(one) for one in found],
+            "ci": how.signature("images"),
+        },
     )

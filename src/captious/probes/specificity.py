@@ -20,7 +20,7 @@ from captious._typing import Floats, Ints
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import told_apart
+from captious.evaluation import disambiguate_labels
 from captious.io.columns import (
     CAPTION_COLUMNS,
     CAPTION_LIST_COLUMNS,
@@ -29,15 +29,15 @@ from captious.io.columns import (
     WRONG_UNIT_COLUMNS,
 )
 from captious.io.formats import Row, name_of, rows_of
-from captious.io.join import Columns, gather_references
+from captious.io.join import gather_references
 from captious.metrics.contract import Measurement, Metric
 from captious.models.encoder import Encoder, token_counts
-from captious.options import SEED
+from captious.options import SEED, Resampling
 from captious.probes.finding import Figure, Finding, Grid, between, per_cent, plain_name
 from captious.probes.vectors import image_of, paths_of, text_of, texts_of
 from captious.report.plot import Mark, intervals, lines
-from captious.stats.shares import Resampling, clusters_of, shares
-from captious.study.resampling import Estimate
+from captious.stats.bootstrap import Estimate
+from captious.stats.shares import clusters_of, shares
 
 NEGATIVES = ("negatives", "neg_captions")
 
@@ -130,7 +130,7 @@ def read_details(
     """
     drafts = [draft for row in rows_of(source) for draft in _drafts(row)]
     if references is not None:
-        given = gather_references(rows_of(references), Columns()).references
+        given = gather_references(rows_of(references)).references
         for draft in drafts:
             draft.references = tuple(given.get(draft.image) or given.get(Path(draft.image).stem) or ())
     name = name_of(source)
@@ -300,7 +300,7 @@ def specificity(
         measured = metric.measure(captions)
         metric.refuse_empty(measured, details.name)
         found.append(rate(details, measured, counting, how))
-    labels = told_apart({one.metric: one.label for one in found})
+    labels = disambiguate_labels({one.metric: one.label for one in found})
     found = [replace(one, label=labels[one.metric]) for one in found]
     if control:
         blind = specificity(details.misplaced(how.seed), metrics, counting=counting, how=how, progress=progress)
@@ -445,9 +445,11 @@ def specificity_finding(details: Details, found: Sequence[Specificity], counting
         "images": images,
         "captions": len(details.chains),
         "metrics": [asdict(one) for one in found],
-        "ci": str(how),
+        "ci": how.signature("images"),
     }
-    settings = "|".join((f"specificity({counting})", *details.made, f"ci:{how}", f"captious:{__version__}"))
+    settings = "|".join(
+        (f"specificity({counting})", *details.made, f"ci:{how.signature('images')}", f"captious:{__version__}")
+    )
     return Finding(
         f"Specificity Rate: {plain_name(details.name)}",
         ABOUT,

@@ -14,9 +14,10 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
 from captious.io.formats import Row
-from captious.io.images import with_images
+from captious.io.images import find_images
 from captious.io.read import read
 from captious.models.encoder import Encoder, Features, encoder_id
+from captious.options import Reading
 
 
 def image_of(row: Row) -> str:
@@ -57,8 +58,7 @@ def paths_of(images: Sequence[str], folder: str | Path | None, name: str) -> dic
     distinct = list(dict.fromkeys(images))
     if folder is None:
         return {image: image for image in distinct}
-    found = with_images(CaptionSet.of(dict.fromkeys(distinct, ""), columns={"image": distinct}, name=name), folder)
-    return dict(zip(distinct, (str(path) for path in found.columns["image"]), strict=True))
+    return dict(zip(distinct, find_images(folder, distinct, distinct), strict=True))
 
 
 QUERIES, GALLERY = 1024, 8192
@@ -102,9 +102,7 @@ class Pictured:
 
 def read_pictured(source: Any, images: str | Path | None) -> CaptionSet:
     """Captions by image: any file that ``captious.read`` takes, several rows or a list per image."""
-    captions = read(source, several=True)
-    if images is not None:
-        captions = with_images(captions, images)
+    captions = read(source, images=images, reading=Reading(several=True))
     if not any(captions.image_paths):
         raise InputError(f"{captions.name}: no image; give their folder with --images, or a column 'image'")
     return captions

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from captious._typing import Floats
 from captious.errors import InputError, nearest
+from captious.render.result import Result
 
 NAN = float("nan")
 Tone: TypeAlias = Literal["", "good", "bad", "strong", "struck", "quiet"]
@@ -84,6 +85,8 @@ class Cell:
     """Shown on the page when the reader points at the cell."""
     decimals: int | None = None
     """In place of the column's."""
+    href: str = ""
+    """Makes the value a link on the page, as that of a ``Span``."""
 
     @classmethod
     def of(cls, estimate: HasInterval, mark: str = "") -> Cell:
@@ -154,6 +157,8 @@ class Table:
     """Indices of rows that begin a new group; a line is drawn above them."""
     detail: bool = False
     """On the page and in files; the terminal, the notebook and LaTeX leave it out."""
+    turned: bool = False
+    """The page shows each row as a column, in the colors of the items' systems. Rows have one name each."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -303,9 +308,9 @@ class Group:
 Section: TypeAlias = Text | Table | Chart | Items | Gallery | Group
 
 
-@dataclass(frozen=True)
-class Document:
-    """A result with everything that moves its numbers."""
+@dataclass(frozen=True, repr=False)
+class Document(Result):
+    """Everything that a result shows; without one, a result in itself."""
 
     title: str
     about: str = ""
@@ -317,6 +322,13 @@ class Document:
     """What JSON holds; without it JSON holds the tables."""
     name: str = "report"
     """Stem of its files: ``report.html``, ``report.tex``, ``report.txt``."""
+
+    def document(self) -> Document:
+        """The document itself."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Document {self.title!r}: {len(self.sections)} sections>"
 
     def walk(self, sections: Sequence[Section] | None = None) -> Iterator[Section]:
         """Every section, those of groups too."""

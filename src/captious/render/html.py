@@ -169,6 +169,8 @@ def _chart(chart: Chart) -> str:
 
 def _table(table: Table) -> str:
     """A table; bars stand beside their column, or beneath the number where its interval is in the same cell."""
+    if table.turned:
+        return _turned(table)
     shown = layout(table)
     indices = [one.index for one in shown]
     bars = {index: _bars(table, index) for index, column in enumerate(table.heads) if column.bar}
@@ -186,15 +188,35 @@ def _table(table: Table) -> str:
             parts.append(_cell(one, row, cells[index], place < table.labels, beneath))
             parts += [f'<td class="wide">{bars[index][row]}</td>'] if place in beside else []
         rows.append(f"<tr{' class=open' if row in table.breaks else ''}>{''.join(parts)}</tr>")
+    return _framed(table, head, rows)
+
+
+def _turned(table: Table) -> str:
+    names, *shown = layout(table)
+    swatches = [f'<span class="swatch" style="background:var(--s{row % 8})"></span>' for row in range(len(table.rows))]
+    heads = [f'<th scope="col">{swatch}{_words(name)}</th>' for swatch, name in zip(swatches, names.cells, strict=True)]
+    rows = []
+    for one in shown:
+        bars = _bars(table, one.index) if one.column.bar and not one.interval else [""] * len(table.rows)
+        cells = []
+        for row, bar in enumerate(bars):
+            best = ' class="best"' if row in one.best else ""
+            cells.append(f'<td{best} style="--bar:var(--s{row % 8})">{_shown(one, row)}{bar}</td>')
+        rows.append(f"<tr>{_heading(one, 'row')}{''.join(cells)}</tr>")
+    return _framed(table, f"<td></td>{''.join(heads)}", rows)
+
+
+def _framed(table: Table, head: str, rows: Sequence[str]) -> str:
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     drawn = f'<table class="shown"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return _titled(table.title, f'<div class="scroll">{drawn}</div>{note}')
 
 
-def _heading(one: Shown) -> str:
+def _heading(one: Shown, scope: str = "col") -> str:
     arrow = {True: "↑ higher is better", False: "↓ lower is better", None: ""}[one.column.higher_is_better]
     mark = f' <span class="direction" title="{arrow[2:]}">{arrow[0]}</span>' if arrow and not one.interval else ""
-    return f'<th scope="col"{" class=number" if one.numeric else ""}>{escape(one.heading)}{mark}</th>'
+    kind = " class=number" if one.numeric and scope == "col" else ""
+    return f'<th scope="{scope}"{kind}>{escape(one.heading)}{mark}</th>'
 
 
 def _cell(one: Shown, row: int, value: Value, label: bool, bar: str) -> str:
@@ -203,7 +225,10 @@ def _cell(one: Shown, row: int, value: Value, label: bool, bar: str) -> str:
     note = value.note if isinstance(value, Cell) and not one.interval else ""
     title = f' title="{escape(note)}"' if note else ""
     tag = "th" if label and not one.numeric else "td"
-    return f'<{tag} class="{" ".join(names)}"{title}>{_shown(one, row)}{bar}</{tag}>'
+    text = _shown(one, row)
+    if isinstance(value, Cell) and not one.interval and _local(value.href):
+        text = f'<a href="{escape(value.href)}">{text}</a>'
+    return f'<{tag} class="{" ".join(names)}"{title}>{text}{bar}</{tag}>'
 
 
 def _shown(one: Shown, row: int) -> str:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from captious._files import MARKER, whole_folder
-from captious.render.document import Document
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from captious.render.document import Document
 
 
 class Result(ABC):

@@ -1,13 +1,16 @@
-"""Pearson, Spearman and coefficients of determination under weights, over rows or between systems."""
+"""Pearson, Spearman and coefficients of determination under weights, over rows, within images or between systems."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
 from captious._typing import Floats, Ints
+from captious.errors import InputError
+from captious.options import SEED
 from captious.stats.kendall import Kendall, narrow
 
 
@@ -79,8 +82,8 @@ class Spearman:
         y, y_squares = _mid_ranks(np.add.reduceat(drawn[order], starts, axis=0), n)
         with np.errstate(invalid="ignore", divide="ignore"):
             products = np.einsum("rd,rd,rd->d", drawn, x[group], y[level])
-            found = products / np.sqrt(x_squares * y_squares)
-        return np.where((x_squares > 0) & (y_squares > 0), found, np.nan)
+            rho = products / np.sqrt(x_squares * y_squares)
+        return np.where((x_squares > 0) & (y_squares > 0), rho, np.nan)
 
     @cached_property
     def _by_value(self) -> tuple[Ints, Ints, Ints]:
@@ -92,10 +95,10 @@ class Spearman:
 
 
 def _groups(keys: Ints) -> tuple[Ints, Ints, Ints]:
-    """The order by key, where each key begins in it, and the place of every row's key among the keys."""
+    """The order by key, where each key begins in it, and the index of every row's key among the keys."""
     order = np.argsort(keys, kind="stable")
-    place = np.unique(keys, return_inverse=True)[1].astype(np.int64)
-    return order, np.flatnonzero(np.diff(keys[order], prepend=-1)), place
+    index = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+    return order, np.flatnonzero(np.diff(keys[order], prepend=-1)), index
 
 
 def _mid_ranks(sizes: Floats, n: Floats) -> tuple[Floats, Floats]:
@@ -195,8 +198,8 @@ class Within:
             # The best on the data as they are stays among those tried.
             spread = steps[np.linspace(0, len(steps) - 1, THRESHOLDS).astype(np.int64)]
             steps = np.union1d(spread, steps[np.argmax(np.cumsum(gain)[steps])])
-        place = np.searchsorted(steps, np.arange(len(gain)))
-        flat = np.bincount(place * self.clusters + self.cluster, gain, len(steps) * self.clusters)
+        step = np.searchsorted(steps, np.arange(len(gain)))
+        flat = np.bincount(step * self.clusters + self.cluster, gain, len(steps) * self.clusters)
         untied = np.bincount(self.cluster, beyond, minlength=self.clusters)
         return untied.astype(np.float64), np.cumsum(flat.reshape(len(steps), self.clusters), axis=0)
 
@@ -225,3 +228,53 @@ class Within:
     def skipped(self) -> int:
         """Images without a tau."""
         return int(np.isnan(self.taus).sum())
+
+
+def soft_pairwise_accuracy(
+    values: Floats, human: Floats, cluster: Ints, system: Ints, permutations: int = 1000, seed: int = SEED
+) -> float:
+    """1 − mean |p_human − p_metric| over pairs of systems (Thompson et al. 2024).
+
+    p is that of a one-sided sign-flip test: over the images both systems captioned, the share of random flips of the
+    differences whose sum is at least the observed one. People and metric share the flips.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x, group, system = rng.normal(size=60), np.repeat(np.arange(20), 3), np.tile(np.arange(3), 20)
+    >>> soft_pairwise_accuracy(x, x, group, system)
+    1.0
+    """
+    number, images = int(system.max()) + 1, int(cluster.max()) + 1
+    if number < 2:
+        raise InputError("soft pairwise accuracy needs at least two systems")
+    key = system * images + cluster
+    counts = np.bincount(key, minlength=number * images).reshape(number, images)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tables = [
+            np.bincount(key, part, minlength=number * images).reshape(number, images) / counts
+            for part in (human, values)
+        ]
+    generator = np.random.default_rng(seed)
+    gaps = []
+    for one, other in combinations(range(number), 2):
+        both = (counts[one] > 0) & (counts[other] > 0)
+        if not both.any():
+            raise InputError(f"systems {one + 1} and {other + 1} captioned no image in common")
+        signs = generator.integers(0, 2, size=(permutations, int(both.sum()))) * 2.0 - 1.0
+        p = []
+        for table in tables:
+            gap = (table[one] - table[other])[both]
+            p.append(float((signs @ gap >= gap.sum() - 1e-9).mean()))
+        gaps.append(abs(p[0] - p[1]))
+    return 1.0 - float(np.mean(gaps))
+
+
+def standing(values: Floats) -> Floats:
+    """The share of items below each, ties half.
+
+    >>> standing(np.array([3.0, 1.0, 3.0, 2.0])).tolist()
+    [0.75, 0.125, 0.75, 0.375]
+    """
+    _, index, count = np.unique(values, return_inverse=True, return_counts=True)
+    below = np.cumsum(count) - count
+    result: Floats = ((below + count / 2) / len(values))[index]
+    return result

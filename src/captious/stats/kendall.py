@@ -1,4 +1,15 @@
-"""Buffers that are used again: asking for fresh memory at every step took longer than the arithmetic."""
+"""Kendall's tau under weights, without sorting again for every draw.
+
+A resample of images gives every row an integer weight. With x the metric and y the human rating,
+
+    C − D = Σ over pairs of w_i w_j sign(x_i − x_j) sign(y_i − y_j)
+
+is taken apart by the bits of y's rank. Two ratings differ first in one bit, so every pair with y_i > y_j is met once:
+under the same higher bits, i having the bit and j not. Sorted by (higher bits, x), what such a row adds is the
+cumulative weight of the rows without the bit below its x less that above it. The order of every bit is found once; a
+draw costs a few passes over the rows for each of ⌈log₂ levels⌉ bits, and draws stand side by side in a matrix. All
+sums are whole numbers below 2⁵³, so the result is exactly that of counting pairs.
+"""
 
 from __future__ import annotations
 
@@ -14,110 +25,6 @@ from captious._typing import Bools, Floats, Ints
 
 WIDTH = 32
 """Draws worked on side by side: few enough for a processor's cache."""
-
-_kept = threading.local()
-
-
-class Workbench:
-    """Scratch arrays of one thread, by name; what they held before is lost."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-
-    def array(self, name: str, rows: int) -> Floats:
-        """An array of so many rows, with anything in it."""
-        size = rows * self.width
-        found: Floats | None = getattr(_kept, name, None)
-        if found is None or len(found) < size:
-            found = np.empty(size)
-            setattr(_kept, name, found)
-        return found[:size].reshape(rows, self.width)
-
-    @staticmethod
-    def take(source: Floats, rows: Ints, target: Floats) -> Floats:
-        """Copy rows into the target."""
-        # Without a mode that cannot fail, numpy buffers the output.
-        np.take(source, rows, axis=0, out=target, mode="clip")
-        return target
-
-
-def accumulate(rows: Floats, step: int = 32) -> None:
-    """Running sums down the columns, in place.
-
-    The sums of each ``step`` rows first, whole rows at a time, then those of the steps: down a column one by one
-    numpy takes four times as long.
-    """
-    whole = len(rows) // step * step
-    parts = rows[:whole].reshape(-1, step, rows.shape[1])
-    for row in range(1, step):
-        parts[:, row] += parts[:, row - 1]
-    if len(parts) > 1:
-        before = np.cumsum(parts[:-1, -1], axis=0)
-        parts[1:] += before[:, None, :]
-    rest = rows[whole:]
-    if len(rest):
-        if whole:
-            rest[0] += rows[whole - 1]
-        np.cumsum(rest, axis=0, out=rest)
-
-
-def narrow(weights: Floats) -> list[Floats]:
-    """The draws in parts that fit the cache."""
-    starts = range(0, weights.shape[1], WIDTH)
-    return [np.ascontiguousarray(weights[:, first : first + WIDTH]) for first in starts]
-
-
-def joined(parts: Iterable[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """Named values of parts of the draws as those of all."""
-    listed = list(parts)
-    return {name: np.concatenate([part[name] for part in listed]) for name in listed[0]}
-
-
-class Bit(NamedTuple):
-    """One bit of the human rank: rows without it and with it, and for the latter places in the former's running sum."""
-
-    without: Ints
-    having: Ints
-    below: Ints
-    """How many rows without the bit lie below the row's x, over all blocks so far."""
-    upto: Ints
-    """The same, counting those of equal x."""
-    blocks: Ints
-    """First row of each block of equal higher bits among those having the bit."""
-    first: Ints
-    last: Ints
-    """Where each block begins and ends in the running sum."""
-
-
-def bit_order(x: Ints, level: Ints, bit: int) -> Bit | None:
-    """The order of one bit; None where no two rows differ in it."""
-    order = np.lexsort((x, level >> (bit + 1)))
-    block, has = level[order] >> (bit + 1), (level[order] >> bit) & 1 == 1
-    places = np.append(0, np.cumsum(~has))
-    new_block = np.diff(block, prepend=-1) != 0
-    first, last = _edges(new_block)
-    group_first, group_last = _edges(new_block | (np.diff(x[order], prepend=-1) != 0))
-    mine = block[has]
-    if not len(mine) or has.all():
-        return None
-    starts = np.flatnonzero(np.diff(mine, prepend=-1))
-    here = np.flatnonzero(has)[starts]
-    return Bit(
-        order[~has],
-        order[has],
-        places[group_first[has]],
-        places[group_last[has]],
-        starts,
-        places[first[here]],
-        places[last[here]],
-    )
-
-
-def _edges(new: Bools) -> tuple[Ints, Ints]:
-    """For every row the first row of its run, and the one after its last."""
-    starts = np.flatnonzero(new)
-    run = np.cumsum(new) - 1
-    return starts[run], np.append(starts[1:], len(new))[run]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +61,8 @@ class Kendall:
         x = np.unique(values, return_inverse=True)[1].astype(np.int64)
         distinct, level = np.unique(human, return_inverse=True)
         pairs, count = np.unique(item * len(distinct) + level, return_counts=True)
-        found, level = np.divmod(pairs, len(distinct))
-        return cls(x, cluster, found, level, count.astype(np.float64))
+        rated, level = np.divmod(pairs, len(distinct))
+        return cls(x, cluster, rated, level, count.astype(np.float64))
 
     def __call__(self, weights: Floats) -> dict[str, Floats]:
         """Both taus under each column of ``weights`` (clusters × draws); NaN where a side is constant."""
@@ -177,21 +84,21 @@ class Kendall:
 
     def surplus(self, weights: Floats) -> Floats:
         """C − D under each column of weights."""
-        bench = Workbench(weights.shape[1])
-        result = np.zeros(weights.shape[1])
+        width = weights.shape[1]
+        result = np.zeros(width)
         for bit in self.bits:
-            running = bench.array("running", len(bit.without) + 1)
+            running = _scratch("running", len(bit.without) + 1, width)
             running[0] = 0
-            bench.take(weights, self.where[bit.without], running[1:])
+            _take(weights, self.where[bit.without], running[1:])
             running[1:] *= self.count[bit.without, None]
             accumulate(running)
-            having = bench.take(weights, self.where[bit.having], bench.array("having", len(bit.having)))
+            having = _take(weights, self.where[bit.having], _scratch("having", len(bit.having), width))
             having *= self.count[bit.having, None]
             ends = running[bit.first] + running[bit.last]
             result -= np.einsum("bd,bd->d", np.add.reduceat(having, bit.blocks, axis=0), ends)
-            around = bench.array("around", len(bit.having))
-            result += np.einsum("rd,rd->d", having, bench.take(running, bit.below, around))
-            result += np.einsum("rd,rd->d", having, bench.take(running, bit.upto, around))
+            around = _scratch("around", len(bit.having), width)
+            result += np.einsum("rd,rd->d", having, _take(running, bit.below, around))
+            result += np.einsum("rd,rd->d", having, _take(running, bit.upto, around))
         return result
 
     def tie_squares(self, weights: Floats) -> Floats:
@@ -200,8 +107,8 @@ class Kendall:
         alone, together, starts = self._tie_groups
         squares = np.bincount(self.cluster[alone], rows[alone] ** 2, minlength=len(weights)) @ weights**2
         if len(together):
-            bench = Workbench(weights.shape[1])
-            shared = bench.take(weights, self.cluster[together], bench.array("together", len(together)))
+            shared = _scratch("together", len(together), weights.shape[1])
+            _take(weights, self.cluster[together], shared)
             shared *= rows[together, None]
             sums = np.add.reduceat(shared, starts, axis=0)
             squares += np.einsum("gd,gd->d", sums, sums)
@@ -228,15 +135,15 @@ class Kendall:
         """The smaller number of distinct values drawn; metric values are counted only until they are the more."""
         order = self._by_value
         edges = np.flatnonzero(np.diff(self.x[order], prepend=-1))
-        seen = np.zeros(weights.shape[1])
+        distinct = np.zeros(weights.shape[1])
         for first in range(0, len(edges), 256):
             starts = edges[first : first + 256]
             end = edges[first + 256] if first + 256 < len(edges) else len(order)
             drawn = weights[self.cluster[order[starts[0] : end]]]
-            seen += (np.add.reduceat(drawn, starts - starts[0], axis=0) > 0).sum(axis=0)
-            if (seen >= levels).all():
+            distinct += (np.add.reduceat(drawn, starts - starts[0], axis=0) > 0).sum(axis=0)
+            if (distinct >= levels).all():
                 break
-        return np.minimum(seen, levels.astype(np.float64))
+        return np.minimum(distinct, levels.astype(np.float64))
 
     @cached_property
     def where(self) -> Ints:
@@ -266,7 +173,7 @@ class Kendall:
         """The orders of all bits in which ratings differ."""
         x = self.x[self.item]
         top = int(self.level.max()).bit_length() if len(self.level) else 0
-        return [found for bit in range(top) if (found := bit_order(x, self.level, bit)) is not None]
+        return [order for bit in range(top) if (order := _bit_order(x, self.level, bit)) is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,3 +228,102 @@ def _surplus_by_row(tau: Kendall) -> Floats:
             ends = np.repeat(running[bit.first] + running[bit.last], sizes)
             rows[bit.having] += running[bit.below] + running[bit.upto] - ends
     return rows
+
+
+class Bit(NamedTuple):
+    """One bit of the human rank: rows without it, rows with it, and indices of the latter into the running sum."""
+
+    without: Ints
+    having: Ints
+    below: Ints
+    """How many rows without the bit lie below the row's x, over all blocks so far."""
+    upto: Ints
+    """The same, counting those of equal x."""
+    blocks: Ints
+    """First row of each block of equal higher bits among those having the bit."""
+    first: Ints
+    last: Ints
+    """Where each block begins and ends in the running sum."""
+
+
+def _bit_order(x: Ints, level: Ints, bit: int) -> Bit | None:
+    """The rows in the order of one bit, for all draws; None where no two rows differ in it."""
+    order = np.lexsort((x, level >> (bit + 1)))
+    block, has = level[order] >> (bit + 1), (level[order] >> bit) & 1 == 1
+    indices = np.append(0, np.cumsum(~has))
+    new_block = np.diff(block, prepend=-1) != 0
+    first, last = _edges(new_block)
+    group_first, group_last = _edges(new_block | (np.diff(x[order], prepend=-1) != 0))
+    mine = block[has]
+    if not len(mine) or has.all():
+        return None
+    starts = np.flatnonzero(np.diff(mine, prepend=-1))
+    here = np.flatnonzero(has)[starts]
+    return Bit(
+        order[~has],
+        order[has],
+        indices[group_first[has]],
+        indices[group_last[has]],
+        starts,
+        indices[first[here]],
+        indices[last[here]],
+    )
+
+
+def _edges(new: Bools) -> tuple[Ints, Ints]:
+    """For every row the first row of its run, and the one after its last."""
+    starts = np.flatnonzero(new)
+    run = np.cumsum(new) - 1
+    return starts[run], np.append(starts[1:], len(new))[run]
+
+
+_buffers = threading.local()
+
+
+def _scratch(name: str, rows: int, width: int) -> Floats:
+    """An array of this thread with anything in it: asking for fresh memory at every step took longer than the sums."""
+    size = rows * width
+    buffer: Floats | None = getattr(_buffers, name, None)
+    if buffer is None or len(buffer) < size:
+        buffer = np.empty(size)
+        setattr(_buffers, name, buffer)
+    return buffer[:size].reshape(rows, width)
+
+
+def _take(source: Floats, rows: Ints, target: Floats) -> Floats:
+    """Copy rows into the target."""
+    # Without a mode that cannot fail, numpy buffers the output.
+    np.take(source, rows, axis=0, out=target, mode="clip")
+    return target
+
+
+def accumulate(rows: Floats, step: int = 32) -> None:
+    """Running sums down the columns, in place.
+
+    The sums of each ``step`` rows first, whole rows at a time, then those of the steps: down a column one by one
+    numpy takes four times as long.
+    """
+    whole = len(rows) // step * step
+    parts = rows[:whole].reshape(-1, step, rows.shape[1])
+    for row in range(1, step):
+        parts[:, row] += parts[:, row - 1]
+    if len(parts) > 1:
+        before = np.cumsum(parts[:-1, -1], axis=0)
+        parts[1:] += before[:, None, :]
+    rest = rows[whole:]
+    if len(rest):
+        if whole:
+            rest[0] += rows[whole - 1]
+        np.cumsum(rest, axis=0, out=rest)
+
+
+def narrow(weights: Floats) -> list[Floats]:
+    """The draws in parts that fit the cache."""
+    starts = range(0, weights.shape[1], WIDTH)
+    return [np.ascontiguousarray(weights[:, first : first + WIDTH]) for first in starts]
+
+
+def joined(parts: Iterable[Mapping[str, Floats]]) -> dict[str, Floats]:
+    """Named values of parts of the draws as those of all."""
+    listed = list(parts)
+    return {name: np.concatenate([part[name] for part in listed]) for name in listed[0]}

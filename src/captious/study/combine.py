@@ -10,11 +10,11 @@ import numpy as np
 from captious._typing import Floats
 from captious.errors import InputError
 from captious.metrics.registry import parse_all
-from captious.options import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED, Resampling
+from captious.stats.bootstrap import Estimate, Statistic, bootstrap, observed
 from captious.stats.tests import bootstrap_p
-from captious.study.design import Problem, Statistic
+from captious.study.design import Problem
 from captious.study.ratings import Preferences, Ratings
-from captious.study.resampling import Estimate, bootstrap, observed
 from captious.study.scores import Scores, scores_of
 
 
@@ -75,7 +75,7 @@ def combine(
                 after = np.array([observed(one, problem.clusters)[statistic] for one in added])
                 gain, p = Estimate(float(after.mean() - before)), float("nan")
                 if samples:
-                    drawn = bootstrap([base, *added], problem.clusters, samples, seed)
+                    drawn = bootstrap([base, *added], problem.clusters, Resampling(samples, seed, level))
                     mean = np.mean([part[statistic] for part in drawn[1:]], axis=0)
                     gain = Estimate.of(gain.value, mean - drawn[0][statistic], level)
                     p = bootstrap_p(gain.value, mean - drawn[0][statistic])
@@ -207,12 +207,12 @@ def seeded(
         measured = chosen.measure(ratings.captions)
         chosen.refuse_empty(measured, ratings.name)
         whole = scores_of([measured], ratings.ids, ratings.name)[0]
-        whole = replace(whole, remarks=tuple(chosen.remarks(ratings.captions)))
-        by_seed = getattr(chosen, "seed_values", None)
+        whole = replace(whole, remarks=measured.warnings)
+        by_seed = chosen.seed_values(measured)
         if by_seed is None:
             found.append(whole)
             continue
-        columns = by_seed(measured)[ratings.captions.positions(ratings.ids)]
+        columns = by_seed[ratings.captions.positions(ratings.ids)]
         found += [
             replace(whole, key=f"{whole.key}@{number}", values=columns[:, number - 1])
             for number in range(1, columns.shape[1] + 1)

@@ -7,7 +7,7 @@ written twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -15,11 +15,9 @@ import numpy as np
 
 from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError
+from captious.stats.bootstrap import Statistic
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
-
-Statistic = Callable[[Floats], dict[str, Floats]]
-"""Weights (images × draws) to named values (one per draw), NaN where a draw leaves them undefined."""
 
 
 class Problem(Protocol):

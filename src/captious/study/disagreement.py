@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
+from captious.stats.correlation import standing
 from captious.study.design import Pairs, Rows
 from captious.study.study import Study
 
@@ -49,15 +49,3 @@ def disagreements(study: Study, number: int = 20) -> dict[str, list[dict[str, An
             for place in worst
         ]
     return found
-
-
-def standing(values: Floats) -> Floats:
-    """The share of items below each, ties half.
-
-    >>> standing(np.array([3.0, 1.0, 3.0, 2.0])).tolist()
-    [0.75, 0.125, 0.75, 0.375]
-    """
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    below = np.cumsum(count) - count
-    result: Floats = ((below + count / 2) / len(values))[place]
-    return result

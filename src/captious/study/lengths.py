@@ -12,8 +12,9 @@ import numpy as np
 from captious._typing import Ints
 from captious.errors import InputError
 from captious.models.encoder import Encoder, token_counts
+from captious.options import Resampling
+from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.study.design import Rows
-from captious.study.resampling import Estimate, bootstrap, observed
 from captious.study.study import Study
 
 BUCKETS = 4
@@ -83,9 +84,8 @@ def _bucket(study: Study, words: Ints, low: int, high: int, unit: str) -> Bucket
         value = observed(statistic, part.clusters)[o.statistic]
         estimate = Estimate(value)
         if o.samples:
-            estimate = Estimate.of(
-                value, bootstrap([statistic], part.clusters, o.samples, o.seed)[0][o.statistic], o.level
-            )
+            draws = bootstrap([statistic], part.clusters, Resampling(o.samples, o.seed, o.level))[0]
+            estimate = Estimate.of(value, draws[o.statistic], o.level)
         estimates[score.key] = estimate
     return Bucket(low, high, len(kept), len(rows), estimates, unit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from captious.study.resampling import Estimate
+from captious.stats.bootstrap import Estimate
 
 NAMES = {
     "tau_b": "τ-b",

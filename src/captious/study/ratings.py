@@ -27,7 +27,7 @@ from captious.io.columns import (
 )
 from captious.io.formats import rows_of
 from captious.io.images import with_images
-from captious.io.join import Columns, gather_references
+from captious.io.join import gather_references
 from captious.study.recipes import Layout, Recipe
 
 
@@ -177,7 +177,7 @@ def records(layout: Layout, ratings: Path | str, references: Path | str | None, 
         return list(_flickr8k(Path(ratings), Path(str(references))))
     if layout.format == "clipscore":
         return list(_clipscore(Path(ratings)))
-    by_image = gather_references(rows_of(references), Columns()).references if references is not None else {}
+    by_image = gather_references(rows_of(references)).references if references is not None else {}
     return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows_of(ratings)]
 
 

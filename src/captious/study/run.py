@@ -90,10 +90,7 @@ def measure(
             progress(metric.label)
         found.append(metric.measure(ratings.captions))
     scores = scores_of(found, ratings.ids, ratings.name)
-    return [
-        replace(score, remarks=tuple(measured.metric.remarks(ratings.captions)))
-        for score, measured in zip(scores, found, strict=True)
-    ]
+    return [replace(score, remarks=measured.warnings) for score, measured in zip(scores, found, strict=True)]
 
 
 def recipe_named(name: str) -> Recipe | None:

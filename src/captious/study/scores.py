@@ -11,7 +11,7 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.errors import InputError
-from captious.evaluation import Report, told_apart
+from captious.evaluation import Report, disambiguate_labels
 from captious.io.columns import GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import name_of, rows_of
 from captious.metrics.contract import Measurement
@@ -48,7 +48,7 @@ def scores_of(given: Any, ids: Sequence[str], name: str = "ratings", missing: Mi
     if not named:
         raise InputError("no metric to study")
     found = [_scores(str(key), one, ids, name, missing) for key, one in named.items()]
-    labels = told_apart({score.key: score.label for score in found})
+    labels = disambiguate_labels({score.key: score.label for score in found})
     return [replace(score, label=labels[score.key]) for score in found]
 
 

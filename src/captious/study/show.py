@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from captious.render.cells import p_value
-from captious.study.agreement import Alpha, Ceiling, Rater
+from captious.stats.agreement import Alpha
+from captious.study.agreement import Ceiling, Rater
 from captious.study.combine import Chosen, Combination
 from captious.study.lengths import Bucket
 from captious.study.power import Power
@@ -49,7 +50,8 @@ def agreement_text(found: Alpha, top: Ceiling, each: Sequence[Rater], confidence
     """Alpha, the human ceiling, and a table of raters."""
     e = found.estimate
     lines = [
-        f"Krippendorff's alpha ({found.level}): {e.value:.4f}  {confidence:.0%} interval {e.low:.4f} – {e.high:.4f}",
+        f"Krippendorff's alpha ({found.measurement}): {e.value:.4f}  {confidence:.0%} interval "
+        f"{e.low:.4f} – {e.high:.4f}",
         f"{found.ratings:,} ratings of {found.units:,} items by {found.raters} raters; {found.single} items with one "
         f"rating left out; {resampling}",
         "human ceiling, one rater against the others: "

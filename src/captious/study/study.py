@@ -13,15 +13,15 @@ import numpy as np
 from captious._typing import Floats
 from captious._version import __version__
 from captious.errors import InputError, nearest
-from captious.options import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED, Resampling
+from captious.stats.bootstrap import Estimate, bootstrap, observed
+from captious.stats.correlation import soft_pairwise_accuracy
 from captious.stats.resampling import holm
 from captious.stats.tests import rank_clusters
 from captious.study.contests import Contest, contests
 from captious.study.design import Pairs, Problem, Rows
 from captious.study.ratings import Preferences, Ratings
-from captious.study.resampling import Estimate, bootstrap, observed
 from captious.study.scores import Scores
-from captious.study.soft import soft_pairwise_accuracy
 
 TestName = Literal["permutation", "bootstrap", "williams"]
 
@@ -184,8 +184,7 @@ class Study:
             parts = bootstrap(
                 list(self.statistics[score.key].values()),
                 self.problem.clusters,
-                self.options.samples,
-                self.options.seed,
+                Resampling(self.options.samples, self.options.seed, self.options.level),
             )
             found[score.key] = {name: draws for part in parts for name, draws in part.items()}
         return found

@@ -1,16 +1,14 @@
-"""Random numbers that are a function of their address: (seed, image id, caption, kind, copy), try, purpose, position.
+"""Wrong captions, as UMIC learns from them: five kinds, each with a record of what was changed.
 
-A generator would have to be read in order; here every number is a hash (SplitMix64) of where it is used, so that all
-draws are elementwise operations and a caption gets the same negatives alone, in another order or in another batch.
+Every random number is a function of its address: seed, image id, caption, kind, copy, attempt, purpose, position. So a
+caption gets the same negatives alone, in another order or in another batch, and all draws are elementwise operations.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from hashlib import blake2b
-from itertools import chain, pairwise
 from json.encoder import encode_basestring as quoted
 from pathlib import Path
 from typing import Any
@@ -19,367 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._files import whole_file
-from captious._random import GAMMA, mix
-from captious._typing import Bools, Floats, Ints, Ints32
+from captious._random import Keys, below, fork, keys_of, uniform
+from captious._typing import Bools, Floats, Floats32, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.text.tables import tokenize
-from captious.text.tokenizers import TOKENIZERS
+from captious.models.features import read_given
+from captious.options import current
+from captious.render import Column, Document, Phrase, Result, Span, Table
+from captious.train.lexicon import Corpus, Lexicon, Tagging, runs, signatures
 from captious.train.neighbors import Neighbors, nearest_captions, nearest_vectors
-
-Keys = npt.NDArray[np.uint64]
-
-
-def fork(keys: Keys, numbers: Ints | int) -> Keys:
-    """One new key for each key and number."""
-    steps = np.atleast_1d(np.asarray(numbers, dtype=np.int64)).astype(np.uint64) + np.uint64(1)
-    mixed: Keys = mix(keys + steps * np.uint64(GAMMA))
-    return mixed
-
-
-def image_keys(ids: Sequence[str], seed: int) -> Keys:
-    """One key for each image, of its id and the seed alone."""
-    hashes = [blake2b(f"{seed}\x1f{key}".encode(), digest_size=8).digest() for key in ids]
-    return np.frombuffer(b"".join(hashes), dtype="<u8").astype(np.uint64)
-
-
-def uniform(keys: Keys, positions: Ints | int = 0) -> Floats:
-    """Numbers in [0, 1), of 53 bits."""
-    result: Floats = (fork(keys, positions) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return result
-
-
-def below(keys: Keys, bounds: Ints, positions: Ints | int = 0) -> Ints:
-    """Whole numbers from 0 up to, without, the bounds."""
-    return np.minimum((uniform(keys, positions) * bounds).astype(np.int64), np.maximum(bounds - 1, 0))
-
-
-def first_success(draws: Floats, chance: float, trials: Ints) -> Ints:
-    """Which of some independent trials succeeds first, given that one of them does.
-
-    With the later trials left free, that is the law of "try again until something has changed" without trying again.
-
-    >>> first_success(np.array([0.0, 0.99]), 0.3, np.array([5, 2])).tolist()
-    [0, 1]
-    """
-    missed = np.log1p(-draws * -np.expm1(trials * np.log1p(-chance)))
-    result: Ints = np.clip((missed / np.log1p(-chance)).astype(np.int64), 0, np.maximum(trials - 1, 0))
-    return result
-
-
-_CLITICS = frozenset({"'s", "'re", "'ve", "'ll", "'d", "'m"})
-
-
-@dataclass(frozen=True, eq=False)
-class Corpus:
-    """Captions by image: sorted by id, whatever order they came in; images without captions are left out.
-
-    >>> corpus = Corpus.of({"b": ["a red dog", "A dog."], "a": ["two cats"]})
-    >>> corpus.ids, corpus.texts
-    (('a', 'b'), ('two cats', 'a red dog', 'A dog.'))
-    """
-
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    offsets: Ints
-    """Image i has the captions ``offsets[i]`` up to ``offsets[i + 1]``."""
-    as_given: Ints
-    """The captions in the order they came."""
-    name: str = "captions"
-
-    @classmethod
-    def of(cls, captions: Mapping[str, Sequence[str]], name: str = "captions") -> Corpus:
-        """Captions by id."""
-        given = [key for key in captions if captions[key]]
-        ids = sorted(given)
-        counts = np.array([len(captions[key]) for key in ids], dtype=np.int64)
-        offsets = np.concatenate(([0], np.cumsum(counts)))
-        place = {key: number for number, key in enumerate(ids)}
-        order = np.array([place[key] for key in given], dtype=np.int64)
-        texts = tuple(text for key in ids for text in captions[key])
-        return cls(tuple(ids), texts, offsets, runs(offsets[:-1][order], counts[order]), name)
-
-    @classmethod
-    def of_references(cls, captions: CaptionSet) -> Corpus:
-        """The references of a set, or its candidates where it has no references."""
-        lists = captions.references if len(captions.references.values) else captions.candidates
-        return cls.of({key: lists[number] for number, key in enumerate(captions.ids)}, captions.name)
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    @cached_property
-    def image(self) -> Ints:
-        """The image of each caption."""
-        return np.repeat(np.arange(len(self.ids)), np.diff(self.offsets))
-
-    @cached_property
-    def place(self) -> Ints:
-        """The number of each caption among those of its image."""
-        return np.arange(len(self.texts)) - self.offsets[self.image]
-
-    @cached_property
-    def _tokenized(self) -> tuple[list[str], Ints32, Ints]:
-        return tokenize(self.texts, TOKENIZERS["whitespace"])
-
-    @property
-    def chunks(self) -> list[str]:
-        """The distinct whitespace tokens."""
-        return self._tokenized[0]
-
-    @property
-    def tokens(self) -> Ints32:
-        """All captions' tokens as numbers of chunks, one after another."""
-        return self._tokenized[1]
-
-    @property
-    def lengths(self) -> Ints:
-        """Tokens of each caption."""
-        return self._tokenized[2]
-
-    @cached_property
-    def starts(self) -> Ints:
-        """The first token of each caption."""
-        return np.cumsum(self.lengths) - self.lengths
-
-    @cached_property
-    def cores(self) -> list[tuple[str, str, str]]:
-        """Of each chunk, the word and the punctuation before and after it; all of a chunk without a word is before."""
-        return [_split(chunk) for chunk in self.chunks]
-
-    @cached_property
-    def keys(self) -> Ints:
-        """Of each chunk, the number of its word in small letters: 0 for a chunk without a word."""
-        numbers = {"": 0}
-        return np.array([numbers.setdefault(core[1].lower(), len(numbers)) for core in self.cores], dtype=np.int64)
-
-    @cached_property
-    def signatures(self) -> Keys:
-        """A hash of each caption's words and their order; case and punctuation do not count."""
-        return signatures(self.keys[self.tokens], self.lengths)
-
-    def is_own(self, captions: Ints, found: Keys) -> Bools:
-        """Whether these texts (by signature) are captions of the images of these captions, or hold no word at all."""
-        wanted = mix(found + fork(self._image_salt, 0)[self.image[captions]])
-        place = np.minimum(np.searchsorted(self._own, wanted), len(self._own) - 1)
-        known: Bools = (self._own[place] == wanted) | (found == 0)
-        return known
-
-    @cached_property
-    def _image_salt(self) -> Keys:
-        return np.arange(len(self.ids), dtype=np.uint64)
-
-    @cached_property
-    def _own(self) -> Keys:
-        return np.sort(mix(self.signatures + fork(self._image_salt, 0)[self.image]))
-
-
-def signatures(keys: Ints, lengths: Ints) -> Keys:
-    """One hash for each run of word numbers; 0 for a run without a word."""
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    word = np.flatnonzero(keys > 0)
-    row = row[word]
-    counts = np.bincount(row, minlength=len(lengths))
-    position = np.arange(len(word)) - np.repeat(np.cumsum(counts) - counts, counts)
-    hashed = mix(fork(keys[word].astype(np.uint64), position))
-    total = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(hashed, dtype=np.uint64)))
-    ends = np.cumsum(counts)
-    found: Keys = total[ends] - total[ends - counts]
-    return found
-
-
-def runs(starts: Ints, lengths: Ints) -> Ints:
-    """The numbers from each start on, one run after another.
-
-    >>> runs(np.array([7, 2]), np.array([2, 1])).tolist()
-    [7, 8, 2]
-    """
-    return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
-
-
-def _split(chunk: str) -> tuple[str, str, str]:
-    """Punctuation before, word, punctuation after.
-
-    >>> _split('"dogs",'), _split("o'clock"), _split("--")
-    (('"', 'dogs', '",'), ('', "o'clock", ''), ('--', '', ''))
-    >>> _split("'s")  # in text that is tokenized already
-    ('', "'s", '')
-    """
-    if chunk.isalnum() or chunk.lower() in _CLITICS:
-        return "", chunk, ""
-    first = next((place for place, letter in enumerate(chunk) if letter.isalnum()), len(chunk))
-    end = next((place for place in range(len(chunk), first, -1) if chunk[place - 1].isalnum()), first)
-    return chunk[:first], chunk[first:end], chunk[end:]
-
-
-Tagging = Callable[[Sequence[Sequence[str]]], list[list[str]]]
-
-CONTENT = ("N", "V", "J")
-"""Tags that begin so are those of content words."""
-
-
-@dataclass(frozen=True, eq=False)
-class Lexicon:
-    """The tags of all tokens, and how often each word stands with each content tag."""
-
-    corpus: Corpus
-    tags: tuple[str, ...]
-    tag: npt.NDArray[np.int16]
-    """Of each token of the corpus; -1 where it holds no word."""
-    content: Bools
-    """Whether each token holds a noun, a verb or an adjective."""
-    entry: Ints
-    """Of each token the (tag, word) it is, -1 for others than content words."""
-    entry_tag: Ints
-    entry_key: Ints
-    count: Ints
-    surface: list[str]
-    """Entries, sorted by tag, then word: how often each occurs, and how it is written mostly."""
-
-    @classmethod
-    def of(cls, corpus: Corpus, tagger: Tagging | None = None) -> Lexicon:
-        """Tag a corpus and count its content words; without a tagger, by captious's own."""
-        if tagger is None:
-            from captious.syntax.tagging import tag as shipped
-
-            tagger = shipped
-        tags, tag = _tags(corpus, tagger)
-        marked = np.array([name.startswith(CONTENT) for name in tags] + [False])
-        content: Bools = marked[tag]
-        entry = np.full(len(tag), -1, dtype=np.int64)
-        where = np.flatnonzero(content)
-        width = int(corpus.keys.max(initial=0)) + 1
-        codes, inverse, count = np.unique(
-            tag[where].astype(np.int64) * width + corpus.keys[corpus.tokens[where]],
-            return_inverse=True,
-            return_counts=True,
-        )
-        entry[where] = inverse
-        surface = _surfaces(corpus, tags, tag[where], where, inverse.astype(np.int64), len(codes))
-        return cls(corpus, tags, tag, content, entry, codes // width, codes % width, count, surface)
-
-    @cached_property
-    def _before(self) -> Ints:
-        """Occurrences of all entries before each."""
-        return np.concatenate(([0], np.cumsum(self.count)))
-
-    @cached_property
-    def _span(self) -> tuple[Ints, Ints]:
-        """Of each entry, the occurrences before those of its tag, and the occurrences of its tag."""
-        first = np.searchsorted(self.entry_tag, self.entry_tag)
-        end = np.searchsorted(self.entry_tag, self.entry_tag, side="right")
-        return self._before[first], self._before[end] - self._before[first]
-
-    @cached_property
-    def replaceable(self) -> Bools:
-        """Content words whose tag has another word."""
-        others = (self._span[1] > self.count)[self.entry] if len(self.count) else np.zeros(len(self.entry), dtype=bool)
-        result: Bools = self.content & others
-        return result
-
-    def draw(self, entries: Ints, draws: Floats, itself: bool = False) -> Ints:
-        """For each entry another of its tag, by how often it occurs; with ``itself``, perhaps the same."""
-        first, total = (part[entries] for part in self._span)
-        own = 0 if itself else self.count[entries]
-        place = first + np.minimum((draws * (total - own)).astype(np.int64), total - own - 1)
-        if not itself:
-            place += np.where(place >= self._before[entries], own, 0)
-        found: Ints = np.searchsorted(self._before, place, side="right") - 1
-        return found
-
-    @cached_property
-    def _affixes(self) -> tuple[Ints, list[tuple[str, str]]]:
-        """Of each chunk the number of its punctuation, and the distinct punctuations."""
-        numbers: dict[tuple[str, str], int] = {}
-        index = [numbers.setdefault((before, after), len(numbers)) for before, _, after in self.corpus.cores]
-        return np.array(index, dtype=np.int64), list(numbers)
-
-    def replaced(self, tokens: Ints, entries: Ints, opening: Bools) -> Ints:
-        """Numbers, beyond those of the chunks, for entries written in the place of tokens (by their chunks)."""
-        affix, affixes = self._affixes
-        capital = opening & self._capital[tokens]
-        return len(self.corpus.chunks) + (entries * len(affixes) + affix[tokens]) * 2 + capital
-
-    @cached_property
-    def _capital(self) -> Bools:
-        return np.array([core[:1].isupper() for _, core, _ in self.corpus.cores], dtype=bool)
-
-    def keys(self, tokens: Ints) -> Ints:
-        """The number of the word in each token, be it a chunk or a replaced one; 0 where there is none."""
-        known = len(self.corpus.chunks)
-        if not (tokens >= known).any():
-            return self.corpus.keys[tokens]
-        entry = np.maximum(tokens - known, 0) // (2 * len(self._affixes[1]))
-        found: Ints = np.where(tokens < known, self.corpus.keys[np.minimum(tokens, known - 1)], self.entry_key[entry])
-        return found
-
-    def written(self, tokens: Ints) -> tuple[list[str], list[str], Ints]:
-        """Token texts, the words in them, and the tokens as numbers into both lists."""
-        known = len(self.corpus.chunks)
-        fresh = np.flatnonzero(tokens >= known)
-        codes, inverse = np.unique(tokens[fresh] - known, return_inverse=True)
-        affixes = self._affixes[1]
-        words, texts = [], []
-        for code in codes.tolist():
-            rest, capital = divmod(code, 2)
-            entry, affix = divmod(rest, len(affixes))
-            word = self.surface[entry]
-            word = word[:1].upper() + word[1:] if capital else word
-            words.append(word)
-            texts.append(affixes[affix][0] + word + affixes[affix][1])
-        numbers = tokens.copy()
-        numbers[fresh] = known + inverse
-        shown = [core or before for before, core, _ in self.corpus.cores]
-        return [*self.corpus.chunks, *texts], [*shown, *words], numbers
-
-
-def _tags(corpus: Corpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray[np.int16]]:
-    """Tag names, and the tag of each token's word: punctuation is shown to the tagger as tokens of their own."""
-    pieces = [[part for part in split if part] for split in corpus.cores]
-    sizes = np.array([len(part) for part in pieces], dtype=np.int64)
-    core = np.array([bool(split[0] and split[1]) for split in corpus.cores], dtype=np.int64)
-    flat = list(chain.from_iterable(pieces))
-    size = sizes[corpus.tokens]
-    order = runs((np.cumsum(sizes) - sizes)[corpus.tokens], size)
-    words = list(map(flat.__getitem__, order.tolist()))
-    before = np.concatenate(([0], np.cumsum(size)))
-    bounds = before[np.concatenate((corpus.starts, [len(corpus.tokens)]))].tolist()
-    found = tagger([words[first:end] for first, end in pairwise(bounds)])
-    numbers: dict[str, int] = {}
-    tags = np.fromiter(
-        (numbers.setdefault(name, len(numbers)) for name in chain.from_iterable(found)), np.int16, len(words)
-    )
-    # Sorted names: the numbers must not depend on which caption comes first.
-    names = sorted(numbers)
-    rank = np.zeros(max(len(names), 1), dtype=np.int16)
-    rank[[numbers[name] for name in names]] = np.arange(len(names))
-    tag = rank[tags[before[:-1] + core[corpus.tokens]]] if len(words) else np.zeros(0, dtype=np.int16)
-    tag[corpus.keys[corpus.tokens] == 0] = -1
-    return tuple(names), tag
-
-
-def _surfaces(
-    corpus: Corpus, tags: tuple[str, ...], tag: npt.NDArray[np.int16], where: Ints, entry: Ints, entries: int
-) -> list[str]:
-    """How each entry is written most often; a capital at the start of a caption counts for proper names only."""
-    spellings: dict[str, int] = {}
-    plain, low = [], []
-    for _, word, _ in corpus.cores:
-        ordinary = word[:1].isupper() and (len(word) == 1 or word[1:].islower())
-        plain.append(spellings.setdefault(word, len(spellings)))
-        low.append(spellings.setdefault(word.lower() if ordinary else word, len(spellings)))
-    proper = np.array([name.startswith("NNP") for name in tags] + [False])[tag]
-    opening = np.zeros(len(corpus.tokens), dtype=bool)
-    opening[corpus.starts[corpus.lengths > 0]] = True
-    chunk = corpus.tokens[where]
-    spelling = np.where(opening[where] & ~proper, np.array(low, dtype=np.int64)[chunk], np.array(plain)[chunk])
-    codes, count = np.unique(entry * (len(spellings) + 1) + spelling, return_counts=True)
-    owner = codes // (len(spellings) + 1)
-    order = np.lexsort((codes, -count, owner))
-    first = order[np.searchsorted(owner[order], np.arange(entries))]
-    names = list(spellings)
-    return [names[code] for code in (codes[first] % (len(spellings) + 1)).tolist()]
-
 
 REPLACE, DELETE, EDIT = 0.29, 0.3, 0.3
 """The original's rates of substitution (randint(100) > 70), deletion, and repetition or removal."""
@@ -466,6 +112,19 @@ class _Flat:
         """Drafts with so many copies of each token, and the changes at these tokens."""
         lengths = np.bincount(self.row, weights=copies, minlength=len(self.lengths)).astype(np.int64)
         return Drafts(np.repeat(self.tokens, copies), lengths, self.row[where], done, self.tokens[where], new)
+
+
+def first_success(draws: Floats, chance: float, trials: Ints) -> Ints:
+    """Which of some independent trials succeeds first, given that one of them does.
+
+    With the later trials left free, that is the law of "try again until something has changed" without trying again.
+
+    >>> first_success(np.array([0.0, 0.99]), 0.3, np.array([5, 2])).tolist()
+    [0, 1]
+    """
+    missed = np.log1p(-draws * -np.expm1(trials * np.log1p(-chance)))
+    result: Ints = np.clip((missed / np.log1p(-chance)).astype(np.int64), 0, np.maximum(trials - 1, 0))
+    return result
 
 
 Maker = Callable[[Lexicon, Ints, Keys, bool], Drafts]
@@ -562,24 +221,19 @@ class Alike:
     pictures: Neighbors | None = None
 
     @classmethod
-    def of(
-        cls,
-        corpus: Corpus,
-        features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any] | None = None,
-        progress: Callable[[str, int, int], None] | None = None,
-    ) -> Alike:
+    def of(cls, corpus: Corpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any] | None = None) -> Alike:
         """Search a corpus. Features are vectors by id, or rows in the order of ``corpus.ids`` (NaN: none)."""
-        say = progress or (lambda what, done, total: None)
+        report = current().progress
         texts = {key: corpus.texts[corpus.offsets[i] : corpus.offsets[i + 1]] for i, key in enumerate(corpus.ids)}
         captions = CaptionSet.of(dict.fromkeys(corpus.ids, ()), texts)
-        words = nearest_captions(captions, NEAREST, lambda done, total: say("captions alike", done, total))
+        words = nearest_captions(captions, NEAREST, lambda done, total: report("captions alike", done, total))
         if features is None:
             return cls(words)
-        rows = _sources_rows(corpus, features)
-        return cls(words, nearest_vectors(rows, NEAREST, lambda done, total: say("pictures alike", done, total)))
+        rows = _feature_rows(corpus, features)
+        return cls(words, nearest_vectors(rows, NEAREST, lambda done, total: report("pictures alike", done, total)))
 
 
-def _sources_rows(corpus: Corpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _feature_rows(corpus: Corpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]) -> npt.NDArray[Any]:
     if isinstance(features, Mapping):
         known = [key for key in corpus.ids if key in features]
         if not known:
@@ -633,8 +287,6 @@ INSTEAD = {
 TRIES = 24
 """A draft that is one of the image's own captions, or holds no word, is drawn again so many times."""
 
-Progress = Callable[[str, int, int], None]
-
 
 @dataclass(frozen=True, eq=False)
 class Negatives:
@@ -653,7 +305,7 @@ class Negatives:
     source: Ints
     """The caption it was taken over from; -1 for one made from the caption itself."""
     way: npt.NDArray[np.int8]
-    """How the image of the source was found, as a place in ``sources.WAYS``."""
+    """How the image of the source was found, as a place in ``WAYS``."""
     changes: Ints
     """The changes of negative i are ``changes[i]`` up to ``changes[i + 1]`` of the columns below."""
     done: npt.NDArray[np.int8]
@@ -670,6 +322,10 @@ class Negatives:
         """The image of each negative."""
         names = self.corpus.ids
         return [names[image] for image in self.corpus.image[self.caption].tolist()]
+
+    def image_id(self, number: int) -> str:
+        """The image of one negative."""
+        return str(self.corpus.ids[self.corpus.image[self.caption[number]]])
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Of each kind asked for, how many were made as which kind; ``none`` where nothing could be made."""
@@ -692,7 +348,6 @@ def negatives(
     near: Alike | None = None,
     tagger: Tagging | None = None,
     legacy: bool = False,
-    progress: Progress | None = None,
 ) -> Negatives:
     """Make ``per`` negatives of each kind for every caption.
 
@@ -706,18 +361,15 @@ def negatives(
     wanted = check(kinds)
     if not len(corpus):
         raise InputError(f"{corpus.name}: holds no captions")
-    say = progress or (lambda what, done, total: None)
     if lexicon is None:
-        say("tagging", 0, 1)
         lexicon = Lexicon.of(corpus, tagger)
     if near is None and "hard" in wanted:
-        near = Alike.of(corpus, features, progress)
+        near = Alike.of(corpus, features)
     captions = np.arange(len(corpus))
-    streams = fork(image_keys(corpus.ids, seed)[corpus.image], corpus.place)
+    streams = fork(keys_of(corpus.ids, seed)[corpus.image], corpus.place)
     bench = _Bench(lexicon, near, legacy)
     for kind in wanted:
         for copy in range(per):
-            say(kind, copy, per)
             bench.make(kind, captions, fork(streams, KINDS.index(kind) * 65536 + copy))
     return bench.finish(wanted, per)
 
@@ -851,7 +503,7 @@ def row(negatives: Negatives, number: int) -> dict[str, Any]:
     corpus, caption = negatives.corpus, int(negatives.caption[number])
     kind, made = negatives.kinds[negatives.kind[number]], KINDS[negatives.made[number]]
     shown = {
-        "id": corpus.ids[corpus.image[caption]],
+        "id": negatives.image_id(number),
         "caption": corpus.texts[caption],
         "kind": kind,
         "negative": negatives.texts[number],
@@ -924,3 +576,141 @@ def _changes(first: int, end: int, done: list[int], old: list[int], new: list[in
         word = words[old[place]]
         found.setdefault(done[place], []).append(f"[{word}, {words[new[place]]}]" if done[place] == REPLACED else word)
     return "{" + ", ".join(f'"{DONE[key]}": [{", ".join(listed)}]' for key, listed in found.items()) + "}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sample(Result):
+    """How many negatives of each kind there are, and some of each to look at."""
+
+    negatives: Negatives
+    size: int = 0
+    """Negatives of each kind that are shown."""
+    seed: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Sample of {len(self.negatives):,} negatives of {len(self.negatives.corpus):,} captions"
+
+    def document(self) -> Document:
+        """A table of counts, and one of negatives for each kind, with the changed words marked."""
+        made, corpus, counts, chosen = self.negatives, self.negatives.corpus, self.negatives.counts(), self.chosen()
+        rows = []
+        for kind, tally in counts.items():
+            others = [f"{name}: {count:,}" for name, count in tally.items() if name not in (kind, "none")]
+            rows.append((kind, tally[kind], ", ".join(others) or "—", tally.get("none", 0)))
+        title = f"{len(corpus.ids):,} images, {len(corpus):,} captions"
+        columns = ("kind", Column("made"), Column("fell back to", "text"), Column("not made"))
+        tables = [Table("counts", title, columns, rows)]
+        for kind, numbers in chosen.items() if self.size else ():
+            entries = [(made.image_id(number), *marked(made, number), _said(made, number)) for number in numbers]
+            title = f"{kind}: {len(numbers)} of {sum(counts[kind].values()):,}"
+            tables.append(Table(kind, title, ("id", "caption", "negative", "what was done"), entries))
+        data: dict[str, Any] = {"captions": len(corpus), "images": len(corpus.ids), "seed": self.seed, "per": made.per}
+        data["counts"] = counts
+        if self.size:
+            data["look"] = {kind: [row(made, number) for number in numbers] for kind, numbers in chosen.items()}
+        return Document("Wrong captions", sections=tables, warnings=self.warnings, data=data, name="negatives")
+
+    def chosen(self) -> dict[str, list[int]]:
+        """Of each kind some negatives, drawn by the seed: no image twice while there are others."""
+        made, corpus = self.negatives, self.negatives.corpus
+        rank = np.empty(len(corpus.ids), dtype=np.int64)
+        rank[np.argsort(keys_of(corpus.ids, self.seed))] = np.arange(len(corpus.ids))
+        chosen = {}
+        for number, kind in enumerate(made.kinds):
+            rows = np.flatnonzero((made.kind == number) & (made.made >= 0))
+            caption = made.caption[rows]
+            image = corpus.image[caption]
+            # A different caption for each image: its number turns with the image's rank.
+            turn = (corpus.place[caption] - rank[image]) % np.diff(corpus.offsets)[image]
+            chosen[kind] = rows[np.lexsort((rows, rank[image], turn))][: self.size].tolist()
+        return chosen
+
+
+def marked(negatives: Negatives, number: int) -> tuple[Phrase, Phrase]:
+    """A caption and its negative: what was taken away struck out, what was put in marked."""
+    before: dict[str, Span] = {}
+    after: dict[str, Span] = {}
+    for index in range(negatives.changes[number], negatives.changes[number + 1]):
+        done, old = int(negatives.done[index]), negatives.words[negatives.old[index]]
+        if done == REPLACED:
+            new = negatives.words[negatives.new[index]]
+            before[old], after[new] = Span(old, "bad"), Span(new, "good")
+        elif done == DELETED:
+            before[old] = Span(old, "struck")
+        elif done == DOUBLED:
+            before[old] = after[old] = Span(old, "strong")
+    return _mark(negatives.corpus.texts[int(negatives.caption[number])], before), _mark(negatives.texts[number], after)
+
+
+def _mark(text: str, words: Mapping[str, Span]) -> Phrase:
+    """The text with these words in their tones, wherever they stand as a whole."""
+    if not words:
+        return Phrase.of(text)
+    pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in words)
+    return Phrase.of(*(words.get(part, part) for part in re.split(f"({pattern})", text) if part))
+
+
+def _said(negatives: Negatives, number: int) -> str:
+    parts = []
+    for name, value in what_was_done(negatives, number).items():
+        if name == "replaced":
+            value = [f"{old} → {new}" for old, new in value]
+        parts.append(name if value is True else f"{name} {', '.join(value) if isinstance(value, list) else value}")
+    return "; ".join(parts)
+
+
+def image_vectors(
+    corpus: Corpus,
+    images: str | Path | None = None,
+    encoder: str = "",
+    image_features: str | Path | None = None,
+) -> tuple[Floats32 | None, tuple[str, ...]]:
+    """Vectors of the images in the order of ``corpus.ids``, from a file or by an encoder, and warnings.
+
+    A row is NaN where there is no vector; without a source the vectors are None.
+    """
+    if image_features is not None and (images is not None or encoder):
+        raise InputError("image_features=... as well as images=... or encoder=..., expected one source of vectors")
+    if (images is None) != (not encoder):
+        raise InputError("images=... and encoder=... find images that look alike together; expected both or neither")
+    if image_features is not None:
+        rows, reasons = _read_vectors(corpus, Path(image_features))
+    elif images is not None:
+        rows, reasons = _encoded(corpus, images, encoder)
+    else:
+        more = "images=... with encoder=..., or image_features=..., adds images that look alike"
+        return None, (f"hard negatives by captions alone: {more}",)
+    if not reasons:
+        return rows, ()
+    key, why = next(iter(reasons.items()))
+    return rows, (f"{len(reasons)} images without a vector are alike by captions alone, such as {key} ({why})",)
+
+
+def _read_vectors(corpus: Corpus, path: Path) -> tuple[Floats32, dict[str, str]]:
+    """Vectors from a file of :mod:`captious.models.features`; NaN and a reason where there is none."""
+    ids, rows = read_given(path)
+    row_of = {key: number for number, key in enumerate(ids)}
+    index = np.array([row_of.get(key, -1) for key in corpus.ids], dtype=np.int64)
+    if (index < 0).all():
+        raise InputError(f"{path}: holds no vector of any image of {corpus.name}, such as {corpus.ids[0]}")
+    missing = [corpus.ids[number] for number in np.flatnonzero(index < 0)]
+    return _spread(rows, index), dict.fromkeys(missing, f"not in {path.name}")
+
+
+def _encoded(corpus: Corpus, images: str | Path, encoder: str) -> tuple[Floats32, dict[str, str]]:
+    """Vectors of image files by an encoder; NaN and a reason where a file cannot be used."""
+    from captious.io.images import find_images
+    from captious.models.features import image_features
+    from captious.models.load import load
+
+    encoded = image_features(load(encoder), find_images(images, corpus.ids))
+    reasons = {corpus.ids[number]: why for number, why in encoded.faults.items()}
+    return _spread(encoded.rows, np.asarray(encoded.index)), reasons
+
+
+def _spread(rows: Floats32, index: Ints) -> Floats32:
+    """Rows by index, NaN where it is -1."""
+    spread = np.full((len(index), rows.shape[1]), np.nan, dtype=np.float32)
+    spread[index >= 0] = rows[index[index >= 0]]
+    return spread

@@ -25,8 +25,9 @@ from captious.train import curves
 from captious.train import loop as log
 from captious.train import loop as processes
 from captious.train.data import Example, read_examples
+from captious.train.lexicon import Corpus, Lexicon
 from captious.train.loop import MARKER, Report, Stop, Trainer, prepare, put_model
-from captious.train.negatives import KINDS, Alike, Corpus, Lexicon, Negatives, check, negatives
+from captious.train.negatives import KINDS, Alike, Negatives, check, negatives
 from captious.train.run import Outcome
 from captious.train.schedule import FREE, Plan, Rows, Settings, as_record
 
@@ -409,7 +410,7 @@ def starting_backbone(job: Job) -> Backbone:
     if job.prefix:
         raise InputError(f"--prefix {job.prefix!r}: is for a new fusion, but --backbone is {job.backbone}")
     if job.backbone in NAMED:
-        return vilt.load_vilt(vilt.DEFAULT) if job.backbone == "vilt" else blip.load_blip(blip.BLIP_DEFAULT)
+        return vilt.LOADERS[job.backbone](vilt.DEFAULTS[job.backbone])
     kind = ""
     with suppress(OSError, ValueError):
         kind = json.loads((place / "config.json").read_text(encoding="utf-8")).get("model_type", "")

@@ -41,6 +41,7 @@ def classification(
     """
     from captious._files import refuse_occupied
     from captious.models import load as loading
+    from captious.options import Resampling
     from captious.probes.classification import (
         TEMPLATES,
         classification_finding,
@@ -48,7 +49,6 @@ def classification(
         read_labeled,
         read_templates,
     )
-    from captious.stats.shares import Resampling
 
     how = Resampling(samples, seed, level)
     if out is not None:

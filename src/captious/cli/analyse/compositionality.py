@@ -38,8 +38,8 @@ def compositionality(
     """
     from captious._files import refuse_occupied
     from captious.metrics.registry import parse_all
+    from captious.options import Resampling
     from captious.probes.compositionality import ARO, contests_finding, judge, read_contests
-    from captious.stats.shares import Resampling
 
     wanted, how = parse_all(metrics), Resampling(samples, seed, level)
     if out is not None:

@@ -34,10 +34,10 @@ def hubness(
     Example: captious analyse hubness captions.jsonl --images photos/ --encoder captious-mini,captious-mini-specs
     """
     from captious._files import refuse_occupied
+    from captious.options import Resampling
     from captious.probes.hubness import hubness as hubs
     from captious.probes.hubness import hubness_finding
     from captious.probes.vectors import read_pictured
-    from captious.stats.shares import Resampling
 
     how = Resampling(samples, seed, level)
     if out is not None:

@@ -33,10 +33,10 @@ def retrieval(
     Example: captious analyse retrieval captions.jsonl --images photos/ --encoder captious-mini,captious-mini-specs
     """
     from captious._files import refuse_occupied
+    from captious.options import Resampling
     from captious.probes.retrieval import retrieval as recalls
     from captious.probes.retrieval import retrieval_finding
     from captious.probes.vectors import read_pictured
-    from captious.stats.shares import Resampling
 
     how = Resampling(samples, seed, level)
     if out is not None:

@@ -10,7 +10,7 @@ import typer
 
 from captious.cli import options as o
 from captious.cli.study import shared as s
-from captious.options import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED, Resampling
 
 
 class AlphaLevel(str, Enum):
@@ -49,8 +49,9 @@ def agreement(
     ratings, _ = open_source(source, data, columns=columns, scale=limits(scale))
     if isinstance(ratings, Preferences):
         raise InputError(f"{source}: holds pairs with one answer each, agreement needs ratings")
-    found = alpha(ratings, level.value, samples=samples, seed=seed, confidence=confidence)
-    top, each = ceiling(ratings, samples, seed, confidence), raters(ratings, level.value)
+    how = Resampling(samples, seed, confidence)
+    found = alpha(ratings, level.value, how)
+    top, each = ceiling(ratings, how), raters(ratings, level.value)
     resampling = f"bootstrap({samples},images,seed={seed},{confidence:.0%})"
     if ordered(ratings):
         terminal.warn(["the ratings of every item stand in ascending order: columns are not raters"])

@@ -113,11 +113,9 @@ def pairs_of_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
     first, end = np.searchsorted(right, left), np.searchsorted(right, left, side="right")
     number = end - first
     starts = np.concatenate(([0], np.cumsum(number)))
-    return (
-        np.repeat(np.arange(len(left)), number),
-        np.repeat(first - starts[:-1], number) + np.arange(starts[-1]),
-        starts,
-    )
+    one = np.repeat(np.arange(len(left)), number)
+    two = np.repeat(first - starts[:-1], number) + np.arange(starts[-1])
+    return one, two, starts
 
 
 def take(encoded: Encoded, indices: Ints) -> Encoded:

@@ -1,0 +1,285 @@
+"""``captious score``, ``compare``, ``check``, ``metrics`` and ``demo``."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import types
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import typer
+
+from captious.cli.params import Only, command
+from captious.cli.session import EVERYDAY, Metrics, Permutations, Session
+from captious.options import PERMUTATIONS, Argument, Option, Output
+
+if TYPE_CHECKING:
+    from captious.metrics.contract import Metric
+
+Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.")]
+USUAL = ("bleu", "rouge", "cider")
+DEMO = Session(output=Output(out=Path("demo-report")))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for function in (score, compare, check, metrics, demo):
+        command(app, panel=EVERYDAY)(function)
+
+
+def score(
+    predictions: Predictions,
+    session: Session,
+    metrics: Metrics = USUAL,
+    worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
+) -> None:
+    """Score captions: a table with intervals, and with --out everything about the run.
+
+    Example: captious score preds.json --references refs.json
+    Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
+    """
+    from captious.evaluation import evaluate
+    from captious.metrics.registry import parse_all
+
+    wanted = parse_all(metrics)
+    with session.working() as step:
+        report = evaluate(session.read(predictions), wanted, session.resampling, progress=step)
+    session.deliver(report)
+    if worst and not (session.output.json or session.output.latex):
+        report.worst(worst).print()
+
+
+def compare(
+    systems: Annotated[tuple[str, ...], Argument("Files of captions, the baseline first; NAME=FILE names a system.")],
+    session: Session,
+    metrics: Metrics = USUAL,
+    test: Annotated[Literal["randomization", "bootstrap"], Option("Paired test.")] = "randomization",
+    permutations: Permutations = PERMUTATIONS,
+    every_pair: Annotated[bool, Option("Test all pairs, not only against the first.")] = False,
+) -> None:
+    """Compare systems on the same items with paired tests, Holm-adjusted over the systems.
+
+    Example: captious compare a.json b.json c.json --references refs.json
+    Example: captious compare XE=ck0/results.json RL=ck1/results.json --references refs.json
+    """
+    from captious.comparison import compare
+    from captious.metrics.registry import parse_all
+
+    wanted, paths = parse_all(metrics), named(systems)
+    with session.working() as step:
+        result = compare(
+            {name: session.read(path) for name, path in paths.items()},
+            wanted,
+            session.resampling,
+            progress=step,
+            missing=session.reading.missing,
+            test=test,
+            permutations=permutations,
+            every_pair=every_pair,
+        )
+    session.deliver(result)
+
+
+def named(systems: tuple[str, ...]) -> dict[str, str]:
+    """Files by the name of the system: that before ``=``, or the file's, with its folder or a number where it repeats.
+
+    >>> named(("runs/a.json", "runs/b.v2.jsonl.gz", "old/a.json", "RL=ck1/results.json"))
+    {'runs-a': 'runs/a.json', 'b.v2': 'runs/b.v2.jsonl.gz', 'old-a': 'old/a.json', 'RL': 'ck1/results.json'}
+    """
+    from captious.io.formats import FORMATS
+
+    names, paths = [], []
+    for system in systems:
+        name, equals, path = system.partition("=")
+        if not equals or not name or Path(system).exists():
+            name, path = Path(system).name or system, system
+            while (suffix := Path(name).suffix.lower()) and suffix in {".gz", *FORMATS}:
+                name = Path(name).stem
+        names.append(name)
+        paths.append(path)
+    repeated = {name for name, number in Counter(names).items() if number > 1}
+    unique: dict[str, str] = {}
+    for name, path in zip(names, paths, strict=True):
+        longer = f"{Path(path).parent.name}-{name}" if name in repeated else name
+        number = sum(one == longer or one.rpartition("-")[0] == longer for one in unique) + 1
+        unique[longer if longer not in unique else f"{longer}-{number}"] = path
+    return unique
+
+
+def check(
+    predictions: Predictions,
+    session: Annotated[
+        Session,
+        Only("references", "images", "several", "format", "id_column", "candidate_column", "references_column", "json"),
+    ],
+) -> None:
+    """Examine files of captions and say everything that is wrong with them. Exit code 2 if anything must be mended."""
+    from captious.io.check import check
+
+    result = check(predictions, reading=session.reading)
+    session.deliver(result)
+    if result.errors:
+        raise typer.Exit(2)
+
+
+def metrics(
+    session: Annotated[Session, Only("json")],
+    name: Annotated[str | None, Argument("Print the card of this metric.")] = None,
+    markdown: Annotated[bool, Option("Print the card as Markdown source.")] = False,
+) -> None:
+    """List the metrics, or print one metric's card: formula, parameters, needs, citation."""
+    from captious.metrics.registry import metric_class, names, parse
+    from captious.render import Document, Table
+    from captious.render.terminal import output
+
+    if name is None:
+        classes = [metric_class(one) for one in names()]
+        rows = [
+            (one.name, _headline(one), ", ".join(one().needs) or "—", "higher" if one.higher_is_better else "lower")
+            for one in classes
+        ]
+        table = Table("metrics", "Metrics", ("name", "what it is", "needs", "better"), rows)
+        note = "captious metrics NAME prints the card of a metric"
+        data = {"metrics": [{"name": one.name, **dict(facts(one))} for one in classes]}
+        session.deliver(Document("Metrics", sections=[table], notes=[note], data=data))
+        return
+    metric = metric_class(parse(name).name)
+    if session.output.json:
+        parts = {"facts": dict(facts(metric)), "parameters": parameter_rows(metric)}
+        session.deliver(Document(metric.name, data={"name": metric.name, **parts}))
+    elif markdown:
+        typer.echo(card(metric), nl=False)
+    else:
+        from rich.markdown import Markdown
+
+        output().print(Markdown(card(metric)))
+
+
+def card(metric: type[Metric]) -> str:
+    """A metric's card as Markdown: what it is, what it needs, its parameters, whom to cite."""
+    body = (inspect.getdoc(metric) or "").partition("\n")[2]
+    lines = [f"# {metric.name}", "", _headline(metric), *_body(body), "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {value} |" for name, value in facts(metric)]
+    parameters = parameter_rows(metric)
+    if parameters:
+        lines += ["", "| parameter | default | values |", "|---|---|---|"]
+        lines += [f"| `{name}` | `{default}` | {values} |" for name, default, values in parameters]
+    return "\n".join(lines) + "\n"
+
+
+def facts(kind: type[Metric]) -> list[tuple[str, str]]:
+    """Needs, range, direction, variants, citation."""
+    metric = kind()
+    low, high = metric.range
+    rows = [
+        ("needs", ", ".join(metric.needs) or "candidates only"),
+        ("range", f"{low:g} to {'no limit' if math.isinf(high) else f'{high:g}'}"),
+        ("better", "higher" if metric.higher_is_better else "lower"),
+    ]
+    for name, values in metric.variants.items():
+        members = ", ".join(f"`{metric.name}({name}={value})`" for value in values)
+        rows.append((f"without {name} it stands for", members))
+    if metric.citation:
+        rows.append(("cite", metric.citation))
+    return rows
+
+
+def parameter_rows(metric: type[Metric]) -> list[tuple[str, str, str]]:
+    """Name, default and legal values of each parameter."""
+    hints = get_type_hints(metric)
+    return [
+        (field.name, _default(field.default), _values(metric.name, field.name, hints[field.name]))
+        for field in fields(metric)
+    ]
+
+
+_MODEL = "a hub id, a folder, a checkpoint file or `captious-mini`"
+TEXTS = {
+    "tokenizer": "`ptb`, `13a`, `whitespace`, `plain`",
+    "idf": "`refs`, the name of an idf corpus, or its path",
+    "against": "`refs`, or the path of a file of captions",
+    "modules": "some of `exact+stem+synonym+paraphrase`",
+    "resources": "a folder with METEOR's data, or a compiled file",
+    "model": "a file that `captious style fit` wrote",
+    "style": "the style of all items; without it the column says it",
+    "column": "the column of the styles",
+    "prefix": "words before every caption",
+    "weights": _MODEL,
+    "bertscore.weights": "a language model: a hub id or a folder",
+    "umic.weights": "a folder that `captious train umic` wrote",
+    "short": _MODEL,
+    "long": _MODEL,
+    "regions": "a folder with an `.npz` file of region features for each image",
+    "painter": "a folder or hub id of a diffusers pipeline, `guided:` with an image decoder, or `drawn`",
+    "scheduler": "a scheduler of diffusers by its class name",
+    "guide": "the encoder that guides a painter of `guided:`",
+}
+"""What a parameter that is a text takes, by its name, with the metric before it where that differs."""
+
+
+def _headline(metric: type[Metric]) -> str:
+    return (inspect.getdoc(metric) or "").partition("\n")[0]
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f'"{value}"' if value == "" or str(value) != str(value).strip() else str(value)
+
+
+def _values(metric: str, name: str, hint: Any) -> str:
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(option for option in get_args(hint) if option is not type(None))
+    if get_origin(hint) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(hint))
+    numbers = {int: "a whole number", float: "a number", bool: "`yes`, `no`"}
+    return numbers.get(hint) or TEXTS.get(f"{metric}.{name}") or TEXTS.get(name, "a text")
+
+
+def _body(text: str) -> list[str]:
+    """The docstring's text, its doctest as a code block."""
+    lines: list[str] = []
+    fenced = False
+    for line in text.split("\n"):
+        if line.startswith(">>>") and not fenced:
+            lines.append("```python")
+            fenced = True
+        if fenced and not line.strip():
+            lines.append("```")
+            fenced = False
+        lines.append(line.replace("::", ":") if line.endswith("::") else line)
+    return [*lines, "```"] if fenced else lines
+
+
+def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
+    """Score four captioners of the sample, test their differences, and write the HTML report.
+
+    CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
+    """
+    from captious.comparison import compare
+    from captious.metrics.clip.clipscore import ClipScore
+    from captious.metrics.clip.specs import Specs
+    from captious.metrics.registry import parse_all
+    from captious.options import Runtime
+
+    folder = Path(__file__).parents[1] / "data" / "demo"
+    with session.working() as step:
+        result = compare(
+            {name: folder / "predictions" / f"{name}.json" for name in ("parrot", "sloppy", "solid", "expert")},
+            [*parse_all(USUAL), ClipScore(weights="captious-mini"), Specs(weights="captious-mini-specs")],
+            # A first look at captious leaves nothing in the cache.
+            runtime=Runtime(device="cpu", cache=False),
+            progress=step,
+            references=folder / "references.json",
+            images=folder / "images",
+        )
+    session.deliver(result)
+    typer.echo(
+        "\nBy construction parrot < sloppy < solid < expert: see which metrics put them in that order.\n"
+        f"Look at the captions, worst first:  {Path(session.output.out or '') / 'report.html'}\n"
+        f"Score your own:                     captious score preds.json --references refs.json\n"
+        "With your photographs:              captious score preds.json --images photos/ --metrics clipscore,specs"
+    )

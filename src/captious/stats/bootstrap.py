@@ -1,0 +1,80 @@
+"""The weighted bootstrap: statistics as functions of how often each group is drawn, and estimates from their draws.
+
+A statistic takes weights, groups × draws, and gives named values, one per draw, NaN where a draw leaves a value
+undefined. Whatever is estimated together sees the same draws, so differences between two statistics are paired.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.options import LEVEL, Resampling
+from captious.stats.kendall import joined
+from captious.stats.resampling import bootstrap_weights
+
+Statistic: TypeAlias = Callable[[Floats], dict[str, Floats]]
+THREADS = 8
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its percentile interval, its standard error, and how many draws left it undefined."""
+
+    value: float
+    low: float = NAN
+    high: float = NAN
+    error: float = NAN
+    undefined: int = 0
+
+    @classmethod
+    def of(cls, value: float, draws: Floats, level: float = LEVEL) -> Estimate:
+        """From the value and its draws; without two defined draws there is no interval.
+
+        >>> Estimate.of(0.5, np.array([0.0, 1.0, np.nan]), 0.5)
+        Estimate(value=0.5, low=0.25, high=0.75, error=0.7071067811865476, undefined=1)
+        """
+        defined = draws[~np.isnan(draws)]
+        if len(defined) < 2:
+            return cls(value, undefined=len(draws) - len(defined))
+        low, high = np.percentile(defined, [50 * (1 - level), 50 * (1 + level)])
+        return cls(value, float(low), float(high), float(defined.std(ddof=1)), len(draws) - len(defined))
+
+
+def observed(statistic: Statistic, groups: int) -> dict[str, float]:
+    """The values on the data as they are."""
+    return {name: float(values[0]) for name, values in statistic(np.ones((groups, 1))).items()}
+
+
+def bootstrap(statistics: Sequence[Statistic], groups: int, resampling: Resampling) -> list[dict[str, Floats]]:
+    """The draws of every statistic on resampled groups; all statistics see the same draws."""
+    blocks = [
+        in_threads(statistics, block.T) for block in bootstrap_weights(groups, resampling.samples, resampling.seed)
+    ]
+    return [joined([block[index] for block in blocks]) for index in range(len(statistics))]
+
+
+def estimate(statistic: Statistic, groups: int, resampling: Resampling) -> dict[str, Estimate]:
+    """Every value of a statistic with its interval; without one where there are no resamples."""
+    values = observed(statistic, groups)
+    if not resampling.samples:
+        return {name: Estimate(value) for name, value in values.items()}
+    (draws,) = bootstrap([statistic], groups, resampling)
+    return {name: Estimate.of(value, draws[name], resampling.level) for name, value in values.items()}
+
+
+def in_threads(statistics: Sequence[Statistic], weights: Floats) -> list[dict[str, Floats]]:
+    """Statistics under weights, the draws divided between threads: NumPy computes without holding Python's lock."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = min(cores, THREADS)
+    parts = [np.ascontiguousarray(part) for part in np.array_split(weights, min(threads, weights.shape[1]), axis=1)]
+    with ThreadPoolExecutor(threads) as pool:
+        jobs = [[pool.submit(statistic, part) for part in parts] for statistic in statistics]
+        return [joined([job.result() for job in row]) for row in jobs]

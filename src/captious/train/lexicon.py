@@ -1,0 +1,330 @@
+"""The words of a corpus: captions as tokens, their tags, and which words can stand for one another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._random import Keys, fork, mix
+from captious._typing import Bools, Floats, Ints, Ints32
+from captious.captions import CaptionSet
+from captious.text.tables import tokenize
+from captious.text.tokenizers import TOKENIZERS
+
+_CLITICS = frozenset({"'s", "'re", "'ve", "'ll", "'d", "'m"})
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Captions by image: sorted by id, whatever order they came in; images without captions are left out.
+
+    >>> corpus = Corpus.of({"b": ["a red dog", "A dog."], "a": ["two cats"]})
+    >>> corpus.ids, corpus.texts
+    (('a', 'b'), ('two cats', 'a red dog', 'A dog.'))
+    """
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    offsets: Ints
+    """Image i has the captions ``offsets[i]`` up to ``offsets[i + 1]``."""
+    as_given: Ints
+    """The captions in the order they came."""
+    name: str = "captions"
+
+    @classmethod
+    def of(cls, captions: Mapping[str, Sequence[str]], name: str = "captions") -> Corpus:
+        """Captions by id."""
+        given = [key for key in captions if captions[key]]
+        ids = sorted(given)
+        counts = np.array([len(captions[key]) for key in ids], dtype=np.int64)
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        place = {key: number for number, key in enumerate(ids)}
+        order = np.array([place[key] for key in given], dtype=np.int64)
+        texts = tuple(text for key in ids for text in captions[key])
+        return cls(tuple(ids), texts, offsets, runs(offsets[:-1][order], counts[order]), name)
+
+    @classmethod
+    def of_references(cls, captions: CaptionSet) -> Corpus:
+        """The references of a set, or its candidates where it has no references."""
+        lists = captions.references if len(captions.references.values) else captions.candidates
+        return cls.of({key: lists[number] for number, key in enumerate(captions.ids)}, captions.name)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def image(self) -> Ints:
+        """The image of each caption."""
+        return np.repeat(np.arange(len(self.ids)), np.diff(self.offsets))
+
+    @cached_property
+    def place(self) -> Ints:
+        """The number of each caption among those of its image."""
+        return np.arange(len(self.texts)) - self.offsets[self.image]
+
+    @cached_property
+    def _tokenized(self) -> tuple[list[str], Ints32, Ints]:
+        return tokenize(self.texts, TOKENIZERS["whitespace"])
+
+    @property
+    def chunks(self) -> list[str]:
+        """The distinct whitespace tokens."""
+        return self._tokenized[0]
+
+    @property
+    def tokens(self) -> Ints32:
+        """All captions' tokens as numbers of chunks, one after another."""
+        return self._tokenized[1]
+
+    @property
+    def lengths(self) -> Ints:
+        """Tokens of each caption."""
+        return self._tokenized[2]
+
+    @cached_property
+    def starts(self) -> Ints:
+        """The first token of each caption."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    @cached_property
+    def cores(self) -> list[tuple[str, str, str]]:
+        """Of each chunk, the word and the punctuation before and after it; all of a chunk without a word is before."""
+        return [_split(chunk) for chunk in self.chunks]
+
+    @cached_property
+    def keys(self) -> Ints:
+        """Of each chunk, the number of its word in small letters: 0 for a chunk without a word."""
+        numbers = {"": 0}
+        return np.array([numbers.setdefault(core[1].lower(), len(numbers)) for core in self.cores], dtype=np.int64)
+
+    @cached_property
+    def signatures(self) -> Keys:
+        """A hash of each caption's words and their order; case and punctuation do not count."""
+        return signatures(self.keys[self.tokens], self.lengths)
+
+    def is_own(self, captions: Ints, found: Keys) -> Bools:
+        """Whether these texts (by signature) are captions of the images of these captions, or hold no word at all."""
+        wanted = mix(found + fork(self._image_salt, 0)[self.image[captions]])
+        place = np.minimum(np.searchsorted(self._own, wanted), len(self._own) - 1)
+        known: Bools = (self._own[place] == wanted) | (found == 0)
+        return known
+
+    @cached_property
+    def _image_salt(self) -> Keys:
+        return np.arange(len(self.ids), dtype=np.uint64)
+
+    @cached_property
+    def _own(self) -> Keys:
+        return np.sort(mix(self.signatures + fork(self._image_salt, 0)[self.image]))
+
+
+def signatures(keys: Ints, lengths: Ints) -> Keys:
+    """One hash for each run of word numbers; 0 for a run without a word."""
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    word = np.flatnonzero(keys > 0)
+    row = row[word]
+    counts = np.bincount(row, minlength=len(lengths))
+    position = np.arange(len(word)) - np.repeat(np.cumsum(counts) - counts, counts)
+    hashed = mix(fork(keys[word].astype(np.uint64), position))
+    total = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(hashed, dtype=np.uint64)))
+    ends = np.cumsum(counts)
+    found: Keys = total[ends] - total[ends - counts]
+    return found
+
+
+def runs(starts: Ints, lengths: Ints) -> Ints:
+    """The numbers from each start on, one run after another.
+
+    >>> runs(np.array([7, 2]), np.array([2, 1])).tolist()
+    [7, 8, 2]
+    """
+    return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
+
+
+def _split(chunk: str) -> tuple[str, str, str]:
+    """Punctuation before, word, punctuation after.
+
+    >>> _split('"dogs",'), _split("o'clock"), _split("--")
+    (('"', 'dogs', '",'), ('', "o'clock", ''), ('--', '', ''))
+    >>> _split("'s")  # in text that is tokenized already
+    ('', "'s", '')
+    """
+    if chunk.isalnum() or chunk.lower() in _CLITICS:
+        return "", chunk, ""
+    first = next((place for place, letter in enumerate(chunk) if letter.isalnum()), len(chunk))
+    end = next((place for place in range(len(chunk), first, -1) if chunk[place - 1].isalnum()), first)
+    return chunk[:first], chunk[first:end], chunk[end:]
+
+
+Tagging = Callable[[Sequence[Sequence[str]]], list[list[str]]]
+
+CONTENT = ("N", "V", "J")
+"""Tags that begin so are those of content words."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """The tags of all tokens, and how often each word stands with each content tag."""
+
+    corpus: Corpus
+    tags: tuple[str, ...]
+    tag: npt.NDArray[np.int16]
+    """Of each token of the corpus; -1 where it holds no word."""
+    content: Bools
+    """Whether each token holds a noun, a verb or an adjective."""
+    entry: Ints
+    """Of each token the (tag, word) it is, -1 for others than content words."""
+    entry_tag: Ints
+    entry_key: Ints
+    count: Ints
+    surface: list[str]
+    """Entries, sorted by tag, then word: how often each occurs, and how it is written mostly."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, tagger: Tagging | None = None) -> Lexicon:
+        """Tag a corpus and count its content words; without a tagger, by captious's own."""
+        if tagger is None:
+            from captious.syntax.tagging import tag as shipped
+
+            tagger = shipped
+        tags, tag = _tags(corpus, tagger)
+        marked = np.array([name.startswith(CONTENT) for name in tags] + [False])
+        content: Bools = marked[tag]
+        entry = np.full(len(tag), -1, dtype=np.int64)
+        where = np.flatnonzero(content)
+        width = int(corpus.keys.max(initial=0)) + 1
+        codes, inverse, count = np.unique(
+            tag[where].astype(np.int64) * width + corpus.keys[corpus.tokens[where]],
+            return_inverse=True,
+            return_counts=True,
+        )
+        entry[where] = inverse
+        surface = _surfaces(corpus, tags, tag[where], where, inverse.astype(np.int64), len(codes))
+        return cls(corpus, tags, tag, content, entry, codes // width, codes % width, count, surface)
+
+    @cached_property
+    def _before(self) -> Ints:
+        """Occurrences of all entries before each."""
+        return np.concatenate(([0], np.cumsum(self.count)))
+
+    @cached_property
+    def _span(self) -> tuple[Ints, Ints]:
+        """Of each entry, the occurrences before those of its tag, and the occurrences of its tag."""
+        first = np.searchsorted(self.entry_tag, self.entry_tag)
+        end = np.searchsorted(self.entry_tag, self.entry_tag, side="right")
+        return self._before[first], self._before[end] - self._before[first]
+
+    @cached_property
+    def replaceable(self) -> Bools:
+        """Content words whose tag has another word."""
+        others = (self._span[1] > self.count)[self.entry] if len(self.count) else np.zeros(len(self.entry), dtype=bool)
+        result: Bools = self.content & others
+        return result
+
+    def draw(self, entries: Ints, draws: Floats, itself: bool = False) -> Ints:
+        """For each entry another of its tag, by how often it occurs; with ``itself``, perhaps the same."""
+        first, total = (part[entries] for part in self._span)
+        own = 0 if itself else self.count[entries]
+        place = first + np.minimum((draws * (total - own)).astype(np.int64), total - own - 1)
+        if not itself:
+            place += np.where(place >= self._before[entries], own, 0)
+        found: Ints = np.searchsorted(self._before, place, side="right") - 1
+        return found
+
+    @cached_property
+    def _affixes(self) -> tuple[Ints, list[tuple[str, str]]]:
+        """Of each chunk the number of its punctuation, and the distinct punctuations."""
+        numbers: dict[tuple[str, str], int] = {}
+        index = [numbers.setdefault((before, after), len(numbers)) for before, _, after in self.corpus.cores]
+        return np.array(index, dtype=np.int64), list(numbers)
+
+    def replaced(self, tokens: Ints, entries: Ints, opening: Bools) -> Ints:
+        """Numbers, beyond those of the chunks, for entries written in the place of tokens (by their chunks)."""
+        affix, affixes = self._affixes
+        capital = opening & self._capital[tokens]
+        return len(self.corpus.chunks) + (entries * len(affixes) + affix[tokens]) * 2 + capital
+
+    @cached_property
+    def _capital(self) -> Bools:
+        return np.array([core[:1].isupper() for _, core, _ in self.corpus.cores], dtype=bool)
+
+    def keys(self, tokens: Ints) -> Ints:
+        """The number of the word in each token, be it a chunk or a replaced one; 0 where there is none."""
+        known = len(self.corpus.chunks)
+        if not (tokens >= known).any():
+            return self.corpus.keys[tokens]
+        entry = np.maximum(tokens - known, 0) // (2 * len(self._affixes[1]))
+        found: Ints = np.where(tokens < known, self.corpus.keys[np.minimum(tokens, known - 1)], self.entry_key[entry])
+        return found
+
+    def written(self, tokens: Ints) -> tuple[list[str], list[str], Ints]:
+        """Token texts, the words in them, and the tokens as numbers into both lists."""
+        known = len(self.corpus.chunks)
+        fresh = np.flatnonzero(tokens >= known)
+        codes, inverse = np.unique(tokens[fresh] - known, return_inverse=True)
+        affixes = self._affixes[1]
+        words, texts = [], []
+        for code in codes.tolist():
+            rest, capital = divmod(code, 2)
+            entry, affix = divmod(rest, len(affixes))
+            word = self.surface[entry]
+            word = word[:1].upper() + word[1:] if capital else word
+            words.append(word)
+            texts.append(affixes[affix][0] + word + affixes[affix][1])
+        numbers = tokens.copy()
+        numbers[fresh] = known + inverse
+        shown = [core or before for before, core, _ in self.corpus.cores]
+        return [*self.corpus.chunks, *texts], [*shown, *words], numbers
+
+
+def _tags(corpus: Corpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray[np.int16]]:
+    """Tag names, and the tag of each token's word: punctuation is shown to the tagger as tokens of their own."""
+    pieces = [[part for part in split if part] for split in corpus.cores]
+    sizes = np.array([len(part) for part in pieces], dtype=np.int64)
+    core = np.array([bool(split[0] and split[1]) for split in corpus.cores], dtype=np.int64)
+    flat = list(chain.from_iterable(pieces))
+    size = sizes[corpus.tokens]
+    order = runs((np.cumsum(sizes) - sizes)[corpus.tokens], size)
+    words = list(map(flat.__getitem__, order.tolist()))
+    before = np.concatenate(([0], np.cumsum(size)))
+    bounds = before[np.concatenate((corpus.starts, [len(corpus.tokens)]))].tolist()
+    found = tagger([words[first:end] for first, end in pairwise(bounds)])
+    numbers: dict[str, int] = {}
+    tags = np.fromiter(
+        (numbers.setdefault(name, len(numbers)) for name in chain.from_iterable(found)), np.int16, len(words)
+    )
+    # Sorted names: the numbers must not depend on which caption comes first.
+    names = sorted(numbers)
+    rank = np.zeros(max(len(names), 1), dtype=np.int16)
+    rank[[numbers[name] for name in names]] = np.arange(len(names))
+    tag = rank[tags[before[:-1] + core[corpus.tokens]]] if len(words) else np.zeros(0, dtype=np.int16)
+    tag[corpus.keys[corpus.tokens] == 0] = -1
+    return tuple(names), tag
+
+
+def _surfaces(
+    corpus: Corpus, tags: tuple[str, ...], tag: npt.NDArray[np.int16], where: Ints, entry: Ints, entries: int
+) -> list[str]:
+    """How each entry is written most often; a capital at the start of a caption counts for proper names only."""
+    spellings: dict[str, int] = {}
+    plain, low = [], []
+    for _, word, _ in corpus.cores:
+        ordinary = word[:1].isupper() and (len(word) == 1 or word[1:].islower())
+        plain.append(spellings.setdefault(word, len(spellings)))
+        low.append(spellings.setdefault(word.lower() if ordinary else word, len(spellings)))
+    proper = np.array([name.startswith("NNP") for name in tags] + [False])[tag]
+    opening = np.zeros(len(corpus.tokens), dtype=bool)
+    opening[corpus.starts[corpus.lengths > 0]] = True
+    chunk = corpus.tokens[where]
+    spelling = np.where(opening[where] & ~proper, np.array(low, dtype=np.int64)[chunk], np.array(plain)[chunk])
+    codes, count = np.unique(entry * (len(spellings) + 1) + spelling, return_counts=True)
+    owner = codes // (len(spellings) + 1)
+    order = np.lexsort((codes, -count, owner))
+    first = order[np.searchsorted(owner[order], np.arange(entries))]
+    names = list(spellings)
+    return [names[code] for code in (codes[first] % (len(spellings) + 1)).tolist()]

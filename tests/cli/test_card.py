@@ -1,0 +1,30 @@
+"""The pages in docs/metrics are the cards of the code."""
+
+from pathlib import Path
+
+import pytest
+
+from captious.cli.everyday import card
+from captious.metrics.registry import METRICS, metric_class
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "metrics"
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_page_of_each_metric_is_up_to_date(name):
+    page = DOCS / f"{name}.md"
+    assert page.read_text(encoding="utf-8") == card(metric_class(name)), (
+        f"run: captious metrics {name} --markdown > {page}"
+    )
+
+
+def test_no_page_is_left_over():
+    assert {path.stem for path in DOCS.glob("*.md")} == set(METRICS)
+
+
+def test_a_card_tells_what_the_metric_is():
+    text = card(metric_class("cider"))
+    assert text.startswith("# cider\n\nCIDEr-D: tf-idf weighted n-gram similarity")
+    assert "| needs | references |" in text and "| range | 0 to 10 |" in text
+    assert "| `variant` | `d` | `d`, `plain` |" in text
+    assert text.count("```") == 2
