@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from captious.captions import CaptionSet
+from captious.options import Runtime, using
 
 WORDS = ("a", "the", "red", "green", "blue", "dog", "cat", "ball", "on", "runs", "sits", "two", "fine", "grey", "day")
 COLORS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
@@ -49,9 +50,8 @@ def captions(folder: Path) -> CaptionSet:
 def style_model(folder: Path) -> Path:
     from captious.metrics.style.model import fit, save
 
-    save(
-        fit([("gloomy", "a grey day on the grey ball"), ("happy", "a fine day a red dog runs")]), folder / "tiny.style"
-    )
+    corpus = [("gloomy", "a grey day on the grey ball"), ("happy", "a fine day a red dog runs")]
+    save(fit(corpus), folder / "tiny.style")
     return folder / "tiny.style"
 
 
@@ -80,8 +80,9 @@ def umic(folder: Path) -> Path:
     pytest.importorskip("transformers")
     from captious.models.fusion import new_fusion
 
-    new_fusion("captious-mini", width=16).save(folder / "umic")
-    return folder / "umic"
+    with using(Runtime(device="cpu")):
+        new_fusion("captious-mini", width=16).save(folder)
+    return folder
 
 
 def mixer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ and F1 were compared with those of the package bert-score 0.3.13: they differ by
 """
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -48,8 +49,14 @@ def the_set(candidates=CANDIDATES, references=REFERENCES):
     return CaptionSet.of(candidates, {key: references[key] for key in candidates})
 
 
+@cache
+def bert(folder):
+    return transformers.BertModel.from_pretrained(folder).eval()
+
+
+@cache
 def states(folder, text, layer):
-    model = transformers.BertModel.from_pretrained(folder).eval()
+    model = bert(folder)
     ids = [2, *(WORDS.index(word) for word in text.split()), 3]
     with torch.no_grad():
         found = model(torch.tensor([ids]), output_hidden_states=True).hidden_states[layer][0].numpy()

@@ -98,7 +98,7 @@ def test_what_cannot_be_scored_has_a_reason(photos):
 
 
 def test_a_set_without_images_is_refused_with_the_remedy(monkeypatch):
-    with pytest.raises(InputError, match="no image; pass images=..., their folder"):
+    with pytest.raises(InputError, match="no image; pass images="):
         evaluate(CaptionSet.of({"1": "red"}), "clipscore")
     from captious.models import load as loading
 
@@ -106,7 +106,7 @@ def test_a_set_without_images_is_refused_with_the_remedy(monkeypatch):
         raise InputError("no weights")
 
     monkeypatch.setattr(loading, "load", absent)
-    with pytest.raises(InputError, match="no image; pass images=..., their folder"):
+    with pytest.raises(InputError, match="no image; pass images="):
         evaluate(CaptionSet.of({"1": "red"}), "clipscore")
     with pytest.raises(InputError, match="no weights"):
         evaluate(CaptionSet.of({"1": "red"}, columns={"image": ["red.png"]}), "clipscore")
