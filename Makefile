@@ -8,8 +8,10 @@ BIN    := $(VENV)/bin
 demo: $(VENV)/.base
 	$(BIN)/captious demo --out demo-report --overwrite
 
+# All tests, a process a core and at most four, each with one thread: torch on every core in every process is slower.
+# Coverage is measured where CI is set; it makes everything slower.
 test: $(VENV)/.dev lint types
-	$(BIN)/python -m pytest --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile $(if $(CI),--cov --cov-report=term)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -24,11 +26,11 @@ cards: $(VENV)/.base
 
 # Trains captious-mini anew (a GPU takes five minutes); docs/mini.md says how it goes into the package.
 mini: $(VENV)/.dev
-	$(BIN)/python lab/benchmarks/drawn.py train --out drawn
+	PYTHONPATH=. $(BIN)/python lab/benchmarks/drawn.py train --out drawn
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
-	$(BIN)/python lab/benchmarks/ngram_metrics.py
+	PYTHONPATH=. $(BIN)/python lab/benchmarks/ngram_metrics.py
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)

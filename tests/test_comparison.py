@@ -2,13 +2,13 @@ import math
 
 import numpy as np
 import pytest
+from lab.toy import make
 
 from captious.captions import CaptionSet
 from captious.comparison import align, compare
 from captious.errors import InputError
 from captious.evaluation import evaluate
 from captious.options import Resampling
-from captious.samples import make
 
 
 @pytest.fixture(scope="module")

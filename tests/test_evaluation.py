@@ -3,13 +3,13 @@ import math
 
 import numpy as np
 import pytest
+from lab.toy import make
 
 import captious
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards, worst_first
 from captious.options import Resampling
-from captious.samples import make
 
 
 @pytest.fixture(scope="module")

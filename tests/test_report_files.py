@@ -3,13 +3,13 @@ import math
 
 import pyarrow.parquet as pq
 import pytest
+from lab.toy import make
 
 from captious._files import MARKER
 from captious.captions import CaptionSet
 from captious.comparison import compare
 from captious.errors import InputError
 from captious.evaluation import evaluate
-from captious.samples import make
 
 
 @pytest.fixture(scope="module")

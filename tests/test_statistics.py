@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lab.toy import make
 from sacrebleu import significance
 from sacrebleu.metrics import BLEU
 
@@ -17,7 +18,6 @@ from captious.metrics.bleu import Bleu
 from captious.metrics.contract import MeanMetric, Measurement
 from captious.metrics.registry import parse
 from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED, Resampling
-from captious.samples import make
 from captious.stats.resampling import (
     bootstrap,
     bootstrap_weights,

@@ -27,7 +27,7 @@ def captions(name: str) -> Captions:
 
 def generated(items: int) -> Captions:
     """Captions of the sample generator, five references each."""
-    from captious.samples import make
+    from lab.toy import make
 
     sample = make(items=items)
     candidates, references = {}, {}

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 from drawn_captions import long_captions
+from lab.toy import Sample, make, write
+from lab.toy.scenes import Scene, scenes
 from measure import table
 
 from captious import CaptionSet
@@ -31,9 +33,7 @@ from captious.metrics.clip.specs import Specs
 from captious.metrics.contract import Metric
 from captious.models.mini import halve
 from captious.options import Resampling, Runtime, using
-from captious.probes.specificity import Details, read_details, specificity
-from captious.samples import Sample, make, write
-from captious.samples.scenes import Scene, scenes
+from captious.probes.specificity import Details, probe_specificity, read_details
 from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.stats.correlation import Within
 from captious.stats.kendall import Kendall
@@ -49,18 +49,18 @@ MINI, MINI_SPECS = "captious-mini", "captious-mini-specs"
 def recipe(out: Path, items: int = ITEMS, fewer: int = FEWER, epochs: int = 22, specs_epochs: int = 14) -> list[str]:
     """The commands that make captious-mini and captious-mini-specs; the last four do not need each other."""
     drawn = f"--images {out}/scenes/images"
-    rates = f"--batch 400 --accumulate 1 --lr 5e-4 --warmup 40 --clip 1 --epochs {specs_epochs}"
+    rates = f"--batch-size 400 --accumulate 1 --lr 5e-4 --warmup-steps 40 --clip-norm 1 --epochs {specs_epochs}"
     commands = [
-        f"captious samples training --items {items} --seed {TRAIN_SEED} --out {out}/scenes",
-        f"captious train clip --data {out}/scenes/train.jsonl {drawn} --new mini --out {out}/clip"
-        f" --batch 512 --lr 1e-3 --warmup 200 --epochs {epochs}",
+        f"{sys.executable} -m lab.toy training --items {items} --seed {TRAIN_SEED} --out {out}/scenes",
+        f"captious train clip {out}/scenes/train.jsonl {drawn} --new mini --out {out}/clip"
+        f" --batch-size 512 --lr 1e-3 --warmup-steps 200 --epochs {epochs}",
         f"head -n {fewer} {out}/scenes/train.jsonl > {out}/fewer.jsonl",
     ]
     for name, folder in VARIANTS.items():
         weights, _, source = name.partition(" ")
         commands.append(
-            f"captious train specs --data {out}/fewer.jsonl {drawn} --base {out}/clip --out {out}/{folder}"
-            f" --weights {weights.replace(':', ',')} {rates}" + (f" --negatives {source}" if source else "")
+            f"captious train specs {out}/fewer.jsonl {drawn} --base {out}/clip --out {out}/{folder}"
+            f" --loss-weights {weights.replace(':', ',')} {rates}" + (f" --negatives {source}" if source else "")
         )
     return commands
 
@@ -157,9 +157,9 @@ def _rates(folder: Path, unseen: list[Scene], named: dict[str, LongClip | Specs]
     sources["other scenes, wrong picture"] = replace(sources["other scenes"], paths=turned)
     shown = [["wrong details from", "encoder", "SR_pos", "SR_neg", "average", "steps"]]
     for source, details in sources.items():
-        for name, one in zip(named, specificity(details, list(named.values())), strict=True):
+        for name, one in zip(named, probe_specificity(details, list(named.values())).rows, strict=True):
             estimates = [_percent(estimate) for estimate in (one.positive, one.negative, one.average)]
-            shown.append([source, name, *estimates, f"{one.pairs:,}"])
+            shown.append([source, name, *estimates, f"{one.steps:,}"])
     return table(shown)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from captious.samples import Sample
-from captious.samples.captions import Unit, judge, long_caption, units
-from captious.samples.sample import CAPTIONERS, SLOPPY, misremembered
-from captious.samples.scenes import Scene, stream
+from lab.toy import Sample
+from lab.toy.captions import Unit, judge, long_caption, units
+from lab.toy.sample import CAPTIONERS, SLOPPY, misremembered
+from lab.toy.scenes import Scene, stream
 
 
 def long_captions(sample: Sample) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from encoders_warm import warm
 from captious.models import pipeline
 from captious.models import store as stores
 from captious.models.features import cosines, image_features, text_features
-from captious.models.pipeline import Pace, image_start, text_start
+from captious.models.pipeline import OomBackoff, image_start, text_start
 from captious.options import Runtime, using
 
 
@@ -67,7 +67,7 @@ def end_to_end(
         with timed(times, "captious, cold"):
             values = ours(network, paths, texts)
         with timed(times, "  of it, texts alone"):
-            pipeline.encode_texts(network, texts)
+            list(pipeline.text_batches(network, texts))
         stores.close_stores()
         with timed(times, "captious, from the cache"):
             again = ours(network, paths, texts)
@@ -75,10 +75,10 @@ def end_to_end(
 
         for threads, processes in ((1, False), (cores, False), (cores, True)):
             some = paths[: max(1, len(paths) // 16) * min(threads, 16)]
-            with pipeline._looking(network, False, threads if processes else 1) as look:
-                list(pipeline.ahead(lambda path, f=look: f(path, lambda key: False), some[:threads], threads, 99))
+            with pipeline._decoder(network, False, threads if processes else 1) as decode:
+                list(pipeline.ahead(lambda path, f=decode: f(path, lambda key: False), some[:threads], threads, 99))
                 start = time.perf_counter()
-                for _ in pipeline.ahead(lambda path, f=look: f(path, lambda key: True), some, threads, 768):
+                for _ in pipeline.ahead(lambda path, f=decode: f(path, lambda key: True), some, threads, 768):
                     pass
             speed = len(some) / (time.perf_counter() - start)
             how = "processes" if processes else "threads"
@@ -169,7 +169,7 @@ def _step(bare: Any, name: str) -> Callable[[Any], Any]:
 
 def _pipelined(begin: Any, host: list[Any]) -> Callable[[int], None]:
     """Batches as the pipeline runs them: two in flight."""
-    pace, waiting = Pace(print), []
+    pace, waiting = OomBackoff(print), []
 
     def step(place: int) -> None:
         waiting.append(pace.start(begin, host[place % 4]))

@@ -22,6 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from imagine_speed import PICTURES, speed
+from lab.toy import Sample, make, write
+from lab.toy.painter import NAME, Drawn
+from lab.toy.sample import CAPTIONERS
+from lab.toy.scenes import KINDS
 from measure import table
 
 from captious import CaptionSet
@@ -35,22 +39,17 @@ from captious.models.load import load
 from captious.models.painters import Wish, wish_key
 from captious.models.store import close_stores, open_store
 from captious.options import Resampling, Runtime, using
-from captious.probes.pictures import influences, universal
-from captious.samples import Sample, make, write
-from captious.samples.painter import Drawn
-from captious.samples.sample import CAPTIONERS
-from captious.samples.scenes import KINDS
-from captious.stats.bootstrap import Estimate, bootstrap, observed
+from captious.probes.masking import influences, universal
+from captious.stats.bootstrap import Estimate, bootstrap, estimate, observed
 from captious.stats.tests import bootstrap_p
-from captious.study.combine import combine, cross_validate
+from captious.study.combine import Combination, add, cross_validate
 from captious.study.design import Rows
 from captious.study.ratings import Ratings, open_ratings
-from captious.study.run import study
 from captious.study.scores import Scores, scores_of
-from captious.study.show import chosen_table, combination_table
+from captious.study.study import correlate
 
 SEEDS, BASES = 5, "bleu(n=4),rouge,cider"
-KIND = {"image": Imagine(kind="image", painter="drawn"), "text&image": Imagine(kind="text&image", painter="drawn")}
+KIND = {kind: Imagine(kind=kind, painter=NAME, weights="captious-mini") for kind in ("image", "text&image")}
 COLORS = {color for kind in KINDS.values() for color in kind.colors}
 
 
@@ -87,18 +86,17 @@ def _agreement(ratings: Ratings) -> None:
     measured = [metric.measure(ratings.captions) for metric in (*parse_all(BASES), *KIND.values())]
     scores = scores_of(measured, ratings.ids)
     scores.append(_texts_alone(ratings))
-    made = study(ratings, scores, samples=0)
-    assert isinstance(made.problem, Rows)
+    made = correlate(ratings, scores, resampling=Resampling(samples=0))
+    assert isinstance(made.design, Rows)
     mean = Rows(
-        made.problem.mean, np.arange(made.problem.items), made.problem.cluster, made.problem.clusters, made.problem.mean
+        made.design.mean, np.arange(made.design.items), made.design.cluster, made.design.clusters, made.design.mean
     )
     rows = []
     for score in made.scores:
         cells = [score.key]
         for family, name in (("moments", "pearson"), ("kendall", "tau_b"), ("within", "sample_tau")):
             statistic = mean.family(family, score.oriented)
-            draws = bootstrap([statistic], mean.clusters, Resampling())[0][name]
-            one = Estimate.of(observed(statistic, mean.clusters)[name], draws)
+            one = estimate(statistic, mean.clusters, Resampling())[name]
             cells.append(f"{100 * one.value:.1f} ({100 * one.low:.1f} – {100 * one.high:.1f})")
         rows.append(cells)
     control = mean.family("moments", made.scores[-1].oriented)
@@ -118,8 +116,8 @@ def _agreement(ratings: Ratings) -> None:
         columns = KIND[key].seed_values(found)[ratings.captions.positions(made.ids)]
         others[f"IE-{key}"] = list(columns.T)
     others["texts alone"] = [next(one.values for one in made.scores if one.key == CONTROL)]
-    print(combination_table(combine(mean, base, others), 0.95), "\n")
-    print(chosen_table(cross_validate(mean, base, others)), "\n")
+    added, chosen = add(mean, base, others), cross_validate(mean, base, others)
+    print(Combination(ratings.name, tuple(added), tuple(chosen), Resampling()), "\n")
 
 
 CONTROL = "captious-mini, texts alone"
@@ -140,7 +138,8 @@ def _masked(sample: Sample) -> None:
         return "ADJ, colors" if token.lower() in COLORS else universal(token, tag)
 
     texts = [text for scene in sample.scenes() for text in sample.references_of(scene, 2)]
-    found, base, unpainted = influences(texts, Drawn.of(), load("captious-mini"), SEEDS, grouping, how=Resampling())
+    mini = load("captious-mini")
+    found, base, unpainted = influences(texts, Drawn.of(), mini, SEEDS, Resampling(), grouping=grouping)
     rows = [
         [
             one.group,

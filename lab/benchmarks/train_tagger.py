@@ -26,13 +26,13 @@ from captious.syntax.sentences import sentences
 from captious.syntax.tagging import (
     END,
     MARKS,
-    PLACES,
+    POSITIONS,
     SHIPPED,
     START,
     Tagger,
+    ambiguous_number,
     features,
     form,
-    number_of,
     penn,
     read_tagger,
 )
@@ -133,10 +133,15 @@ class Training:
         """The feature rows of every position that do not depend on tags."""
         forms = [START, START, *(form(word, number == 0) for number, word in enumerate(words)), END, END]
         known = [features(name) for name in forms]
-        shifts = dict(zip(PLACES, (0, -1, 1, -2, 2), strict=True))
+        shifts = dict(zip(POSITIONS, (0, -1, 1, -2, 2), strict=True))
         return [
             np.array(
-                [self.rows[name] for place in PLACES for name in known[at + shifts[place]][place] if name in self.rows]
+                [
+                    self.rows[name]
+                    for place in POSITIONS
+                    for name in known[at + shifts[place]][place]
+                    if name in self.rows
+                ]
             )
             for at in range(2, len(forms) - 2)
         ]
@@ -151,7 +156,7 @@ class Training:
             guess = self.only.get(low, -1)
             if guess < 0:
                 places = [self.pairs + before * (size + 1) + last, self.behind + last]
-                if number := number_of(low, self.ambiguous):
+                if number := ambiguous_number(low, self.ambiguous):
                     places.append(self.behind + number * (size + 1) + last)
                 active = np.concatenate([window, places])
                 guess = int(self.weights[active].sum(0).argmax())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from captious._version import __version__
 
 if TYPE_CHECKING:
+    from captious.bias.audit import Audit, audit
     from captious.captions import CaptionSet, Item
     from captious.comparison import Comparison, compare
     from captious.errors import InputError
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from captious.metrics.contract import Measurement, Metric, Signature
     from captious.metrics.registry import parse as metric
     from captious.options import Output, Reading, Resampling, Runtime
-    from captious.study.run import study
+    from captious.study.study import correlate
 
 _HOMES = {
+    "Audit": "captious.bias.audit",
     "CaptionSet": "captious.captions",
     "Check": "captious.io.check",
     "Comparison": "captious.comparison",
@@ -35,16 +37,18 @@ _HOMES = {
     "Resampling": "captious.options",
     "Runtime": "captious.options",
     "Signature": "captious.metrics.contract",
+    "audit": "captious.bias.audit",
     "check": "captious.io.check",
     "compare": "captious.comparison",
+    "correlate": "captious.study.study",
     "evaluate": "captious.evaluation",
     "evaluate_shards": "captious.evaluation",
     "metric": "captious.metrics.registry:parse",
     "read": "captious.io.read",
-    "study": "captious.study",
 }
 
 __all__ = [
+    "Audit",
     "CaptionSet",
     "Check",
     "Comparison",
@@ -59,13 +63,14 @@ __all__ = [
     "Runtime",
     "Signature",
     "__version__",
+    "audit",
     "check",
     "compare",
+    "correlate",
     "evaluate",
     "evaluate_shards",
     "metric",
     "read",
-    "study",
 ]
 
 

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import numpy as np
 
-from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import Report, Specs, evaluate, explorer, gather, on_scale
@@ -20,6 +19,7 @@ from captious.metrics.contract import Measurement
 from captious.metrics.registry import DEFAULT
 from captious.options import LEVEL, PERMUTATIONS, Missing, Reading, Resampling, Runtime
 from captious.render import Cell, Column, Document, Phrase, Result, Span, Table, link
+from captious.render.tables import provenance
 from captious.stats.resampling import (
     Convention,
     bootstrap_weights,
@@ -128,9 +128,8 @@ class Comparison(Result):
             better = Span(row.better, "strong") if row.better else Span("no difference shown", "quiet")
             label = link(self._first.label(row.metric), f"#sort={quote(row.metric)}")
             rows.append((label, f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, Phrase((better,))))
-        starts = [
-            place for place, row in enumerate(self.differences) if row.metric != self.differences[place - 1].metric
-        ]
+        metrics = [row.metric for row in self.differences]
+        starts = [index for index in range(1, len(metrics)) if metrics[index] != metrics[index - 1]]
         note = (
             f"{self.test}; p-values are two-sided, Holm's correction runs over the systems compared on a metric, and "
             f"“better” names the winner at the {100 * (1 - self.level):.4g}% level after correction"
@@ -142,7 +141,7 @@ class Comparison(Result):
         return {
             "test": self.test,
             "warnings": list(self.warnings),
-            "systems": {name: {"captious": __version__, **report.data()} for name, report in self.reports.items()},
+            "systems": {name: {**provenance(), **report.data()} for name, report in self.reports.items()},
             "differences": [asdict(row) for row in self.differences],
         }
 

@@ -23,7 +23,7 @@ from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.options import Reading, Resampling, Runtime, current, using
 from captious.render import Cell, Column, Document, ItemMetric, Items, Result, Table, link
-from captious.render.tables import finite, write_csv, write_jsonl, write_parquet
+from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
 from captious.stats.resampling import Interval, bootstrap
 
 Specs = str | Metric | Iterable[str | Metric]
@@ -176,38 +176,30 @@ class Report(Result):
         """Write the values of every item: ``items.jsonl``, ``items.parquet``, ``items.csv``."""
         import pyarrow as pa
 
-        records = [self._record(index) for index in range(len(self.captions))]
+        values = {key: finite(one.values) for key, one in self.measurements.items()}
+        records, rows = [], []
+        for index, item in enumerate(self.captions):
+            scores = {key: column[index] for key, column in values.items()}
+            reasons = {key: one.reasons[item.id] for key, one in self.measurements.items() if item.id in one.reasons}
+            record = {"id": item.id, "candidates": item.candidates, "references": item.references, "scores": scores}
+            details = {"unscored": reasons, "fields": item.fields}
+            records.append({**record, **{name: part for name, part in details.items() if part}})
+            rows.append((item.id, " | ".join(item.candidates), *scores.values()))
         write_jsonl(folder / "items.jsonl", records)
+        scored = [Column(self.label(key), key=key) for key in values]
+        write_csv(Table("items", "Items", ["id", "candidate", *scored], rows), folder / "items.csv")
         texts = pa.list_(pa.string())
         columns = {
             "id": pa.array(self.captions.ids, pa.string()),
             "candidates": pa.array([record["candidates"] for record in records], texts),
             "references": pa.array([record["references"] for record in records], texts),
-            **{key: pa.array(finite(one.values), pa.float64()) for key, one in self.measurements.items()},
-            "unscored": [record.get("unscored") for record in records],
+            **{key: pa.array(column, pa.float64()) for key, column in values.items()},
+            "unscored": pa.array(
+                [dumps(one["unscored"], None) if "unscored" in one else None for one in records], pa.string()
+            ),
         }
-        further = {name: values for name, values in self.captions.columns.items() if name not in columns}
+        further = {name: column for name, column in self.captions.columns.items() if name not in columns}
         write_parquet(folder / "items.parquet", {**columns, **further})
-        scored = [Column(self.label(key), key=key) for key in self.measurements]
-        values = [one.values.tolist() for one in self]
-        rows = [
-            (key, " | ".join(record["candidates"]), *scores)
-            for key, record, *scores in zip(self.captions.ids, records, *values, strict=True)
-        ]
-        write_csv(Table("items", "Items", ["id", "candidate", *scored], rows), folder / "items.csv")
-
-    def _record(self, index: int) -> dict[str, Any]:
-        """One item: id, captions, the value of every metric, why a value is missing, further columns."""
-        item = self.captions.item(index)
-        record: dict[str, Any] = {
-            "id": item.id,
-            "candidates": list(item.candidates),
-            "references": list(item.references),
-            "scores": {key: one.values[index] for key, one in self.measurements.items()},
-        }
-        reasons = {key: one.reasons[item.id] for key, one in self.measurements.items() if item.id in one.reasons}
-        further = {"unscored": reasons, "fields": dict(item.fields)}
-        return {**record, **{name: part for name, part in further.items() if part}}
 
 
 def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:

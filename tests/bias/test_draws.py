@@ -3,7 +3,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from captious.bias.classifiers.lstm import dropout, keys, normal, uniform
+from captious.bias.classifiers._stack import dropout, keys, normal, uniform
 
 KEYS = keys([[1], [2], [3]], "cpu")
 

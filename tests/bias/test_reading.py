@@ -4,6 +4,7 @@ import pytest
 
 from captious.bias.corpus import Subject, read_subjects
 from captious.errors import InputError
+from captious.options import Reading
 
 LABELS = {str(n): "ab"[n % 2] for n in range(40)}
 CAPTIONS = {key: f"caption {key}" for key in LABELS}
@@ -18,14 +19,14 @@ def write(path, rows):
 def test_images_without_a_label_are_left_out_and_counted():
     found = Subject.of("m", {**LABELS, "3": None, "5": ""}, CAPTIONS, HUMANS)
     assert len(found.ids) == 38
-    assert found.notes == ("m: 2 images (3, 5) without a label left out",)
+    assert found.notes == ("2 images (3, 5) without a label left out",)
 
 
 def test_unequal_numbers_of_human_captions_are_counted():
     found = Subject.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3], "2": [*HUMANS["2"], "sixth"]})
     assert {len(texts) for texts in found.humans} == {3}
     assert found.notes == (
-        "m: images have unequal numbers of human captions (1 × 3, 38 × 5, 1 × 6); the first 3 are used",
+        "images have unequal numbers of human captions (1 × 3, 38 × 5, 1 × 6); the first 3 are used",
     )
 
 
@@ -43,20 +44,20 @@ def test_labels_may_stand_with_the_people_and_the_people_may_be_more(tmp_path):
     preds = write(tmp_path / "sat.jsonl", [{"id": key, "caption": text} for key, text in CAPTIONS.items()])
     rows = [{"id": key, "references": HUMANS[key], "age": LABELS[key]} for key in LABELS]
     people = write(tmp_path / "humans.jsonl", [*rows, {"id": "99", "references": ["unused"], "age": "a"}])
-    found = read_subjects([preds], people, "age")[0]
+    found = read_subjects([preds], "age", Reading(references=people))[0]
     assert (found.name, found.labels[:2], len(found.ids)) == ("sat", ("a", "b"), 40)
 
 
 def test_several_caption_columns_are_several_captioners(tmp_path):
     rows = [{"id": k, "references": HUMANS[k], "label": LABELS[k], "x": "one", "y": "two"} for k in LABELS]
-    found = read_subjects([write(tmp_path / "all.jsonl", rows)], None, "label", captions=["x", "y"])
+    found = read_subjects([write(tmp_path / "all.jsonl", rows)], "label", Reading(candidate_column="x, y"))
     assert [(subject.name, subject.captions[0]) for subject in found] == [("x", "one"), ("y", "two")]
 
 
 def test_an_absent_label_column_names_those_there_are(tmp_path):
     rows = [{"id": key, "caption": "x", "references": ["y"], "gender": LABELS[key]} for key in LABELS]
     with pytest.raises(InputError, match="no column 'gendr' for the labels, found gender; did you mean 'gender'"):
-        read_subjects([write(tmp_path / "p.jsonl", rows)], None, "gendr")
+        read_subjects([write(tmp_path / "p.jsonl", rows)], "gendr")
 
 
 def test_two_captioners_of_one_name_are_refused(tmp_path):
@@ -64,4 +65,4 @@ def test_two_captioners_of_one_name_are_refused(tmp_path):
     (tmp_path / "b").mkdir()
     files = [write(tmp_path / "p.jsonl", rows), write(tmp_path / "b" / "p.jsonl", rows)]
     with pytest.raises(InputError, match="two captioners are called 'p'"):
-        read_subjects(files, None, "label")
+        read_subjects(files, "label")

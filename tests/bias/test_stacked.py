@@ -8,12 +8,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from captious.bias.classifiers import _kernels as kernels
-from captious.bias.classifiers import lstm as cells
-from captious.bias.classifiers import lstm as stacked
+from captious.bias.classifiers import _stack as stacked
 from captious.bias.classifiers.encoding import Encoded, epoch_batches
 from captious.bias.classifiers.lstm import Lstm
 
-SMALL = Lstm(embedding=12, hidden=16, rate=0.01, epochs=4, batch=16, device="cpu")
+SMALL = Lstm(embedding=12, hidden=16, rate=0.01, epochs=4, batch=16)
 
 
 def silent(more):
@@ -125,5 +124,5 @@ def test_the_fused_cell_does_what_the_plain_one_does():
             module.backward(held[0], held[1], torch.ones_like(held[2]), present.to(device), *back, step)
         return [part.cpu() for part in (*held, *back)]
 
-    for plain, fused in zip(run(cells, "cpu"), run(kernels, "cuda"), strict=True):
+    for plain, fused in zip(run(stacked, "cpu"), run(kernels, "cuda"), strict=True):
         torch.testing.assert_close(plain, fused, rtol=0, atol=1e-5)

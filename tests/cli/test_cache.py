@@ -1,18 +1,15 @@
-"""``captious cache`` and ``captious features`` as a user types them."""
+"""``captious cache`` as a user types it."""
 
 import json
 
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
-from captious.cli import cache, features
-from captious.errors import InputError
+from captious.captions import CaptionSet
 from captious.models import load as loading
-from captious.models import store as pruning
 from captious.models import store as stores
-from captious.models._segments import Segment, Space, as_keys, key_of, write
+from captious.models._segments import Segment, Space, as_keys, key_of, write_segment
 from captious.models.encoder import Tokens
 
 
@@ -41,66 +38,99 @@ def fresh():
     stores.close_stores()
 
 
-def run(app, *arguments):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.stdout
+@pytest.fixture
+def show(run):
+    """What ``captious cache COMMAND --json`` prints; it must succeed."""
+
+    def facts(*arguments):
+        code, out, err = run("cache", *arguments, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    return facts
+
+
+@pytest.fixture
+def refused(run):
+    """The one line with which a command is refused."""
+
+    def line(*arguments):
+        code, _, err = run("cache", *arguments)
+        assert code == 2 and err.count("\n") == 1
+        return err
+
+    return line
 
 
 def hold(name, fingerprint, rows=3):
     space = Space(name, fingerprint, "texts", (4,))
     keys = as_keys(sorted(key_of(str(row).encode()) for row in range(rows)))
     segment = Segment(keys, np.zeros(rows, np.int32), np.ones((rows, 4), np.float32))
-    return write(pruning.cache_root() / space.folder, space, segment)
+    return write_segment(stores.cache_root() / space.folder, space, segment)
 
 
-def test_cache_lists_what_it_holds_and_what_is_damaged():
+def encoders():
+    return {info.encoder for info in stores.inventory(stores.cache_root())}
+
+
+def test_show_lists_what_is_kept_and_what_is_damaged(run, show):
     hold("clip", "aaaaaaaaaaaa")
     victim = hold("specs", "bbbbbbbbbbbb")
     hold("specs", "bbbbbbbbbbbb", rows=5)
     victim.write_bytes(b"garbage")
-    facts = json.loads(run(cache.app, "--json"))
+    facts = show("show")
     assert facts["limit"] == 20_000_000_000
-    found = {row["encoder"]: row for row in facts["holdings"]}
-    assert (found["clip"]["rows"], found["specs"]["rows"], found["specs"]["segments"]) == (3, 5, 2)
-    assert list(found["specs"]["damaged"]) == [victim.name]
-    shown = CliRunner().invoke(cache.app, []).output
-    assert "clip" in shown and "20.0 GB" in shown and "damaged" in shown
-    run(cache.app, "prune", "--damaged")
+    listed = {row["encoder"]: row for row in facts["features"]}
+    assert (listed["clip"]["rows"], listed["specs"]["rows"], listed["specs"]["segments"]) == (3, 5, 2)
+    assert list(listed["specs"]["damaged"]) == [victim.name]
+    _, out, err = run("cache", "show")
+    assert "clip" in out and "20.0 GB" in out and "damaged" in err
+    run("cache", "prune", "--damaged")
     assert not victim.exists()
 
 
-def test_an_empty_cache_is_listed():
-    assert json.loads(run(cache.app, "--json"))["holdings"] == []
-    assert "0 B of 20.0 GB" in " ".join(run(cache.app).split())
+def test_an_empty_cache_is_listed(run, show):
+    assert show("show")["features"] == show("show")["corpora"] == []
+    assert "0 B of 20.0 GB" in " ".join(run("cache", "show")[1].split())
 
 
-def test_prune_by_encoder_size_and_all():
+def test_show_lists_idf_corpora_and_tables_and_what_is_wrong_with_them(run, show):
+    from captious.metrics.meteor.resources import added_file
+    from captious.text.idf import DocumentFrequency, named_path, save
+
+    captions = CaptionSet.of({"1": ()}, {"1": ("a cat",)})
+    save(DocumentFrequency.of(captions, name="mine"), named_path("mine"))
+    named_path("broken").write_bytes(b"nothing")
+    added_file().write_bytes(b"no tables")
+    facts = show("show")
+    corpora = {row["name"]: row for row in facts["corpora"]}
+    assert "mine" in corpora["mine"]["content"] and "is no" in corpora["broken"]["unusable"]
+    assert "captious cache add meteor PATH" in facts["tables"][0]["unusable"]
+    _, out, err = run("cache", "show")
+    assert "mine" in out and str(added_file()) in "".join(err.split("\n"))
+
+
+def test_prune_by_encoder_size_and_all(run, show):
     hold("clip", "aaaaaaaaaaaa")
     hold("specs", "bbbbbbbbbbbb")
     hold("other", "cccccccccccc")
-    facts = json.loads(run(cache.app, "prune", "--encoder", "clip", "--json"))
+    facts = show("prune", "--encoder", "clip")
     assert 0 < facts["after"] < facts["before"]
-    assert {it.encoder for it in pruning.holdings(pruning.cache_root())} == {"specs", "other"}
-    run(cache.app, "prune", "--encoder", "cccccccccccc")
-    assert {it.encoder for it in pruning.holdings(pruning.cache_root())} == {"specs"}
-    run(cache.app, "prune", "--keep", "1GB")
-    assert len(pruning.holdings(pruning.cache_root())) == 1
-    run(cache.app, "prune", "--all")
-    assert pruning.holdings(pruning.cache_root()) == [] and not list(pruning.cache_root().iterdir())
+    assert encoders() == {"specs", "other"}
+    run("cache", "prune", "--encoder", "cccccccccccc")
+    assert encoders() == {"specs"}
+    run("cache", "prune", "--keep", "1GB")
+    assert encoders() == {"specs"}
+    assert "now" in run("cache", "prune", "--all")[1]
+    assert not encoders() and not list(stores.cache_root().iterdir())
 
 
-def test_prune_asks_for_exactly_one_thing():
+def test_prune_asks_for_exactly_one_thing(refused):
     hold("clip", "aaaaaaaaaaaa")
     for arguments in ((), ("--all", "--damaged")):
-        with pytest.raises(InputError, match="expected one of"):
-            run(cache.app, "prune", *arguments)
-    with pytest.raises(InputError, match="did you mean 'clip'"):
-        run(cache.app, "prune", "--encoder", "klip")
-    with pytest.raises(InputError, match="is no size"):
-        run(cache.app, "prune", "--keep", "little")
+        assert "expected one of" in refused("prune", *arguments)
+    assert "did you mean 'clip'" in refused("prune", "--encoder", "klip")
+    assert "is no size" in refused("prune", "--keep", "little")
 
 
 @pytest.fixture
@@ -113,34 +143,37 @@ def photos(tmp_path, monkeypatch):
     return tmp_path / "photos"
 
 
-def test_features_build_fills_the_cache_and_names_what_it_could_not_read(photos, tmp_path):
+def test_fill_encodes_ahead_and_names_what_it_could_not_read(run, show, photos, tmp_path):
     captions = tmp_path / "captions.jsonl"
     rows = [{"id": 1, "caption": "a cat", "references": ["one two three four five"]}, {"id": 2, "caption": "a cat"}]
     captions.write_text("\n".join(map(json.dumps, rows)))
-    facts = json.loads(run(features.app, "build", photos, "--encoder", "tiny", "--captions", captions, "--json"))
+    facts = show("fill", photos, "--encoder", "tiny", "--captions", captions)
     assert (facts["images"], facts["distinct_images"]) == (4, 2)  # a and c have the same bytes, bad.jpg has no vector
     assert (facts["captions"], facts["distinct_captions"], facts["truncated"]) == (3, 2, 1)
     assert len(facts["unreadable"]) == 1 and "bad.jpg" in facts["unreadable"][0]
-    held = {it.kind: it.rows for it in pruning.holdings(pruning.cache_root()) if it.encoder == "tiny"}
-    assert held == {"images": 2, "texts": 2}
-    assert "4 images, 2 distinct" in run(features.app, "build", photos, "--encoder", "tiny")
+    rows = {info.kind: info.rows for info in stores.inventory(stores.cache_root()) if info.encoder == "tiny"}
+    assert rows == {"images": 2, "texts": 2}
+    _, out, err = run("cache", "fill", photos, "--encoder", "tiny")
+    assert "4 images, 2 distinct" in " ".join(out.split()) and "bad.jpg" in "".join(err.split("\n"))
 
 
-def test_features_build_refuses_a_folder_without_images(photos, tmp_path):
-    with pytest.raises(InputError, match="no such folder"):
-        run(features.app, "build", tmp_path / "nowhere", "--encoder", "tiny")
+def test_fill_refuses_a_folder_without_images(refused, photos, tmp_path):
+    assert "no such folder" in refused("fill", tmp_path / "nowhere", "--encoder", "tiny")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no images"):
-        run(features.app, "build", tmp_path / "empty", "--encoder", "tiny")
+    assert "holds no images" in refused("fill", tmp_path / "empty", "--encoder", "tiny")
 
 
-def test_features_build_says_that_there_is_no_cache_to_fill(photos, tmp_path, monkeypatch):
+def test_fill_says_that_there_is_no_cache_to_fill(refused, photos, tmp_path, monkeypatch):
     """Scoring goes on without a cache; a command that only fills it must not look like success."""
     monkeypatch.setenv("CAPTIOUS_CACHE_LIMIT", "0")
-    with pytest.raises(InputError, match="the cache is switched off"):
-        run(features.app, "build", photos, "--encoder", "tiny")
+    assert "the cache is switched off" in refused("fill", photos, "--encoder", "tiny")
     monkeypatch.delenv("CAPTIOUS_CACHE_LIMIT")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "file"))
-    with pytest.raises(InputError, match="cannot be made"):
-        run(features.app, "build", photos, "--encoder", "tiny")
+    assert "cannot be made" in refused("fill", photos, "--encoder", "tiny")
+
+
+def test_add_refuses_what_it_does_not_know(refused, tmp_path):
+    assert "holds no data of METEOR 1.5" in refused("add", "meteor", tmp_path)
+    line = refused("add", "metoer", tmp_path)
+    assert line == "captious: no resource 'metoer', known: meteor; did you mean 'meteor'?\n"

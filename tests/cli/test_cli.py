@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from lab.toy import make, write
 
 from captious._files import MARKER
-from captious.samples import make, write
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,6 @@ def test_a_failed_score_writes_nothing(run, sample, tmp_path):
         (("compare", "{predictions}", "-r", "{references}"), "1 system given, expected at least two"),
         (("metrics", "sidder"), "unknown metric 'sidder'"),
         (("make", "idf", "{references}"), "expected either --out FILE or --name NAME"),
-        (("samples", "make", "--bias", "3"), "bias is 3.0: expected a number from 0 to 1"),
     ],
 )
 def test_mistakes_get_one_line_and_exit_code_2(run, sample, arguments, message):
@@ -101,6 +100,14 @@ def test_compare_cuts_to_the_shared_items_when_told(run, sample, tmp_path):
     assert code == 2 and "--missing skip" in error
     code, out, _ = run(*arguments, *references, "--missing", "skip")
     assert code == 0 and "22 items" in out and "expert − fewer.v2" in out
+
+
+def test_compare_takes_names_and_metrics_may_be_repeated(run, sample):
+    systems = [f"{name}={sample / 'predictions' / file}.json" for name, file in (("XE", "solid"), ("RL", "expert"))]
+    metrics = ("-m", "rouge", "-m", "bleu(n=4),cider")
+    code, out, _ = run("compare", *systems, "-r", sample / "references.json", *metrics, "--json", "--permutations", 50)
+    assert code == 0 and list(json.loads(out)["systems"]) == ["XE", "RL"]
+    assert [row["metric"] for row in json.loads(out)["differences"]] == ["rouge", "bleu(n=4)", "cider"]
 
 
 def test_compare(run, sample, tmp_path):
@@ -142,12 +149,6 @@ def test_idf_build_by_name_then_score_with_it(run, sample, tmp_path):
     assert run("score", *files(sample), "-m", f"cider(idf={tmp_path / 'my.idf'})")[0] == 0
 
 
-def test_samples_make(run, tmp_path):
-    code, out, _ = run("samples", "make", "--items", 3, "--out", tmp_path / "s", "--no-images")
-    assert code == 0 and str(tmp_path / "s") in out
-    assert len(json.loads((tmp_path / "s" / "references.json").read_text())) == 3
-
-
 def test_demo_ends_in_a_table_and_a_page(run, tmp_path):
     code, out, _ = run("demo", "--out", tmp_path / "demo")
     assert code == 0
@@ -157,12 +158,3 @@ def test_demo_ends_in_a_table_and_a_page(run, tmp_path):
 
 def test_version(run):
     assert run("--version")[1].startswith("captious 0.")
-
-
-def test_resources(run, tmp_path, monkeypatch):
-    code, _, error = run("resources", "add", "meteor", tmp_path)
-    assert code == 2 and "holds no data of METEOR 1.5" in error
-    assert (
-        run("resources", "add", "metoer", tmp_path)[2]
-        == "captious: no resource 'metoer', known: meteor; did you mean 'meteor'?\n"
-    )

@@ -4,12 +4,12 @@ import math
 from dataclasses import replace
 
 import pytest
+from lab.toy import make
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.registry import parse, parse_all
-from captious.samples import make
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_a_form_that_leaves_a_variant_open_stands_for_all():
         f"bleu(n={n},tokenizer=13a)" for n in (1, 2, 3, 4)
     ]
     assert [str(one) for one in parse_all("bleu(2), bleu(n=3)")] == ["bleu(n=2)", "bleu(n=3)"]
-    assert [one.label for one in parse_all("imagine(painter=drawn)")] == ["IE-image", "IE-text&image"]
+    assert [one.label for one in parse_all("imagine(painter=module:painter)")] == ["IE-image", "IE-text&image"]
 
 
 def test_metrics_are_values():

@@ -4,9 +4,9 @@ import json
 import sys
 
 import pytest
+from lab.toy import make, write
 
 from captious.cli.app import main
-from captious.samples import make, write
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_two_painters_added_to_one_metric_are_told_apart(run, pipeline, tmp_path
     sample = write(make(items=4), tmp_path / "s", images=False)
     given = ("study", "combine", sample / "ratings.jsonl", "--references", sample / "references.json")
     names = [
-        "imagine(kind=image,painter=drawn,seeds=2)",
+        "imagine(kind=image,painter=lab.toy.painter:drawn,seeds=2,weights=captious-mini)",
         f"imagine(kind=image,painter={pipeline},seeds=2,weights=captious-mini,steps=2)",
     ]
     more = ("--base", "rouge", "--add", ",".join(names), "--samples", 20, "--folds", 2, "--device", "cpu")

@@ -10,7 +10,7 @@ from captious.errors import InputError
 from captious.models import diffusion as acceleration
 from captious.models.diffusion import in_groups, load_diffusion
 from captious.models.painters import BLACK, NOT_FINITE, Options, Wish, load_painter
-from captious.models.pipeline import Pace
+from captious.models.pipeline import OomBackoff
 from captious.options import Runtime, using
 
 TEXTS = ["a red dog", "two cats on a table", "x"]
@@ -145,7 +145,7 @@ def test_out_of_memory_halves_the_batch_and_says_so(painter, monkeypatch):
     assert sizes[0] == 6 and max(sizes[2:]) <= 2 and not codes.any()
     assert np.abs(pixels.astype(int) - whole).max() <= 1
     assert lines and lines[0].startswith("painting: out of memory with a batch of 6")
-    painter.pace.most = 10**6
+    painter.pace.largest = 10**6
 
 
 def decoder(decoders, kind):
@@ -230,7 +230,7 @@ def test_a_pipeline_that_casts_its_decoder_up_decodes_in_groups(pipeline, tmp_pa
 
 def test_a_compiled_painter_fills_up_a_smaller_batch(pipeline, painter, monkeypatch):
     whole, _ = painted(painter, WISHES)
-    other = replace(painter, compiled=True, widest=0, pace=Pace(lambda line: None))
+    other = replace(painter, compiled=True, widest=0, pace=OomBackoff(lambda line: None))
     sizes, plain = [], painter.pipeline
 
     def counted(**call):
@@ -299,8 +299,12 @@ def test_no_weights_and_no_network(monkeypatch, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"has no model_index\.json"):
         load_painter(str(tmp_path / "empty"))
-    with pytest.raises(InputError, match="'drawn' has no option steps"):
-        load_painter("drawn", Options(steps=3))
+    with pytest.raises(InputError, match=r"'lab\.toy\.painter:drawn' has no option steps"):
+        load_painter("lab.toy.painter:drawn", Options(steps=3))
+    with pytest.raises(InputError, match="No module named 'nowhere'; is its folder on PYTHONPATH"):
+        load_painter("nowhere:painter")
+    with pytest.raises(InputError, match="has no attribute 'nobody'"):
+        load_painter("lab.toy.painter:nobody")
 
 
 def test_a_safety_checker_is_left_out_unless_it_is_asked_for(pipeline, tmp_path):

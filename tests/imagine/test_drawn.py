@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from lab.toy import make
+from lab.toy.captions import Fact, judge
+from lab.toy.painter import Drawn, scene_of, stated
 
 from captious.models.painters import NOTHING, Wish
-from captious.samples import make
-from captious.samples.captions import Fact, judge
-from captious.samples.painter import Drawn, scene_of, stated
 
 
 def picture(text, seed=0, size=48):

@@ -5,8 +5,7 @@ import errno
 import numpy as np
 import pytest
 
-from captious.models import store as cache
-from captious.models import store as pruning
+from captious.models import store as stores
 from captious.models.painters import BLACK, Wish, imagine, picture_list, pictures
 from captious.models.store import close_stores
 from captious.options import Runtime, using
@@ -80,18 +79,18 @@ def test_a_kill_loses_nothing_that_was_painted(mixer, encoder):
 def test_a_full_disk_says_so_and_the_work_goes_on(mixer, encoder, monkeypatch):
     imagine(mixer(), encoder, ["red"], [0])
     close_stores()
-    before = pruning.holdings(pruning.cache_root())
+    before = stores.inventory(stores.cache_root())
 
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     lines = []
     with monkeypatch.context() as patch, using(Runtime(log=lines.append)):
-        patch.setattr(cache, "write", full)
+        patch.setattr(stores, "write_segment", full)
         found = imagine(mixer(), encoder, ["red", "blue"], [0])
     assert (found.index >= 0).all() and any("No space left on device" in line for line in lines)
     close_stores()
-    after = pruning.holdings(pruning.cache_root())
+    after = stores.inventory(stores.cache_root())
     assert [(one.kind, one.rows, one.damaged) for one in after] == [(one.kind, one.rows, {}) for one in before]
 
 
@@ -109,17 +108,17 @@ def test_two_processes_see_each_others_pictures(mixer, encoder):
 def test_the_cache_lists_pictures_and_prunes_them(mixer, encoder):
     imagine(mixer(), encoder, ["red", "blue"], [0, 1])
     close_stores()
-    held = {holding.kind: holding for holding in pruning.holdings(pruning.cache_root())}
+    held = {holding.kind: holding for holding in stores.inventory(stores.cache_root())}
     assert held["pictures"].encoder == "mixer" and held["pictures"].rows == 4
     assert held["painted-0123456789ab"].rows == 4
-    pruning.remove(pruning.cache_root(), lambda holding: holding.encoder == "mixer")
-    assert "pictures" not in {holding.kind for holding in pruning.holdings(pruning.cache_root())}
+    stores.remove(stores.cache_root(), lambda holding: holding.encoder == "mixer")
+    assert "pictures" not in {holding.kind for holding in stores.inventory(stores.cache_root())}
 
 
 def test_without_a_cache_nothing_is_written(mixer, encoder):
     with using(Runtime(cache=False)):
         found = imagine(mixer(), encoder, ["red"], [0])
-    assert np.isfinite(found.rows).all() and not pruning.holdings(pruning.cache_root())
+    assert np.isfinite(found.rows).all() and not stores.inventory(stores.cache_root())
 
 
 def test_what_is_missing_is_painted_in_one_go_however_the_cache_is_read(mixer, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from captious._files import data_folder
 from captious.errors import InputError
 from captious.models import diffusion as module
-from captious.models import store as memo
+from captious.models import store as stores
 from captious.models.diffusion import Diffusion, Remembered, remembered
 from captious.models.painters import Options, Wish, picture_list
 from captious.options import Runtime, using
@@ -20,7 +20,7 @@ STEPS = Options(steps=2)
 @pytest.fixture
 def place(pipeline, tmp_path, monkeypatch):
     """A copy of its own, whose files count as old."""
-    monkeypatch.setattr(memo, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(stores, "SETTLED_SECONDS", 0.0)
     return shutil.copytree(pipeline, tmp_path / "tiny")
 
 
@@ -93,7 +93,7 @@ def test_what_may_change_unseen_is_not_remembered(place, tmp_path, monkeypatch):
     shutil.move(linked / "unet", tmp_path / "unet")
     (linked / "unet").symlink_to(tmp_path / "unet")
     remembered(str(linked), STEPS)
-    monkeypatch.setattr(memo, "SETTLED_SECONDS", 3600.0)
+    monkeypatch.setattr(stores, "SETTLED_SECONDS", 3600.0)
     remembered(str(place), STEPS)
     assert not (data_folder() / "painters").exists()
 

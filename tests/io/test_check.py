@@ -4,11 +4,11 @@ import json
 import zlib
 
 import pytest
+from lab.toy import make
 from PIL import Image
 
 from captious.io.check import check
 from captious.io.read import read
-from captious.samples import make
 
 
 @pytest.fixture(scope="module")

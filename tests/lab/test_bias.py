@@ -4,10 +4,9 @@ import math
 from collections import Counter
 
 import pytest
-
-from captious.samples import make
-from captious.samples.sample import COMMON, OWN, label_of, portrait
-from captious.samples.scenes import scene, scenes, stream
+from lab.toy import make
+from lab.toy.sample import COMMON, OWN, label_of, portrait
+from lab.toy.scenes import scene, scenes, stream
 
 PEOPLE = [one for one in scenes(6000) if one.person is not None]
 

@@ -5,11 +5,10 @@ from itertools import pairwise
 from statistics import mean
 
 import pytest
-
-from captious.samples import make
-from captious.samples.captions import all_facts, facts_in
-from captious.samples.sample import CAPTIONERS, EXPERT, STOCK, misremembered
-from captious.samples.scenes import scenes, stream
+from lab.toy import make
+from lab.toy.captions import all_facts, facts_in
+from lab.toy.sample import CAPTIONERS, EXPERT, STOCK, misremembered
+from lab.toy.scenes import scenes, stream
 
 SAMPLE = make(300)
 

@@ -6,10 +6,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from captious.samples import make
-from captious.samples.captions import Fact, Verdict, all_facts, describe, facts_in, judge, references
-from captious.samples.scenes import Scene, Thing, scene, scenes, stream
+from lab.toy import make
+from lab.toy.captions import Fact, Verdict, all_facts, describe, facts_in, judge, references
+from lab.toy.scenes import Scene, Thing, scene, scenes, stream
 
 # Regression pins of our own text, without any outside source: they only make a change of the demo noticeable.
 PINNED = {

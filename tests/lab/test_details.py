@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from captious.samples import make
-from captious.samples.captions import Fact, Unit, all_facts, long_caption, salient_facts, units
-from captious.samples.scenes import scenes, stream
+from lab.toy import make
+from lab.toy.captions import Fact, Unit, all_facts, long_caption, salient_facts, units
+from lab.toy.scenes import scenes, stream
 
 
 def _units() -> list[tuple[frozenset[Fact], frozenset[Fact], Unit]]:

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from captious.samples.drawing import PALETTE, draw
-from captious.samples.scenes import KINDS, SKY, UPON, Scene, Thing, places, relations, scenes
+from lab.toy.drawing import PALETTE, draw
+from lab.toy.scenes import KINDS, SKY, UPON, Scene, Thing, places, relations, scenes
 
 
 def near(scene: Scene, color: str, size: int = 160, tolerance: int = 20) -> np.ndarray:

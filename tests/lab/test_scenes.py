@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from captious.samples.scenes import (
+from lab.toy.scenes import (
     FIRST_ID,
     GROUND,
     KINDS,

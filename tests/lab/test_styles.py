@@ -4,10 +4,9 @@ import random
 from collections import Counter
 
 import pytest
-
-from captious.samples import make
-from captious.samples.captions import STYLES, all_facts, styled
-from captious.samples.scenes import scene, scenes, stream
+from lab.toy import make
+from lab.toy.captions import STYLES, all_facts, styled
+from lab.toy.scenes import scene, scenes, stream
 
 
 def test_styled_captions_state_only_truths() -> None:

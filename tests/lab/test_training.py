@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
+from lab.toy.captions import facts_in, judge
+from lab.toy.scenes import scenes
+from lab.toy.training import OPENING, row_of, write_training
 from PIL import Image
 
 from captious.errors import InputError
-from captious.samples.captions import facts_in, judge
-from captious.samples.scenes import scenes
-from captious.samples.training import OPENING, row_of, write_training
 
 
 def everything(folder):
@@ -51,12 +51,11 @@ def test_no_items_is_refused(tmp_path):
 
 
 def test_the_command(tmp_path):
+    from lab.toy.__main__ import app
     from typer.testing import CliRunner
 
-    from captious.cli.app import app
-
     out = tmp_path / "drawn"
-    done = CliRunner().invoke(app, ["samples", "training", "--items", "2", "--size", "32", "--out", str(out)])
+    done = CliRunner().invoke(app, ["training", "--items", "2", "--size", "32", "--out", str(out)])
     assert done.exit_code == 0, done.output
-    assert f"written: {out}" in done.output
+    assert f"written: {out}" in done.output and "next: captious train clip" in done.output
     assert sorted(path.name for path in (out / "images").iterdir()) == ["1001.png", "1002.png"]

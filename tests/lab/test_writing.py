@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from lab.toy import make, write
+from lab.toy.sample import CAPTIONERS
+from lab.toy.scenes import from_record
 
 from captious.errors import InputError
-from captious.samples import make, write
-from captious.samples.sample import CAPTIONERS
-from captious.samples.scenes import from_record
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -84,7 +84,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     def fail(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("captious.samples.sample._write_images", fail)
+    monkeypatch.setattr("lab.toy.sample._write_images", fail)
     with pytest.raises(OSError, match="disk full"):
         write(make(3), tmp_path / "demo")
     assert list(tmp_path.iterdir()) == []
@@ -105,5 +105,33 @@ def test_bad_arguments_are_named(arguments: dict[str, object], message: str) -> 
 
 
 def test_importing_the_samples_does_not_import_pillow() -> None:
-    program = "import sys, captious.samples; sys.exit('PIL' in sys.modules)"
+    program = "import sys, lab.toy; sys.exit('PIL' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_demo_set_of_the_package_is_what_the_toy_world_writes(tmp_path: Path) -> None:
+    import numpy as np
+    from PIL import Image
+
+    from captious.data import DEMO
+
+    fresh = write(make(), tmp_path / "demo")
+    names = sorted(str(path.relative_to(fresh)) for path in fresh.rglob("*") if path.is_file())
+    assert names == sorted(str(path.relative_to(DEMO)) for path in DEMO.rglob("*") if path.is_file())
+    for name in names:
+        if name.endswith(".png"):  # the pixels: how they are compressed depends on the version of zlib
+            with Image.open(DEMO / name) as shipped, Image.open(fresh / name) as drawn:
+                assert shipped.mode == drawn.mode and np.array_equal(np.asarray(shipped), np.asarray(drawn))
+        else:
+            assert (DEMO / name).read_bytes() == (fresh / name).read_bytes()
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "lab.toy", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, check=False)
+
+
+def test_the_command_writes_a_sample_and_says_what_to_do_with_it(tmp_path: Path) -> None:
+    done = command("sample", "--items", 3, "--out", tmp_path / "s", "--no-images")
+    assert done.returncode == 0 and f"next: captious score {tmp_path / 's'}/predictions/expert.json" in done.stdout
+    assert len(json.loads((tmp_path / "s" / "references.json").read_text())) == 3

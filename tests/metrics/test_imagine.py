@@ -59,7 +59,7 @@ def test_the_formulas(options, by_seed):
 
 
 def test_both_kinds_stand_for_imagine_without_a_kind():
-    assert [metric.label for metric in parse_all("imagine(painter=drawn)")] == ["IE-image", "IE-text&image"]
+    assert [metric.label for metric in parse_all("imagine(painter=module:painter)")] == ["IE-image", "IE-text&image"]
 
 
 def test_against_the_source_instead_of_references():
@@ -119,17 +119,16 @@ def test_several_candidates_have_their_mean_and_shards_merge():
     assert metric.seed_values(parts[str(metric)]) == pytest.approx(metric.seed_values(whole), abs=1e-12)
 
 
-def test_the_drawn_painter_is_judged_by_captious_mini_and_others_by_clip():
-    assert Imagine(painter="drawn").encoder().name == "captious-mini"
-    assert Imagine().encoder().name == "openai/clip-vit-base-patch32"
-    assert Imagine(painter="drawn", weights="own").encoder().name == "own"
+def test_pictures_are_judged_by_clip_unless_other_weights_are_named():
+    assert Imagine(painter="mixer").encoder().name == "openai/clip-vit-base-patch32"
+    assert Imagine(painter="mixer", weights="own").encoder().name == "own"
 
 
 def test_its_written_form():
-    text = str(Imagine(kind="text&image", painter="drawn", seeds=3, steps=20))
-    assert text == "imagine(kind=text&image,painter=drawn,seeds=3,steps=20)"
-    read = Imagine.from_text({"kind": "text&image", "painter": "drawn", "guidance": "5", "size": "none"})
-    assert read == Imagine(kind="text&image", painter="drawn", guidance=5.0)
+    text = str(Imagine(kind="text&image", painter="module:painter", seeds=3, steps=20))
+    assert text == "imagine(kind=text&image,painter=module:painter,seeds=3,steps=20)"
+    read = Imagine.from_text({"kind": "text&image", "painter": "module:painter", "guidance": "5", "size": "none"})
+    assert read == Imagine(kind="text&image", painter="module:painter", guidance=5.0)
     with pytest.raises(InputError, match="expected at least 1"):
         Imagine(seeds=0)
     with pytest.raises(InputError, match="expected one of image, text&image"):

@@ -13,16 +13,12 @@ import pytest
 from PIL import Image
 
 from captious.errors import InputError
-from captious.io.images import Unreadable
 from captious.models import features, pipeline
 from captious.models import pipeline as decoding
-from captious.models import store as cache
-from captious.models import store as memo
-from captious.models import store as pruning
 from captious.models import store as stores
 from captious.models.encoder import Tokens
 from captious.models.features import cosines, image_features, text_features
-from captious.models.pipeline import Pace, encode_images, encode_texts
+from captious.models.pipeline import OomBackoff, text_batches
 from captious.options import Runtime, using
 
 LIMIT = 8
@@ -137,11 +133,11 @@ def test_duplicates_are_encoded_once_and_a_second_call_encodes_nothing(paths, ph
         text_features(encoder, ["dog", "cat"])
     assert (encoder.images, encoder.texts) == (4, 2)
     assert np.array_equal(vectors(again)[1:], vectors(first)[:4])
-    assert pruning.cache_root().exists() == on_disk
+    assert stores.cache_root().exists() == on_disk
 
 
 def test_a_second_process_encodes_nothing_and_reads_no_image(paths, monkeypatch):
-    monkeypatch.setattr(memo, "SETTLED_SECONDS", -1e9)
+    monkeypatch.setattr(stores, "SETTLED_SECONDS", -1e9)
     first = image_features(Fake(), paths)
     text_features(Fake(), ["cat", "dog"])
     stores.close_stores()
@@ -161,7 +157,7 @@ def test_the_same_bytes_under_another_path_are_not_encoded_in_a_second_process(p
 
 
 def test_another_image_under_the_same_path_is_noticed(paths, photos, monkeypatch):
-    monkeypatch.setattr(memo, "SETTLED_SECONDS", -1e9)
+    monkeypatch.setattr(stores, "SETTLED_SECONDS", -1e9)
     before = image_features(Fake(), paths[:1])
     state = Path(paths[0]).stat()
     photos("red.png", (0, 0, 250))
@@ -173,10 +169,10 @@ def test_another_image_under_the_same_path_is_noticed(paths, photos, monkeypatch
 
 
 def test_a_file_changed_a_moment_ago_is_not_remembered(paths):
-    assert memo.mark(paths[0]) is None
+    assert stores.file_state(paths[0]) is None
     time.sleep(0.01)
     image_features(Fake(), paths)
-    assert not (pruning.cache_root() / memo.SPACE.folder).exists()
+    assert not (stores.cache_root() / stores.FILES.folder).exists()
 
 
 def test_another_encoder_or_upright_images_have_their_own_rows(paths):
@@ -211,8 +207,6 @@ def test_images_that_cannot_be_used_have_a_reason_and_no_vector(paths, tmp_path)
     values = cosines(found, texts)
     assert np.isnan(values).tolist() == [False, True, True, True, False, True, True]
     assert values[0] == pytest.approx(unit([256, 1, 1]) @ text_vector("cat"), abs=1e-6)
-    with pytest.raises(Unreadable, match="no such image"):
-        encode_images(Fake(), [missing])
 
 
 def test_a_vector_that_is_not_finite_is_a_fault_and_is_not_kept():
@@ -231,8 +225,11 @@ def test_texts_are_encoded_with_others_of_their_length_and_results_keep_their_or
     texts = ["x" * (place % 9) + str(place) for place in range(40)]
     encoder = Fake()
     with using(Runtime(batch=4, cache=False)):
-        rows = encode_texts(encoder, texts)
-    assert np.allclose(unit(rows), [text_vector(text) for text in texts], atol=1e-6)
+        batches = list(text_batches(encoder, texts))
+    for batch in batches:
+        expected = [text_vector(texts[index]) for index in batch.indices]
+        assert np.allclose(unit(batch.features), expected, atol=1e-6)
+    assert sorted(index for batch in batches for index in batch.indices) == list(range(40))
     groups = list(pipeline._by_length(texts, 4, LIMIT))
     lengths = [[len(texts[place]) for place in group] for group in groups]
     flat = [length for group in lengths for length in group]
@@ -273,11 +270,13 @@ def test_torch_out_of_memory_is_known_and_other_errors_pass():
         return lambda: np.asarray(items, np.float32)
 
     lines = []
-    fetch = Pace(lines.append).start(lambda items: begin(items, torch.cuda.OutOfMemoryError("x out of memory")), [1, 2])
+    fetch = OomBackoff(lines.append).start(
+        lambda items: begin(items, torch.cuda.OutOfMemoryError("x out of memory")), [1, 2]
+    )
     assert fetch().tolist() == [1, 2] and calls == [2, 1, 1] and len(lines) == 1
     calls.clear()
     with pytest.raises(RuntimeError, match="shapes"):
-        Pace(lines.append).start(lambda items: begin(items, RuntimeError("shapes differ")), [1, 2])
+        OomBackoff(lines.append).start(lambda items: begin(items, RuntimeError("shapes differ")), [1, 2])
 
 
 def test_progress_counts_what_is_encoded(paths):
@@ -308,7 +307,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_does_not_stop_the_run(paths,
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(cache, "write", full)
+    monkeypatch.setattr(stores, "write_segment", full)
     lines = []
     encoder = Fake()
     with using(Runtime(log=lines.append)):
@@ -321,7 +320,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_does_not_stop_the_run(paths,
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere")
 def test_a_read_only_folder(paths):
     text_features(Fake(), ["cat"])
-    folder = next(pruning.cache_root().iterdir())
+    folder = next(stores.cache_root().iterdir())
     folder.chmod(0o500)
     stores.close_stores()
     lines, encoder = [], Fake()
@@ -333,7 +332,7 @@ def test_a_read_only_folder(paths):
 
 def test_a_damaged_segment_is_encoded_again(paths):
     text_features(Fake(), ["cat", "dog"])
-    (folder,) = pruning.cache_root().glob("*-texts")
+    (folder,) = stores.cache_root().glob("*-texts")
     (segment,) = folder.iterdir()
     segment.write_bytes(segment.read_bytes()[:-20])
     stores.close_stores()
@@ -355,9 +354,9 @@ def test_cosines_of_many_pairs_agree_with_the_plain_product():
 
 KILLED = """
 import sys, time
-from captious.models import store as cache
+from captious.models import store as stores
 from captious.options import Runtime, using
-cache.FLUSH_BYTES = 1
+stores.FLUSH_BYTES = 1
 sys.path.insert(0, sys.argv[1])
 from test_features import Fake
 from captious.models.features import text_features

@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from lab.toy import make
+from lab.toy.drawing import draw
 from PIL import Image
 
 from captious.errors import InputError
@@ -13,8 +15,6 @@ from captious.models.cost import cost
 from captious.models.load import load, load_trainable
 from captious.models.mini import LIMIT, NAMES, SIDE, NumpyClip, folder_of, halve, load_mini, new_mini
 from captious.options import Runtime
-from captious.samples import make
-from captious.samples.drawing import draw
 
 SAMPLE = make(items=40, seed=2)  # trained on: seed 1000; shown in the documentation: seed 1
 

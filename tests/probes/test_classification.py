@@ -8,9 +8,8 @@ import pytest
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.probes.classification import (
-    TEMPLATES,
+    Classification,
     class_vectors,
-    classification_finding,
     classify,
     read_labeled,
     read_templates,
@@ -35,8 +34,8 @@ def test_the_nearest_class_name_wins(labels, photos, colors):
     assert found.accuracy[0].value == pytest.approx(2 / 3) and len(found.accuracy) == 1  # three classes: no top 5
     assert found.by_class == {"blue": (0, 0.0), "green": (1, 1.0), "red": (2, 0.5)}
     assert found.confused == (("red", "blue", 1),)
-    finding = classification_finding(data, [found], TEMPLATES, ONCE)
-    assert finding.grids[1].rows == (("colors", "red", "blue", "1"),) and "chance is 33.3" in finding.about
+    document = Classification(data.name, ONCE, [found], 3, ["a photo of a {}."]).document()
+    assert document.tables["mistakes"].rows == [("colors", "red", "blue", 1)] and "chance is 33.3" in document.about
 
 
 def test_a_class_is_the_mean_direction_of_its_templates(colors):

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.options import Resampling
-from captious.probes import hubness as hubs
+from captious.io.read import read
+from captious.options import Reading, Resampling
 from captious.probes import vectors
-from captious.probes.hubness import hubness, hubness_finding, occurrences, skewness
-from captious.probes.retrieval import Placed, retrieval, retrieval_finding
-from captious.probes.vectors import Pictured, Vectors, embed, products, read_pictured
+from captious.probes.hubness import EDGES, Hubness, hubs, occurrences, skewness
+from captious.probes.retrieval import Ranks, Retrieval, recalls
+from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed
+from captious.render.html import page
 
 ONCE = Resampling(samples=0)
 
@@ -21,7 +22,7 @@ def unit(rows):
 
 
 def space(images, texts, owner):
-    return Pictured(
+    return Embedded(
         "made#0",
         Vectors(images, np.arange(len(images))),
         Vectors(texts, np.arange(len(texts))),
@@ -50,7 +51,7 @@ def test_recall_equals_sorting_everything(made):
     to_text = np.array(
         [min((np.delete(row, mine) > row[best]).sum() for best in mine) for row, mine in _own(cosines.T, made.owner)]
     )
-    for found, rank in zip(retrieval(made, ONCE), (to_image, to_text), strict=True):
+    for found, rank in zip(recalls(made, ONCE), (to_image, to_text), strict=True):
         assert [estimate.value for estimate in found.recall] == pytest.approx([(rank < k).mean() for k in (1, 5, 10)])
         assert found.median_rank == np.median(rank) + 1
 
@@ -61,26 +62,26 @@ def _own(rows, owner):
 
 def test_an_encoder_that_tells_nothing_reaches_chance():
     same = unit(np.ones((20, 3)))
-    to_image, to_text = retrieval(space(same, unit(np.ones((40, 3))), np.repeat(np.arange(20), 2)), ONCE)
+    to_image, to_text = recalls(space(same, unit(np.ones((40, 3))), np.repeat(np.arange(20), 2)), ONCE)
     assert [estimate.value for estimate in to_image.recall] == pytest.approx([1 / 20, 5 / 20, 10 / 20])
     # One of two captions among the first five of forty: 1 − C(38, 5) / C(40, 5).
     assert to_text.recall[1].value == pytest.approx(1 - (35 * 34) / (40 * 39))
 
 
 def test_ties_are_shared_out():
-    placed = Placed(np.array([0.0, 1.0, 3.0]), np.array([1.0, 3.0, 0.0]), np.ones(3))
-    assert placed.found_within(1).tolist() == [0.5, 0.0, 0.0]
-    assert placed.found_within(3).tolist() == [1.0, 0.5, 0.0]
-    assert placed.rank.tolist() == [1.5, 3.5, 4.0]
+    placed = Ranks(np.array([0.0, 1.0, 3.0]), np.array([1.0, 3.0, 0.0]), np.ones(3))
+    assert placed.hits(1).tolist() == [0.5, 0.0, 0.0]
+    assert placed.hits(3).tolist() == [1.0, 0.5, 0.0]
+    assert placed.expected.tolist() == [1.5, 3.5, 4.0]
 
 
 def test_the_interval_resamples_images(made):
-    found = retrieval(made, Resampling(samples=100))[0]
+    found = recalls(made, Resampling(samples=100))[0]
     assert found.recall[0].low < found.recall[0].value < found.recall[0].high
 
 
 def test_no_product_is_larger_than_a_block(made):
-    shapes = {block.shape for _, _, block in products(made.texts, made.images)}
+    shapes = {block.shape for _, _, block in cosine_blocks(made.texts, made.images)}
     assert max(rows for rows, _ in shapes) == 7 and max(columns for _, columns in shapes) == 11
 
 
@@ -88,7 +89,7 @@ def test_k_occurrences_equal_sorting_everything(made):
     cosines = made.images.rows @ made.texts.rows.T
     expected = np.bincount(np.argsort(-cosines, axis=1)[:, :4].ravel(), minlength=len(made.owner))
     assert occurrences(made.images, made.texts, 4).tolist() == expected.tolist()
-    with pytest.raises(InputError, match="expected fewer than there are; lower --k"):
+    with pytest.raises(InputError, match="expected fewer than there are; pass a smaller k="):
         occurrences(made.texts, made.images, 60)
 
 
@@ -102,38 +103,37 @@ def test_skewness_is_the_third_moment():
 def test_one_caption_that_is_near_to_everything_is_the_hub():
     images = unit(np.eye(8) + 0.6)
     texts = unit(np.concatenate([np.eye(8), np.ones((1, 8))]))
-    _, to_text = hubness(space(images, texts, [*range(8), 0]), 1, Resampling(samples=50))
+    _, to_text = hubs(space(images, texts, [*range(8), 0]), 1, Resampling(samples=50))
     assert to_text.top[0] == ("text 8", 8) and to_text.skewness.value > 2 and to_text.never == pytest.approx(8 / 9)
-    finding = hubness_finding("made", [to_text], [], ONCE)
-    assert finding.grids[1].rows[0] == ("made", "image → caption", "text 8", "8")
-    assert sum(to_text.spread) == pytest.approx(1) and len(to_text.spread) == len(hubs.EDGES) - 1
+    document = Hubness("made", ONCE, [to_text]).document()
+    assert document.tables["hubs"].rows[0] == ("made", "image → caption", "text 8", 8)
+    assert sum(to_text.spread) == pytest.approx(1) and len(to_text.spread) == len(EDGES) - 1
+
+
+def pictured(source, images):
+    return read(source, images=images, reading=Reading(several=True))
 
 
 @pytest.mark.usefixtures("colors")
 def test_from_files(tmp_path, photos, colors):
     path = tmp_path / "c.json"
     path.write_text('{"red": ["red", "a red car"], "green": ["green", " "], "blue": ["x"], "broken": ["red"]}')
-    assert embed(read_pictured(path, photos), colors(), "A photo of ").encoder.endswith(",prefix='A photo of '")
-    found = embed(read_pictured(path, photos), colors())
+    assert embed(pictured(path, photos), colors(), "A photo of ").encoder.endswith(",prefix='A photo of '")
+    found = embed(pictured(path, photos), colors())
     assert found.ids == ("red", "green", "blue") and found.captions == ("red", "a red car", "green", "x")
     assert found.dropped == {"image cannot be used": 1, "empty caption": 1}
-    to_image, to_text = retrieval(found, ONCE)
+    to_image, to_text = recalls(found, ONCE)
     # "x" is as near to every image: a third of a hit. The blue image is as near to all four captions: a quarter.
     assert to_image.recall[0].value == pytest.approx((3 + 1 / 3) / 4)
     assert to_text.recall[0].value == pytest.approx((2 + 1 / 4) / 3)
-    assert retrieval_finding("c.json", [to_image, to_text], [], ONCE).grids[0].rows[0][:3] == (
-        "colors",
-        "caption → image",
-        "83.33",
-    )
-    with pytest.raises(InputError, match="no image; give their folder with --images"):
-        read_pictured({"1": "a"}, None)
+    printed = str(Retrieval("c.json", ONCE, [to_image, to_text])).splitlines()
+    assert printed[3].split()[:5] == ["colors", "caption", "→", "image", "83.33"]
+    with pytest.raises(InputError, match="no image; pass images="):
+        embed(pictured({"1": "a"}, None), colors())
 
 
 def test_captions_reach_the_page_as_text():
-    from captious.probes.finding import page
-
     made = space(unit(np.eye(3)), unit(np.eye(3)), [0, 1, 2])
     made = dataclasses.replace(made, captions=("<script>alert(1)</script>", "b", "c"))
-    text = page(hubness_finding("a/<b>.json", hubness(made, 1, ONCE), ["<i>note</i>"], ONCE))
-    assert "<script>" not in text and "&lt;script&gt;" in text and "<i>" not in text and "&lt;b&gt;.json" in text
+    text = page(Hubness("a/<b>.json", ONCE, hubs(made, 1, ONCE), ["<i>note</i>"]).document())
+    assert "<script>alert" not in text and "&lt;script&gt;" in text and "<i>" not in text and "&lt;b&gt;.json" in text

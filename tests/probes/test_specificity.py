@@ -5,14 +5,14 @@ import math
 
 import numpy as np
 import pytest
+from lab.toy import make, write
 
 from captious.errors import InputError
 from captious.metrics.contract import Measurement, Signature
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
-from captious.probes.finding import data, page
-from captious.probes.specificity import Chain, Details, read_details, specificity, specificity_finding, steps_of
-from captious.samples import make, write
+from captious.probes.specificity import Chain, Details, probe_specificity, read_details, steps_of
+from captious.render import charts, html
 
 ONCE = Resampling(samples=0)
 
@@ -66,26 +66,26 @@ def test_values_are_laid_out_as_steps(two):
     assert steps.base.tolist() == [0.1, 0.2, 0.2, 0.5]
     assert steps.right.tolist() == [0.2, 0.2, 0.4, 0.4]
     assert steps.wrong.tolist() == [0.05, 0.3, 0.1, 0.45]
-    assert steps.chain.tolist() == [0, 0, 0, 1] and steps.place.tolist() == [1, 2, 3, 1]
+    assert steps.chain.tolist() == [0, 0, 0, 1] and steps.units.tolist() == [1, 2, 3, 1]
 
 
 def test_pooled_counts_every_step_and_ties_are_misses(two):
-    (found,) = specificity(two, [Given(VALUES)], how=ONCE)
+    (found,) = probe_specificity(two, [Given(VALUES)], resampling=ONCE).rows
     # rises: yes, tie, yes | no; falls: yes, no, yes | yes.
     assert found.positive.value == 2 / 4 and found.negative.value == 3 / 4
     assert found.average.value == (2 / 4 + 3 / 4) / 2
-    assert found.pairs == 4 and found.ties == 1
+    assert found.steps == 4 and found.ties == 1
 
 
 def test_macro_is_the_mean_of_the_captions(two):
-    (found,) = specificity(two, [Given(VALUES)], counting="macro", how=ONCE)
+    (found,) = probe_specificity(two, [Given(VALUES)], counting="macro", resampling=ONCE).rows
     assert found.positive.value == pytest.approx((2 / 3 + 0) / 2) and found.negative.value == pytest.approx(
         (2 / 3 + 1) / 2
     )
 
 
 def test_legacy_never_looks_at_the_last_caption_and_skips_short_ones(two):
-    (found,) = specificity(two, [Given(VALUES)], counting="legacy", how=ONCE)
+    (found,) = probe_specificity(two, [Given(VALUES)], counting="legacy", resampling=ONCE).rows
     # Of the first: bases .1 .2 .2, all above 0, so n = 2 increments: .2 > .1 and .2 > .2; negatives .1 > .05, .2 > .3.
     # The second has one base, n = 0: passed over.
     assert found.positive.value == 1 / 2 and found.negative.value == 1 / 2
@@ -93,18 +93,18 @@ def test_legacy_never_looks_at_the_last_caption_and_skips_short_ones(two):
 
 def test_legacy_takes_a_score_of_0_or_less_for_padding(two):
     with pytest.raises(InputError, match="passes over every caption"):
-        specificity(two, [Given([value - 0.15 for value in VALUES])], counting="legacy", how=ONCE)
+        probe_specificity(two, [Given([value - 0.15 for value in VALUES])], counting="legacy", resampling=ONCE)
 
 
 def test_a_step_without_all_its_scores_is_left_out(two):
     values = list(VALUES)
     values[3] = math.nan  # the last caption of the first chain
-    (found,) = specificity(two, [Given(values)], how=ONCE)
-    assert found.pairs == 3 and found.positive.value == 1 / 3
+    (found,) = probe_specificity(two, [Given(values)], resampling=ONCE).rows
+    assert found.steps == 3 and found.positive.value == 1 / 3
 
 
 def test_the_interval_resamples_images(two):
-    (found,) = specificity(two, [Given(VALUES)], how=Resampling(samples=200))
+    (found,) = probe_specificity(two, [Given(VALUES)], resampling=Resampling(samples=200)).rows
     # Draws are both images, the first twice or the second twice: pooled 2/4, 4/6 or 0/2.
     assert (found.positive.low, found.positive.high) == (0.0, pytest.approx(2 / 3))
 
@@ -115,7 +115,7 @@ def test_units_and_wrong_units(tmp_path, photos):
     details = read_details(lines(tmp_path / "p.jsonl", rows), photos)
     assert details.chains[0].captions == ("a car", "a car red", "a car red red")
     assert details.chains[0].negatives == ("a car blue", "a car red a")
-    (found,) = specificity(details, parse_all("specs"), how=ONCE)
+    (found,) = probe_specificity(details, parse_all("specs"), resampling=ONCE).rows
     # Right words raise the red part; "blue" adds nothing to a cosine of 0, which is a tie, "a" lowers 1/√5.
     assert found.positive.value == 1 and found.negative.value == 1 / 2 and found.ties == 1
 
@@ -158,8 +158,8 @@ def test_a_caption_with_its_own_wrong_details(tmp_path):
 def test_what_stands_behind_the_limit_ties_and_can_be_left_out(tmp_path, photos, colors):
     rows = [{"id": "red", "units": ["a red", "red", "red and more", "red"], "wrong_units": ["x"] * 4}]
     details = read_details(lines(tmp_path / "p.jsonl", rows), photos)
-    (found,) = specificity(details, parse_all("specs(weights=short)"), how=ONCE)
-    assert found.cut == 2 and found.ties == 2  # behind 8 tokens the last unit is not read, right or wrong
+    (found,) = probe_specificity(details, parse_all("specs(weights=short)"), resampling=ONCE).rows
+    assert found.truncated == 2 and found.ties == 2  # behind 8 tokens the last unit is not read, right or wrong
     fitting = details.within(colors("short", limit=8))
     assert [len(chain.negatives) for chain in fitting.chains] == [2]
 
@@ -184,27 +184,27 @@ def test_bad_rows_are_named(tmp_path, row, message):
 def test_the_demo_set_works_as_it_is_with_any_metric(tmp_path):
     sample = write(make(items=6), tmp_path / "s", size=32)
     details = read_details(sample / "long.jsonl", sample / "images", sample / "references.json")
-    found = specificity(details, parse_all("clipscore,rouge"), how=Resampling(samples=50))
-    assert [one.pairs for one in found] == [sum(len(chain.captions) - 1 for chain in details.chains)] * 2
-    finding = specificity_finding(details, found, "pooled", Resampling(samples=50))
-    summary = json.loads(data(finding))
+    result = probe_specificity(details, parse_all("clipscore,rouge"), Resampling(samples=50))
+    found = result.rows
+    assert [one.steps for one in found] == [sum(len(chain.captions) - 1 for chain in details.chains)] * 2
+    summary = json.loads(result.to_json())
     assert summary["images"] == 6 and summary["metrics"][1]["metric"] == "rouge"
-    text = page(finding)
-    assert text.count("<svg") == 2 and "ROUGE-L SR_neg" in text and "Content-Security-Policy" in text
+    text = html.page(result.document())
+    assert text.count('<svg class="chart"') == 2 and "ROUGE-L SR_neg" in text and "Content-Security-Policy" in text
 
 
 def test_the_control_shows_every_caption_another_image(two):
-    moved = two.misplaced(seed=3)
+    moved = two.with_wrong_images(seed=3)
     assert moved.paths == {"a": "b.png", "b": "a.png"}
-    many = Details("many", two.chains, {str(n): f"{n}.png" for n in range(9)}, {}).misplaced()
+    many = Details("many", two.chains, {str(n): f"{n}.png" for n in range(9)}, {}).with_wrong_images()
     assert sorted(many.paths.values()) == [f"{n}.png" for n in range(9)]
     assert all(path != f"{key}.png" for key, path in many.paths.items())
     with pytest.raises(InputError, match="at least 2 images"):
-        Details("one", two.chains[:1], {"a": "a.png"}, {}).misplaced()
+        Details("one", two.chains[:1], {"a": "a.png"}, {}).with_wrong_images()
 
 
 def test_a_metric_that_never_looks_has_its_rates_against_wrong_images_too(two):
-    seen, blind = specificity(two, [Given(VALUES)], how=ONCE, control=True)
+    seen, blind = probe_specificity(two, [Given(VALUES)], resampling=ONCE, control=True).rows
     assert blind.label == "given, wrong image" and blind.metric == "given, wrong image"
     assert (blind.positive, blind.negative) == (seen.positive, seen.negative)
 
@@ -216,16 +216,16 @@ def test_two_metrics_with_one_label_are_told_apart(two):
         def __str__(self):
             return "given(other)"
 
-    found = specificity(two, [Given(VALUES), Other(VALUES[::-1])], how=ONCE)
-    assert [one.label for one in found] == ["given", "given(other)"]
-    picture = specificity_finding(two, found, "pooled", ONCE).figures[1].svg
+    result = probe_specificity(two, [Given(VALUES), Other(VALUES[::-1])], resampling=ONCE)
+    assert [one.label for one in result.rows] == ["given", "given(other)"]
+    picture = charts.svg(result.document().sections[2])
     assert picture.count("<polyline") == 4
 
 
 def test_signatures_say_what_moved_the_texts(tmp_path, two):
     rows = [{"id": name, "caption": f"a {name} dog runs over the grass with a ball."} for name in ("red", "big", "old")]
     cut = read_details(lines(tmp_path / "rows.jsonl", rows), seed=7, grammar="paper")
-    assert cut.made == ("units:paper", "wrong:drawn(seed=7)")
-    assert two.made == ()
-    found = specificity(two, [Given(VALUES)], how=Resampling(samples=0, seed=5), control=True)
+    assert cut.settings == ("units:paper", "wrong:drawn(seed=7)")
+    assert two.settings == ()
+    found = probe_specificity(two, [Given(VALUES)], resampling=Resampling(samples=0, seed=5), control=True).rows
     assert [one.signature.endswith("|images:wrong(seed=5)") for one in found] == [False, True]

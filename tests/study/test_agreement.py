@@ -5,7 +5,8 @@ import pytest
 
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.study.agreement import alpha, ceiling, ordered, raters
+from captious.stats.agreement import krippendorff
+from captious.study.agreement import ceiling, ordered, raters
 from captious.study.ratings import Ratings
 
 NAN = np.nan
@@ -29,7 +30,7 @@ def test_raters_show_their_bias_and_their_inconsistency():
     first, harsh, random = raters(panel())
     assert harsh.bias < 0 < first.bias
     assert random.pearson < 0.3 < first.pearson
-    others = alpha(as_ratings(panel().values[:, :2]), "interval", ONCE).estimate.value
+    others = krippendorff(panel().values[:, :2], "interval", ONCE).estimate.value
     assert random.alpha_without == pytest.approx(others)
     assert random.alpha_without > max(first.alpha_without, harsh.alpha_without)
 

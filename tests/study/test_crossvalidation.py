@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.study.combine import combine, cross_validate
+from captious.options import Resampling
+from captious.study.combine import add, cross_validate
 from captious.study.design import Rows
 from captious.study.scores import Scores
 
@@ -32,7 +33,7 @@ def test_the_held_out_value_is_that_of_the_images_left_out():
         chosen.append(best)
         before.append(r(0.0, inside))
         after.append(r(best, inside))
-    assert found.weights == tuple(chosen)
+    assert found.factors == tuple(chosen)
     assert found.before == pytest.approx(np.mean(before)) and found.after == pytest.approx(np.mean(after))
     assert np.isnan(found.spread) and found.seeds == 1 and found.after > found.before
 
@@ -43,7 +44,7 @@ def test_noise_is_not_chosen():
     metric = Scores("m", "m", quality + 0.1 * rng.normal(size=200))
     seeds = [10 * rng.normal(size=200) for _ in range(3)]
     (found,) = cross_validate(rows, [metric], {"noise": seeds})
-    assert found.weight == 0.0 and found.after == pytest.approx(found.before)
+    assert found.factor == 0.0 and found.after == pytest.approx(found.before)
     assert found.spread == pytest.approx(0.0, abs=1e-12)
 
 
@@ -52,9 +53,9 @@ def test_the_gain_has_a_p_value():
     rows, quality = made(rng)
     metric = Scores("m", "m", quality + rng.normal(size=200))
     useful, noise = quality + rng.normal(size=200), 0.01 * rng.normal(size=200)
-    good, nothing = combine(rows, [metric], {"good": [useful], "noise": [noise]}, samples=300)
+    good, nothing = add(rows, [metric], {"good": [useful], "noise": [noise]}, resampling=Resampling(300))
     assert good.p < 0.02 < nothing.p
-    assert np.isnan(combine(rows, [metric], {"good": [useful]}, samples=0)[0].p)
+    assert np.isnan(add(rows, [metric], {"good": [useful]}, resampling=Resampling(0))[0].p)
 
 
 @pytest.mark.parametrize(("folds", "statistic"), [(1, "pearson"), (51, "pearson"), (5, "r")])

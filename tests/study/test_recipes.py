@@ -8,9 +8,19 @@ import pytest
 
 import captious
 from captious.errors import InputError
+from captious.options import Resampling
 from captious.study.ratings import Record, gather, open_ratings, open_recipe, references_of
-from captious.study.recipes import FLICKR8K_CF, FLICKR8K_EXPERT, PASCAL50S, RECIPES, THUMB, Layout, Recipe, from_toml
-from captious.study.run import recipe_named
+from captious.study.recipes import (
+    FLICKR8K_CF,
+    FLICKR8K_EXPERT,
+    PASCAL50S,
+    RECIPES,
+    THUMB,
+    Layout,
+    Recipe,
+    from_toml,
+    recipe_named,
+)
 
 
 def lines(path, rows):
@@ -153,14 +163,16 @@ def test_a_rating_outside_the_scale_names_its_row(tmp_path):
 def test_flickr8k_expert_has_the_published_taus(shared_data):
     """README of aimagelab/pacscore, Kendall × 100 over 16,992 rows: tau-b, tau-c."""
     ratings = open_recipe(FLICKR8K_EXPERT, shared_data / "flickr8k")
-    study = captious.study(ratings, "bleu(n=1),bleu(n=4),rouge,cider", recipe=FLICKR8K_EXPERT, samples=100)
+    study = captious.correlate(
+        ratings, "bleu(n=1),bleu(n=4),rouge,cider", recipe=FLICKR8K_EXPERT, resampling=Resampling(100)
+    )
     published = {"bleu(n=1)": (32.175, 32.324), "bleu(n=4)": (30.599, 30.776), "rouge": (32.139, 32.314)}
     for key, (tau_b, tau_c) in {**published, "cider": (43.602, 43.891)}.items():
         found = study.estimates[key]
         assert 100 * found["tau_b"].value == pytest.approx(tau_b, abs=0.005)
         assert 100 * found["tau_c"].value == pytest.approx(tau_c, abs=0.005)
         assert found["tau_c"].low < found["tau_c"].value < found["tau_c"].high
-    assert len(study.problem.human) == 16_992 and study.problem.clusters == 1000
+    assert len(study.design.human) == 16_992 and study.design.clusters == 1000
     assert study.clusters[0] == ("cider",) and set(study.clusters[1]) == set(published)
     assert study.warnings == ()
 
@@ -169,7 +181,7 @@ def test_flickr8k_expert_has_the_published_taus(shared_data):
 def test_averaging_the_experts_first_gives_other_numbers(shared_data):
     recipe = replace(FLICKR8K_EXPERT, rows="mean", expected=None)
     ratings = open_recipe(recipe, shared_data / "flickr8k")
-    study = captious.study(ratings, "cider", recipe=recipe, samples=0)
+    study = captious.correlate(ratings, "cider", recipe=recipe, resampling=Resampling(0))
     assert 100 * study.estimates["cider"]["tau_c"].value == pytest.approx(45.39, abs=0.05)
 
 
@@ -177,12 +189,14 @@ def test_averaging_the_experts_first_gives_other_numbers(shared_data):
 def test_pascal50s_accuracies(shared_data):
     """ROUGE-L and CIDEr-D with ties ½, as measured beside the data; strict accuracies of the FLEUR file."""
     pairs = open_recipe(PASCAL50S, shared_data / "pascal50s")
-    study = captious.study(pairs, "bleu(n=4),rouge,cider", recipe=PASCAL50S, samples=100)
+    study = captious.correlate(pairs, "bleu(n=4),rouge,cider", recipe=PASCAL50S, resampling=Resampling(100))
     measured = {"rouge": (63.5, 96.1, 91.8, 61.3), "cider": (65.4, 98.6, 90.1, 65.4)}
     for key, values in measured.items():
         for category, value in zip(("HC", "HI", "HM", "MM"), values, strict=True):
             assert 100 * study.estimates[key][category].value == pytest.approx(value, abs=0.0501)
-    strict = captious.study(pairs, "bleu(n=4),rouge", recipe=replace(PASCAL50S, ties="strict"), samples=0)
+    strict = captious.correlate(
+        pairs, "bleu(n=4),rouge", recipe=replace(PASCAL50S, ties="strict"), resampling=Resampling(0)
+    )
     # From a script with a plainer tokenizer: up to 4 pairs of 1,000 fall out otherwise.
     by_hand = {"bleu(n=4)": (60.8, 93.6, 84.7, 58.7), "rouge": (62.3, 95.9, 91.6, 60.4)}
     for key, values in by_hand.items():
@@ -195,6 +209,8 @@ def test_pascal50s_accuracies(shared_data):
 @pytest.mark.shared_data
 def test_capeval1k(shared_data):
     recipe = RECIPES["capeval1k"]
-    study = captious.study(open_recipe(recipe, shared_data / "umic"), "bleu(n=1),bleu(n=4),rouge,cider", recipe=recipe)
+    study = captious.correlate(
+        open_recipe(recipe, shared_data / "umic"), "bleu(n=1),bleu(n=4),rouge,cider", recipe=recipe
+    )
     for key, value in {"bleu(n=1)": 27.0, "bleu(n=4)": 25.4, "rouge": 24.5, "cider": 31.2}.items():
         assert 100 * study.estimates[key]["tau_c"].value == pytest.approx(value, abs=0.0501)

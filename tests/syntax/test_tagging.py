@@ -11,9 +11,9 @@ from captious.syntax.tagging import (
     SHIPPED,
     START,
     Tagger,
+    ambiguous_number,
     features,
     form,
-    number_of,
     penn,
     read_tagger,
     shipped,
@@ -65,7 +65,7 @@ def plainly(tagger, words):
                         scores = [score + int(weight) for score, weight in zip(scores, row, strict=True)]
             for number in range(size):
                 scores[number] += int(tagger.history[before, last, number])
-                scores[number] += int(tagger.after_tag[number_of(low, tagger.ambiguous), last, number])
+                scores[number] += int(tagger.after_tag[ambiguous_number(low, tagger.ambiguous), last, number])
             best = scores.index(max(scores))
         result.append(tagger.tags[best])
         before, last = last, best
@@ -162,7 +162,9 @@ def test_tags_of_spacy_are_made_those_of_the_treebank():
 
 
 def test_an_unknown_tagger_is_named():
-    with pytest.raises(InputError, match="unknown tagger 'spacey', expected captious or spacy; did you mean 'spacy'"):
+    with pytest.raises(
+        InputError, match="unknown tagger 'spacey', expected captious or spacy or nltk; did you mean 'spacy'"
+    ):
         tagger_named("spacey")
 
 
@@ -170,6 +172,15 @@ def test_spacy_is_asked_for_by_its_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "spacy", None)
     with pytest.raises(MissingExtra, match=r"captious\[spacy\]"):
         tagger_named("spacy")([["A", "dog"]])
+
+
+def test_nltk_says_what_to_download(monkeypatch):
+    nltk = pytest.importorskip("nltk")
+    monkeypatch.setattr(nltk.data, "path", [])
+    with pytest.raises(InputError, match=r"nltk\.downloader averaged_perceptron_tagger_eng"):
+        tagger_named("nltk")([["A", "dog"]])
+    monkeypatch.setattr(nltk, "pos_tag", lambda words: [(word, "NN") for word in words])
+    assert tagger_named("nltk")([("A", "dog"), ()]) == [["NN", "NN"], []]
 
 
 def test_a_tagger_without_weights_says_the_first_tag():

@@ -92,7 +92,7 @@ def test_each_rule_can_be_left_out():
     assert cut(caption) == "A cat . | The dog is at a box on a car . | Behind a box at a car ."
     assert cut(caption, rules=Rules(subjects=False)).startswith("A cat . | The dog is | at a box on a car .")
     assert cut(caption, rules=Rules(attached=False)).startswith("A cat . | The dog is at a box | on a car .")
-    assert cut(caption, rules=Rules(places=False)).endswith("Behind a box | at a car .")
+    assert cut(caption, rules=Rules(locations=False)).endswith("Behind a box | at a car .")
     assert cut("A cat is chasing a dog.", rules=Rules(auxiliaries=True)) == "A cat is chasing a dog ."
 
 

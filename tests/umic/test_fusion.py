@@ -22,7 +22,7 @@ MINI = "captious-mini"
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory):
     """Six drawn scenes: paths and captions."""
-    from captious.samples import make, write
+    from lab.toy import make, write
 
     sample = make(6, seed=9)
     folder = write(sample, tmp_path_factory.mktemp("scenes") / "sample")

@@ -1,11 +1,13 @@
-"""Finished runs on disk, so that a stopped audit resumes and a longer one reuses what is done."""
+"""The audit: every captioner under every classifier and seed, LIC from it, and all of that as a document."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,27 @@ from captious._files import digest, whole_file
 from captious._typing import Floats
 from captious._version import __version__
 from captious.bias.corpus import Classifier, Corpus, Subject, Task
-from captious.bias.leaks import Leak
+from captious.bias.leaks import LEAST, SHARE, Leak, Prediction, leaking_words, salient_ngrams, surest
 from captious.bias.lic import POINTS, Lic, chance, item_scores
+from captious.bias.masking import as_text
 from captious.bias.protocol import Protocol
 from captious.errors import InputError
+from captious.options import current
+from captious.render import Cell, Chart, Column, Document, Group, Result, Series, Table, Text
+from captious.render.document import Value
+from captious.render.tables import records, write_jsonl
+
+_EVIDENCE = ("model", "classifier", "captions of", "label")
+SHOWN_LEAKS = 8
+"""Leaking words that the terminal names."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """Test probabilities by task, in a folder named after the classifier's settings; None keeps nothing."""
+    """Finished runs on disk, so that a stopped audit resumes and a longer one reuses what is done.
+
+    Test probabilities by task, in a folder named after the classifier's settings; a folder of None keeps nothing.
+    """
 
     folder: Path | None
 
@@ -35,25 +49,21 @@ class Store:
         return Store(self.folder / f"{str(settings['classifier']).split('(')[0]}-{key}")
 
     def get(self, task: Task) -> Floats | None:
-        """What was kept of a task; a damaged file counts as absent."""
+        """The stored probabilities of a task; a damaged file counts as absent."""
         if self.folder is None:
             return None
         try:
-            kept: Floats = np.load(self.folder / f"{task.digest}.npy", allow_pickle=False)
+            stored: Floats = np.load(self.folder / f"{task.digest}.npy", allow_pickle=False)
         except (OSError, ValueError, EOFError):
             return None
-        return kept if kept.shape == (len(task.split.test), task.classes) else None
+        return stored if stored.shape == (len(task.split.test), task.classes) else None
 
     def put(self, task: Task, probabilities: Floats) -> None:
-        """Keep a finished task, whole or not at all."""
+        """Store a finished task, whole or not at all."""
         if self.folder is None:
             return
         with whole_file(self.folder / f"{task.digest}.npy") as draft, draft.open("wb") as file:
             np.save(file, probabilities, allow_pickle=False)
-
-
-Report = Callable[[str, float, float], None]
-"""Told what is at work, how many runs are done, and of how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +85,14 @@ class Run:
 
     @property
     def accuracy(self) -> float:
-        """Share of the test captions whose class is found."""
+        """Share of the test captions whose class is predicted."""
         return float((self.probabilities.argmax(axis=1) == self.task.test_labels).mean())
 
     @property
     def by_class(self) -> list[float]:
         """Score in points over the test captions of each class."""
         truth, items = self.task.test_labels, self.items
-        return [POINTS * float(items[truth == number].mean()) for number in range(self.task.classes)]
+        return [POINTS * float(items[truth == label].mean()) for label in range(self.task.classes)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,17 +108,16 @@ class Row:
         """The captioner's name."""
         return self.corpus.subject.name
 
-    @property
+    @cached_property
     def lic(self) -> Lic:
         """The score of the row."""
         protocol, first = self.corpus.protocol, self.runs[0]
         scores = np.array([[run.score for run in seed] for seed in self.runs])
         split = first[0].task.split
+        people = np.mean([run.items for run in first[1:]], axis=0)
         if protocol.paired:
-            difference = first[0].items - np.mean([run.items for run in first[1:]], axis=0)
-            error = difference.std() / math.sqrt(len(difference))
+            error = (first[0].items - people).std() / math.sqrt(len(people))
         else:
-            people = np.mean([run.items for run in first[1:]], axis=0)
             error = math.hypot(first[0].items.std(), people.std()) / math.sqrt(len(people))
         ratio = len(split.test) / len(split.train)
         return Lic(scores[:, 0], scores[:, 1:], ratio, protocol.ddof, protocol.level, POINTS * float(error))
@@ -118,25 +127,262 @@ class Row:
         shares = np.array([[run.accuracy for run in seed] for seed in self.runs])
         return float(shares[:, 0].mean()), float(shares[:, 1:].mean())
 
+    def predictions(self, human: bool = False) -> list[Prediction]:
+        """The model's tested captions, or the human ones."""
+        shares: dict[tuple[str, int], list[Floats]] = {}
+        captions = {}
+        for seed in self.runs:
+            for run in seed[1:] if human else seed[:1]:
+                for index, probabilities in zip(run.task.split.test.tolist(), run.probabilities, strict=True):
+                    key = (run.task.role, index)
+                    shares.setdefault(key, []).append(probabilities)
+                    captions[key] = run.task.captions[index]
+        ids, labels = self.corpus.subject.ids, self.corpus.labels.tolist()
+        return [
+            Prediction(ids[key[1]], captions[key], labels[key[1]], np.mean(several, axis=0))
+            for key, several in sorted(shares.items())
+        ]
 
-@dataclass(frozen=True, eq=False)
-class Audit:
-    """Everything an audit found."""
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(Result):
+    """LIC of every captioner under every classifier, with what gave the label away."""
 
     protocol: Protocol
     classifiers: Mapping[str, Mapping[str, Any]]
+    """Settings by name."""
     corpora: list[Corpus]
     rows: list[Row]
-    notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{row.model} {row.classifier} {row.lic.lic:+.1f}" for row in self.rows)
+        return f"<Audit LIC {', '.join(self.classes)}: {scores}>"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the label's classes."""
+        return self.corpora[0].classes
 
     @property
     def chance(self) -> float:
-        """Score of knowing nothing, in points."""
-        return chance(len(self.corpora[0].classes))
+        """Score of a classifier that has learned nothing, in points."""
+        return chance(len(self.classes))
 
-    def leaks(self, share: float = 0.9) -> dict[str, dict[str, list[Leak]]]:
-        """The leak audit of every captioner."""
-        return {corpus.subject.name: corpus.leaks(share) for corpus in self.corpora}
+    @cached_property
+    def leaks(self) -> dict[tuple[str, str], list[Leak]]:
+        """Words that still predict a label almost alone, by captioner and by whose captions: model or human."""
+        leaks = {}
+        for corpus in self.corpora:
+            name, labels = corpus.subject.name, corpus.labels
+            leaks[name, "model"] = leaking_words(corpus.model, labels, self.classes)
+            leaks[name, "human"] = leaking_words(corpus.people, np.tile(labels, len(corpus.humans)), self.classes)
+        return leaks
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader of the numbers should know; what holds for several captioners is said once."""
+        names: dict[str, list[str]] = {}
+        for corpus in self.corpora:
+            for note in corpus.subject.notes:
+                names.setdefault(note, []).append(corpus.subject.name)
+        warnings = [*self.protocol.warnings, *(f"{', '.join(several)}: {note}" for note, several in names.items())]
+        for index, who in enumerate(("model", "human")):
+            counts = [f"{corpus.subject.name} {corpus.empty[index]}" for corpus in self.corpora if corpus.empty[index]]
+            if counts:
+                warnings.append(f"{who} captions that say nothing once masked, kept as they are: {', '.join(counts)}")
+        return warnings
+
+    def signature(self) -> str:
+        """Everything that can move the numbers, in one line."""
+        settings, names = self.protocol.settings(), ", ".join(map(str, self.protocol.seeds))
+        over = "seeds" if len(self.protocol.seeds) > 1 else "tested images"
+        return (
+            f"preset:{settings['preset']}|mask:{settings['mask']}({len(settings['masked_words'])} words)|"
+            f"vocabulary:{settings['vocabulary']}|tok:{settings['tokenizer']}|splits:{settings['splits']}|"
+            f"seeds:{names}|interval over {over}|sd ddof {settings['sd_ddof']}|captious:{__version__}"
+        )
+
+    def document(self) -> Document:
+        """The table, words that leak, and on the page charts, seeds, salient n-grams and surest captions."""
+        words = len(self.protocol.mask.words)
+        tables = [self._results(), self._ngrams(), self._captions(), self._leaks(), self._seeds()]
+        results, ngrams, captions, leaks, seeds = tables
+        return Document(
+            results.title,
+            "LIC is how much more a classifier learns about the label from the model's captions (LIC_M) than from "
+            "people's (LIC_D), in points: the mean probability of the true class where it is the one predicted, else "
+            f"0. {f'{words} words that name the label were masked.' if words else 'No words were masked.'}",
+            [
+                results,
+                *self._leaking(),
+                *self._charts(),
+                Group("What gave the label away", [ngrams, captions], folded=True, detail=True),
+                Group("Words that still tell the label almost alone", [leaks], folded=True, detail=True),
+                Group("Seeds", [seeds], folded=True, detail=True),
+                self._facts(),
+            ],
+            warnings=self.warnings,
+            signatures=[self.signature()],
+            data={
+                "kind": "bias audit",
+                "classes": self.classes,
+                "chance": round(self.chance, 6),
+                "protocol": self.protocol.settings(),
+                "classifiers": self.classifiers,
+                "captioners": {
+                    corpus.subject.name: {
+                        "images": len(corpus.subject.ids),
+                        "labels": Counter(corpus.subject.labels),
+                        "human_words_hidden": round(corpus.unknown, 6),
+                    }
+                    for corpus in self.corpora
+                },
+                **{table.key: records(table) for table in tables},
+            },
+        )
+
+    def write_files(self, folder: Path) -> None:
+        """Write the leaking words."""
+        write_jsonl(folder / "leaks.jsonl", records(self._leaks()))
+
+    def _results(self) -> Table:
+        columns: list[Column | str] = [
+            "model",
+            "classifier",
+            Column("LIC_M ± sd", decimals=1, key="lic_m", latex=r"$\mathrm{LIC}_M$"),
+            Column("LIC_D ± sd", decimals=1, key="lic_d", latex=r"$\mathrm{LIC}_D$"),
+            Column("LIC", decimals=1, signed=True, level=self.protocol.level, bold=True),
+            Column("p", "p", latex=None),
+            _percent("accuracy, model", 1),
+            _percent("accuracy, people", 1),
+        ]
+        rows: list[Sequence[Value]] = [
+            [
+                row.model,
+                row.classifier,
+                Cell(row.lic.lic_m, sd=row.lic.sd_m),
+                Cell(row.lic.lic_d, sd=row.lic.sd_d),
+                Cell(row.lic.lic, *row.lic.interval, mark="*" if row.lic.differs else ""),
+                row.lic.p_value,
+                *row.accuracy(),
+            ]
+            for row in self.rows
+        ]
+        title = f"Bias amplification, LIC in points: {', '.join(self.classes)}; chance level {self.chance:.1f}"
+        note = (
+            "The chance level is the LIC_M or LIC_D of a classifier that has learned nothing. "
+            "LIC = LIC_M − LIC_D; * marks an interval without 0."
+        )
+        return Table("results", title, columns, rows, note)
+
+    def _leaking(self) -> Iterator[Text]:
+        lines = []
+        for (name, who), leaks in self.leaks.items():
+            shown = ", ".join(f"{leak.word} → {leak.label} {leak.share:.0%}" for leak in leaks[:SHOWN_LEAKS])
+            more = f", and {len(leaks) - SHOWN_LEAKS} more" if len(leaks) > SHOWN_LEAKS else ""
+            if leaks:
+                lines.append(f"{name}, {who} captions: {shown}{more}")
+        if lines:
+            yield Text(lines, "Words that still tell the label almost alone", bullets=True)
+
+    def _charts(self) -> Iterator[Chart]:
+        lics, names = [row.lic for row in self.rows], [f"{row.model} · {row.classifier}" for row in self.rows]
+        lows, highs = zip(*(lic.interval for lic in lics), strict=True)
+        yield Chart(
+            "intervals",
+            [Series("LIC", names, [lic.lic for lic in lics], lows, highs, [not lic.differs for lic in lics])],
+            note=f"LIC with its {self.protocol.level:.0%} interval; right of 0 the model leaks more than people do.",
+            reference=0.0,
+        )
+        seeds = [name for name in names for _ in self.protocol.seeds]
+        yield Chart(
+            "dots",
+            [
+                Series("model", seeds, [score for lic in lics for score in lic.model.tolist()]),
+                Series("people", seeds, [score for lic in lics for score in lic.human.mean(axis=1).tolist()]),
+            ],
+            note="LIC_M (model) and LIC_D (people) of every seed, and their means.",
+            reference=self.chance,
+            reference_name="chance",
+        )
+
+    def _ngrams(self) -> Table:
+        columns: list[Column | str] = [*_EVIDENCE, "n-gram", _percent("probability"), Column("captions")]
+        rows: list[Sequence[Value]] = [
+            [*keys, one.ngram, one.probability, one.captions]
+            for keys, label, tested in self._tested()
+            for one in salient_ngrams(tested, label)
+        ]
+        note = "N-grams whose test captions get the highest probability of the label."
+        return Table("ngrams", "Salient n-grams", columns, rows, note, _breaks(rows, 4), detail=True)
+
+    def _captions(self) -> Table:
+        columns: list[Column | str] = [*_EVIDENCE, "caption", "id", "predicted", _percent("probability")]
+        symbol = f"[{self.protocol.mask.token.upper()}]"
+        rows: list[Sequence[Value]] = [
+            [*keys, as_text(one.caption, symbol, "[UNKNOWN]"), one.id, self.classes[one.predicted], one.confidence]
+            for keys, label, tested in self._tested()
+            for one in (*surest(tested, label), *surest(tested, label, right=False))
+        ]
+        note = "Captions whose label was most surely recognized, then those most surely taken for another."
+        return Table("captions", "Surest captions", columns, rows, note, _breaks(rows, 4), detail=True)
+
+    def _tested(self) -> Iterator[tuple[tuple[str, ...], int, list[Prediction]]]:
+        """For each row, for model and people, for each class: what names it in a table, and the tested captions."""
+        for row in self.rows:
+            for human in (False, True):
+                tested = row.predictions(human)
+                for label, name in enumerate(self.classes):
+                    yield (row.model, row.classifier, "human" if human else "model", name), label, tested
+
+    def _leaks(self) -> Table:
+        columns: list[Column | str] = ["model", "captions of", "word", "label", _percent("share"), Column("captions")]
+        rows: list[Sequence[Value]] = [[*keys, *leak] for keys, leaks in self.leaks.items() for leak in leaks]
+        note = (
+            f"Words of at least {LEAST} captions that belong to one label in {SHARE:.0%} of them, labels made equally "
+            "frequent. Should the mask hold them?"
+        )
+        return Table("leaks", "", columns, rows, note, _breaks(rows, 2), detail=True)
+
+    def _seeds(self) -> Table:
+        people = max(row.lic.human.shape[1] for row in self.rows)
+        names = ["lic_m", "lic_d", "lic", *(f"human_{index}" for index in range(people))]
+        names += ["accuracy_m", *(f"lic_m {name}" for name in self.classes)]
+        columns: list[Column | str] = [
+            "model",
+            "classifier",
+            Column("seed"),
+            *(Column(name, decimals=1) for name in names),
+        ]
+        rows: list[Sequence[Value]] = []
+        for row in self.rows:
+            for run, *humans in row.runs:
+                scores = [one.score for one in humans]
+                lic_d = sum(scores) / len(scores)
+                spread = [run.score, lic_d, run.score - lic_d, *scores, *[math.nan] * (people - len(scores))]
+                rows.append([row.model, row.classifier, run.task.seed, *spread, run.accuracy, *run.by_class])
+        return Table("seeds", "", columns, rows, breaks=_breaks(rows, 2), detail=True)
+
+    def _facts(self) -> Text:
+        lines = []
+        for corpus in self.corpora:
+            labels = Counter(corpus.subject.labels)
+            counts = ", ".join(f"{label} {labels[label]:,}" for label in self.classes)
+            lines.append(
+                f"{corpus.subject.name}: {labels.total():,} images ({counts}); alignment hid {corpus.unknown:.1%} of "
+                "the human words"
+            )
+        masked = ", ".join(sorted(self.protocol.mask.words)) or "nothing"
+        return Text([*lines, f"Masked: {masked}."], "Data", bullets=True, detail=True)
+
+
+def _percent(name: str, decimals: int = 0) -> Column:
+    return Column(name, decimals=decimals, scale=100, unit="%", latex=None)
+
+
+def _breaks(rows: Sequence[Sequence[Any]], keys: int) -> list[int]:
+    """Indices of the rows whose first cells differ from those of the row before."""
+    return [index for index in range(1, len(rows)) if rows[index][:keys] != rows[index - 1][:keys]]
 
 
 def audit(
@@ -145,12 +391,11 @@ def audit(
     classifiers: Sequence[Classifier],
     *,
     work: str | Path | None = None,
-    report: Report = lambda what, done, total: None,
 ) -> Audit:
     """Measure LIC of every captioner with every classifier.
 
-    Runs that ``work`` holds from before are not trained again. Tasks that are equal, such as those of human captions
-    that no vocabulary changes, are trained once.
+    Runs that the folder ``work`` holds from before are not trained again; without it nothing is stored. Tasks that are
+    equal, such as those of human captions that no vocabulary changes, are trained once.
     """
     if not subjects:
         raise InputError("no captions to audit")
@@ -164,30 +409,31 @@ def audit(
     plans = [[corpus.tasks(seed) for seed in protocol.seeds] for corpus in corpora]
     rows = []
     for classifier in classifiers:
-        # Seed by seed over all captioners, so that what is finished first is whole seeds.
+        # Seed by seed over all captioners, so that whole seeds are finished first.
         tasks = [task for seed in zip(*plans, strict=True) for group in seed for task in group]
-        found = _trained(classifier, tasks, Store(Path(work) if work else None), report)
+        results = _train(classifier, tasks, Store(Path(work) if work else None))
         for corpus, plan in zip(corpora, plans, strict=True):
-            runs = [[Run(task, found[task.digest]) for task in group] for group in plan]
+            runs = [[Run(task, results[task.digest]) for task in group] for group in plan]
             rows.append(Row(corpus, classifier.name, runs))
     settings = {classifier.name: classifier.settings() for classifier in classifiers}
-    return Audit(protocol, settings, corpora, rows, [note for corpus in corpora for note in corpus.notes()])
+    return Audit(protocol, settings, corpora, rows)
 
 
-def _trained(classifier: Classifier, tasks: Sequence[Task], store: Store, report: Report) -> dict[str, Floats]:
+def _train(classifier: Classifier, tasks: Sequence[Task], store: Store) -> dict[str, Floats]:
+    """Test probabilities by the digest of a task, from the store or from training."""
     store = store.of(classifier.settings())
     distinct = {task.digest: task for task in tasks}
-    found = {key: kept for key, task in distinct.items() if (kept := store.get(task)) is not None}
-    done, total = float(len(found)), float(len(distinct))
-    report(classifier.name, done, total)
+    results = {key: stored for key, task in distinct.items() if (stored := store.get(task)) is not None}
+    done = float(len(results))
 
     def progress(more: float) -> None:
         nonlocal done
         done += more
-        report(classifier.name, done, total)
+        current().progress(f"{classifier.name}: runs", int(done + 1e-6), len(distinct))
 
-    for stack in classifier.stacks([task for key, task in distinct.items() if key not in found]):
+    progress(0)
+    for stack in classifier.stacks([task for key, task in distinct.items() if key not in results]):
         for task, probabilities in zip(stack, classifier.train(stack, progress), strict=True):
             store.put(task, probabilities)
-            found[task.digest] = probabilities
-    return found
+            results[task.digest] = probabilities
+    return results

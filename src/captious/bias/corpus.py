@@ -1,34 +1,36 @@
-"""Balanced splits: as many images of every class, nine tenths to train on, one to test on, drawn anew per seed."""
+"""Captioners to audit: their captions with labels, masked and aligned, and the tasks that classifiers learn from."""
 
 from __future__ import annotations
 
 import hashlib
 import random
+import typing
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from captious._typing import Floats, Ints
-from captious.bias.leaks import Leak, leaks
 from captious.bias.masking import Style, Tokens, masked, only_symbols, tokenized, unknown_share, vocabulary
-from captious.bias.protocol import Protocol as protocol_Protocol
+from captious.bias.protocol import Protocol
 from captious.errors import InputError, nearest
 from captious.io.formats import name_of, rows_of
 from captious.io.join import Gathered, gather_candidates, gather_references
 from captious.options import Reading
 
 LEAST = 10
-"""Fewer images of a class than this cannot be split and say nothing."""
+"""Images of a class; fewer cannot be split into training and test."""
+HUMANS = 5
+"""Human captions of an image that are used by default."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Positions of the images to train on and to test on."""
+    """Indices of the images to train on and to test on."""
 
     train: Ints
     test: Ints
@@ -47,8 +49,8 @@ def balanced_split(ids: Sequence[str], labels: Sequence[int], seed: int, stream:
     """
     rng = random.Random(f"{seed}/{stream}")
     by_class: dict[int, list[int]] = {}
-    for position in sorted(range(len(ids)), key=ids.__getitem__):
-        by_class.setdefault(labels[position], []).append(position)
+    for index in sorted(range(len(ids)), key=ids.__getitem__):
+        by_class.setdefault(labels[index], []).append(index)
     least = min(map(len, by_class.values()))
     tested = round(share * least)
     train: list[int] = []
@@ -70,16 +72,13 @@ def classes_of(labels: Sequence[str], name: str) -> tuple[str, ...]:
     """
     counts = {label: labels.count(label) for label in sorted(set(labels))}
     if len(counts) < 2:
-        found = f"all {len(labels)} labels are {next(iter(counts))!r}" if counts else "there are no labels"
-        raise InputError(f"{name}: {found}, expected at least two classes")
+        problem = f"all {len(labels)} labels are {next(iter(counts))!r}" if counts else "there are no labels"
+        raise InputError(f"{name}: {problem}, expected at least two classes")
     small = {label: count for label, count in counts.items() if count < LEAST}
     if small:
         label, count = next(iter(small.items()))
         raise InputError(f"{name}: class {label!r} has {count} images, expected at least {LEAST} of every class")
     return tuple(counts)
-
-
-HUMANS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,55 +106,54 @@ class Subject:
         ``number`` human captions are used of each image, and images with fewer are left out; by default five, or as
         many as every image has.
         """
-        found = {str(key): labels.get(key) for key in captions}
-        kept = [key for key in map(str, captions) if found[key] is not None and str(found[key]).strip()]
         texts = {str(key): text for key, text in captions.items()}
-        given = {str(key): list(several) for key, several in humans.items()}
+        people = {str(key): list(several) for key, several in humans.items()}
+        label_of = {str(key): "" if labels.get(key) is None else str(labels[key]).strip() for key in captions}
+        ids = [key for key in texts if label_of[key]]
         notes = []
-        if len(kept) < len(texts):
-            notes.append(f"{name}: {_some(set(texts) - set(kept))} without a label left out")
-        without = [key for key in kept if not given.get(key)]
+        if len(ids) < len(texts):
+            notes.append(f"{_some(set(texts) - set(ids))} without a label left out")
+        without = [key for key in ids if not people.get(key)]
         if without:
             raise InputError(f"{name}: {_some(without)} without human captions, expected references for every image")
-        counts = Counter(len(given[key]) for key in kept)
+        counts = Counter(len(people[key]) for key in ids)
         used = number or min(HUMANS, min(counts, default=HUMANS))
-        short = [key for key in kept if len(given[key]) < used]
+        short = [key for key in ids if len(people[key]) < used]
         if short:
-            notes.append(f"{name}: {_some(short)} with fewer than {used} human captions left out")
-            kept = [key for key in kept if len(given[key]) >= used]
+            notes.append(f"{_some(short)} with fewer than {used} human captions left out")
+            ids = [key for key in ids if len(people[key]) >= used]
         if len(counts) > 1:
             shown = ", ".join(f"{count} × {length}" for length, count in sorted(counts.items()))
-            notes.append(f"{name}: images have unequal numbers of human captions ({shown}); the first {used} are used")
-        return cls(
+            notes.append(f"images have unequal numbers of human captions ({shown}); the first {used} are used")
+        subject = cls(
             name,
-            tuple(kept),
-            tuple(str(found[key]).strip() for key in kept),
-            tuple(texts[key] for key in kept),
-            tuple(tuple(given[key][:used]) for key in kept),
+            tuple(ids),
+            tuple(label_of[key] for key in ids),
+            tuple(texts[key] for key in ids),
+            tuple(tuple(people[key][:used]) for key in ids),
             tuple(notes),
-        ).checked()
-
-    def checked(self) -> Subject:
-        """The subject itself, if its labels can be learned."""
-        classes_of(self.labels, self.name)
-        return self
+        )
+        classes_of(subject.labels, name)
+        return subject
 
 
 def read_subjects(
     sources: Sequence[str | Path],
-    references: str | Path | None,
     label: str,
     reading: Reading = Reading(),
-    captions: Sequence[str] = (),
     number: int | None = None,
 ) -> list[Subject]:
-    """One subject per file, or per caption column where several are named; labels may stand in either file."""
-    people = gather_references(rows_of(references), reading) if references else None
+    """One subject per file, or per caption column where ``candidate_column`` names several with commas.
+
+    Labels may stand in the captions' file or in that of the references.
+    """
+    people = None if reading.references is None else gather_references(rows_of(reading.references), reading)
+    named: list[str | None] = [part.strip() for part in (reading.candidate_column or "").split(",") if part.strip()]
     subjects = []
     for source in sources:
-        for column in captions or (reading.candidate_column,):
-            rows = gather_candidates(rows_of(source), replace(reading, candidate_column=column))
-            name = column if captions and column else Path(name_of(source)).name.split(".")[0]
+        for column in named or [None]:
+            rows = gather_candidates(rows_of(source, reading.format), replace(reading, candidate_column=column))
+            name = column or Path(name_of(source)).name.split(".")[0]
             subjects.append(_subject(name, name_of(source), rows, people, label, number))
     names = [subject.name for subject in subjects]
     if repeated := [name for name in names if names.count(name) > 1]:
@@ -170,22 +168,18 @@ def _subject(
         raise InputError(f"{source}: holds no captions")
     humans = (people or rows).references
     if not humans:
-        raise InputError(f"{source}: no human captions: give --references FILE, or rows with references")
-    labels = {key: _label(key, label, rows, people) for key in rows.candidates}
+        raise InputError(f"{source}: no human captions: pass references=FILE, or rows with references")
+    parts = [part for part in (rows, people) if part]
+    labels = {
+        key: next((value for part in parts if (value := part.fields.get(key, {}).get(label)) is not None), None)
+        for key in rows.candidates
+    }
     if all(value is None for value in labels.values()):
-        known = sorted({column for part in (rows, people) if part for row in part.fields.values() for column in row})
+        known = sorted({column for part in parts for row in part.fields.values() for column in row})
         hint = nearest(label, known)
         raise InputError(f"{source}: no column {label!r} for the labels, found {', '.join(known) or 'none'}{hint}")
     captions = {key: texts[0] for key, texts in rows.candidates.items()}
     return Subject.of(name, labels, captions, humans, number)
-
-
-def _label(key: str, label: str, rows: Gathered, people: Gathered | None) -> Any:
-    for part in (rows, people):
-        value = part.fields.get(key, {}).get(label) if part else None
-        if value is not None:
-            return value
-    return None
 
 
 def _some(keys: Sequence[str] | set[str]) -> str:
@@ -195,7 +189,7 @@ def _some(keys: Sequence[str] | set[str]) -> str:
 
 
 Progress = Callable[[float], None]
-"""Told how many tasks more are done, in fractions."""
+"""Called with how many more tasks are done, in fractions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,23 +221,23 @@ class Task:
 
     @cached_property
     def entropy(self) -> list[int]:
-        """Words to seed generators with."""
+        """Integers that seed the random generators of the task."""
         words = np.frombuffer(hashlib.sha256(f"{self.seed}/{self.role}".encode()).digest(), dtype="<u4")
         return [int(word) for word in words]
 
     @cached_property
     def digest(self) -> str:
-        """Stands for everything that the result of a given classifier depends on."""
+        """Hash of everything that a classifier's result depends on, its own settings aside."""
         state = hashlib.sha256(f"{self.seed}|{self.role}|{self.token}|{self.style}|{self.classes}".encode())
         for part in (self.split.train, self.split.test):
-            for position in part.tolist():
-                line = f"{self.labels[position]}\x1f{' '.join(self.captions[position])}\x1e"
+            for index in part.tolist():
+                line = f"{self.labels[index]}\x1f{' '.join(self.captions[index])}\x1e"
                 state.update(line.encode("utf-8", "surrogatepass"))
             state.update(b"\x1d")
         return state.hexdigest()[:24]
 
 
-class Classifier(Protocol):
+class Classifier(typing.Protocol):
     """What learns a label from captions."""
 
     @property
@@ -254,7 +248,7 @@ class Classifier(Protocol):
         """Everything that can move its numbers."""
 
     def stacks(self, tasks: Sequence[Task]) -> list[list[Task]]:
-        """Tasks in the groups they are to be trained in."""
+        """Tasks in groups that are trained together."""
 
     def train(self, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
         """Train each task and give the class probabilities of its test captions, one row each."""
@@ -265,7 +259,7 @@ class Corpus:
     """Masked model captions, masked and aligned human captions by index, and classes as numbers."""
 
     subject: Subject
-    protocol: protocol_Protocol
+    protocol: Protocol
     classes: tuple[str, ...]
     labels: Ints
     model: list[Tokens]
@@ -274,7 +268,7 @@ class Corpus:
     """Which part of the human words alignment hid."""
 
     @classmethod
-    def of(cls, subject: Subject, protocol: protocol_Protocol) -> Corpus:
+    def of(cls, subject: Subject, protocol: Protocol) -> Corpus:
         """Tokenize, mask and align."""
         classes = classes_of(subject.labels, subject.name)
         model = tokenized(subject.captions, protocol.style)
@@ -307,21 +301,12 @@ class Corpus:
             ),
         ]
 
-    def notes(self) -> list[str]:
-        """What a reader of the numbers should know about the captions."""
-        notes = list(self.subject.notes)
-        people = [caption for column in self.humans for caption in column]
-        for who, captions in (("model", self.model), ("human", people)):
-            if empty := only_symbols(captions):
-                notes.append(
-                    f"{self.subject.name}: {who} captions that say nothing once masked, kept as they are: {empty}"
-                )
-        return notes
+    @property
+    def people(self) -> list[Tokens]:
+        """All human captions, those of the first index first."""
+        return [caption for column in self.humans for caption in column]
 
-    def leaks(self, share: float = 0.9) -> dict[str, list[Leak]]:
-        """Words that still predict a label almost alone, in the model's and in the human captions."""
-        people = [caption for column in self.humans for caption in column]
-        return {
-            "model": leaks(self.model, self.labels, self.classes, share),
-            "human": leaks(people, np.tile(self.labels, len(self.humans)), self.classes, share),
-        }
+    @property
+    def empty(self) -> tuple[int, int]:
+        """How many model and human captions say nothing once masked."""
+        return only_symbols(self.model), only_symbols(self.people)

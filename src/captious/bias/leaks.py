@@ -1,4 +1,8 @@
-"""The leak audit: words that predict the label almost alone although the mask has done its work."""
+"""What gives the attribute away: words that predict it almost alone, n-grams and captions that convince a classifier.
+
+Leaking words are counted in the masked captions. Salient n-grams and surest captions come from what a classifier said
+of captions it was not trained on, so they mean the same for every classifier.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._typing import Floats, Ints
+from captious.bias.classifiers.linear import ngrams
 from captious.bias.masking import MASKED, UNKNOWN, Tokens
 
 LEAST = 10
+"""Captions that a leaking word stands in."""
+SHARE = 0.9
+SYMBOLS = {MASKED, UNKNOWN}
 
 
 class Leak(NamedTuple):
@@ -22,11 +30,11 @@ class Leak(NamedTuple):
     captions: int
 
 
-def leaks(
+def leaking_words(
     captions: Sequence[Tokens],
     labels: Ints,
     classes: Sequence[str],
-    share: float = 0.9,
+    share: float = SHARE,
     least: int = LEAST,
 ) -> list[Leak]:
     """Words of at least ``least`` captions that belong to one class in a ``share`` of them, most frequent first.
@@ -34,23 +42,89 @@ def leaks(
     Shares are of classes made equally frequent: of p(word | class), not of counts, so that a common class does not make
     every word a leak.
 
-    >>> said = [("beard",)] * 10 + [("hat",)] * 10 + [("hat",)] * 10
-    >>> leaks(said, np.array([1] * 20 + [0] * 10), ("a", "b"))
+    >>> captions = [("beard",)] * 10 + [("hat",)] * 10 + [("hat",)] * 10
+    >>> leaking_words(captions, np.array([1] * 20 + [0] * 10), ("a", "b"))
     [Leak(word='beard', label='b', share=1.0, captions=10)]
     """
-    totals = np.bincount(labels, minlength=len(classes)).astype(np.float64)
+    totals = np.maximum(np.bincount(labels, minlength=len(classes)), 1)
     counts: dict[str, list[int]] = {}
     for caption, label in zip(captions, labels.tolist(), strict=True):
-        for word in set(caption):
+        for word in set(caption) - SYMBOLS:
             counts.setdefault(word, [0] * len(classes))[label] += 1
-    found = []
+    leaks = []
     for word, by_class in counts.items():
-        number = sum(by_class)
-        if number < least or word in (MASKED, UNKNOWN):
-            continue
-        rates = np.array(by_class) / np.maximum(totals, 1)
+        rates = np.array(by_class) / totals
         top = int(rates.argmax())
         portion = float(rates[top] / rates.sum())
-        if portion >= share:
-            found.append(Leak(word, classes[top], portion, number))
-    return sorted(found, key=lambda leak: (-leak.captions, leak.word))
+        if sum(by_class) >= least and portion >= share:
+            leaks.append(Leak(word, classes[top], portion, sum(by_class)))
+    return sorted(leaks, key=lambda leak: (-leak.captions, leak.word))
+
+
+class Prediction(NamedTuple):
+    """A tested caption, its label, and the mean probability of each class over the seeds that tested it."""
+
+    id: str
+    caption: Tokens
+    label: int
+    probabilities: Floats
+
+    @property
+    def predicted(self) -> int:
+        """The most probable class."""
+        return int(self.probabilities.argmax())
+
+    @property
+    def confidence(self) -> float:
+        """The probability of the most probable class."""
+        return float(self.probabilities.max())
+
+
+class SalientNgram(NamedTuple):
+    """An n-gram, the mean probability of the class where it occurs, and in how many tested captions it does."""
+
+    ngram: str
+    probability: float
+    captions: int
+    weight: float
+
+
+def salient_ngrams(
+    tested: Sequence[Prediction], label: int, top: int = 15, orders: int = 2, least: int = 5
+) -> list[SalientNgram]:
+    """The n-grams that speak most for a class.
+
+    With p the class's probability over all tested captions and p_g over the n captions with the n-gram, the weight is
+    (mean p_g − mean p)·√n / sd p. N-grams of fewer than ``least`` captions, and those that only repeat a shorter or
+    longer one, are left out.
+    """
+    if not tested:
+        return []
+    shares = np.array([one.probabilities[label] for one in tested])
+    indices: dict[str, list[int]] = {}
+    for index, one in enumerate(tested):
+        for words in ngrams(one.caption, orders):
+            if not set(words.split()) <= SYMBOLS:
+                indices.setdefault(words, []).append(index)
+    middle, spread = float(shares.mean()), float(shares.std()) or 1.0
+    candidates = []
+    for words, where in indices.items():
+        if len(where) >= least:
+            mean = float(shares[where].mean())
+            weight = (mean - middle) * len(where) ** 0.5 / spread
+            candidates.append(SalientNgram(words, mean, len(where), weight))
+    chosen: dict[tuple[int, float], SalientNgram] = {}
+    for gram in sorted(candidates, key=lambda gram: (-gram.weight, len(gram.ngram.split()), gram.ngram)):
+        if len(chosen) == top or gram.weight <= 0:
+            break
+        chosen.setdefault((gram.captions, round(gram.probability, 12)), gram)
+    return list(chosen.values())
+
+
+def surest(tested: Sequence[Prediction], label: int, right: bool = True, top: int = 8) -> list[Prediction]:
+    """Distinct captions of a class most surely recognized, or most surely taken for another class."""
+    own = [one for one in tested if one.label == label and (one.predicted == label) == right]
+    distinct: dict[Tokens, Prediction] = {}
+    for one in sorted(own, key=lambda one: (-one.confidence, one.id, one.caption)):
+        distinct.setdefault(one.caption, one)
+    return list(distinct.values())[:top]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from captious.bias.masking import Mask, Style
+from captious.bias.masking import LISTS, Mask, Style
 from captious.errors import InputError, nearest
-from captious.options import LEVEL
+from captious.options import Resampling
 
 PUBLISHED_SEEDS = (0, 12, 456, 789, 100, 200, 300, 400, 500, 1234)
 """Those of both papers' scripts; an audit of n seeds takes the first n of them, then 2000, 2001, …"""
@@ -29,8 +29,14 @@ class Protocol:
     """One split per seed for model and people; the originals draw two."""
     seeds: tuple[int, ...] = PUBLISHED_SEEDS
     ddof: int = 0
-    level: float = LEVEL
+    """Of the standard deviation over seeds; 1 for that of a sample."""
+    level: float = Resampling.level
     preset: str = "none"
+    quirks: tuple[str, ...] = ()
+    """What one should know of a preset."""
+    frozen: Mapping[str, Any] = field(default_factory=dict)
+    """What a preset changes in the frozen BERT."""
+    warnings: tuple[str, ...] = ()
 
     def settings(self) -> Mapping[str, Any]:
         """For people and programs; the mask in full."""
@@ -48,62 +54,81 @@ class Protocol:
         }
 
 
-def seeds(number: int) -> tuple[int, ...]:
+def protocol_for(
+    label: str,
+    *,
+    mask: str | None = None,
+    vocabulary: str | None = None,
+    preset: str | None = None,
+    seeds: int = len(PUBLISHED_SEEDS),
+    level: float = Resampling.level,
+) -> Protocol:
+    """The protocol for a label, from written choices: a preset's or the default one, with what is chosen changed."""
+    if preset is not None:
+        protocol = preset_named(preset, mask or label)
+        if mask is not None:
+            protocol = replace(protocol, mask=Mask.named(mask))
+        if vocabulary is None and protocol.vocabulary == "model":
+            warning = (
+                f"preset {protocol.preset}: the vocabularies are made from this run's captions; for the published ones "
+                "pass vocabulary='FOLDER/{model}.txt'"
+            )
+            protocol = replace(protocol, warnings=(warning,))
+    else:
+        protocol = Protocol(Mask.named(mask or (label if label in LISTS else "none")))
+        if mask is None and label not in LISTS:
+            warning = f"no mask: words that name the {label} outright are not hidden, and classifiers will learn them"
+            protocol = replace(protocol, warnings=(warning,))
+    return replace(protocol, vocabulary=vocabulary or protocol.vocabulary, seeds=published_seeds(seeds), level=level)
+
+
+def published_seeds(number: int) -> tuple[int, ...]:
     """The first so many seeds.
 
-    >>> seeds(3), seeds(12)[-3:]
+    >>> published_seeds(3), published_seeds(12)[-3:]
     ((0, 12, 456), (1234, 2000, 2001))
     """
     more = range(2000, 2000 + max(0, number - len(PUBLISHED_SEEDS)))
     return (*PUBLISHED_SEEDS[:number], *more)
 
 
-RELIC_FROZEN: Mapping[str, Any] = {"epochs": 5, "rate": 1e-5}
-"""RELIC's scripts froze BERT without the README's 20 epochs at 5e-5."""
-
-
-@dataclass(frozen=True)
-class Preset:
-    """A protocol, what it changes in the frozen BERT, and what one should know of it."""
-
-    name: str
-    protocol: Protocol
-    quirks: tuple[str, ...]
-    frozen: Mapping[str, Any] = field(default_factory=dict)
-
-
-_QUIRKS = (
-    "NLTK's tokens are masked and aligned, then cut again as by spaCy: <unk> becomes three ordinary words",
-    "LIC_M and LIC_D are measured on different splits of the images",
-    "one gender-masked vocabulary per model for every attribute: give its file with --vocabulary 'FOLDER/{model}.txt'",
+_TOKENS = "NLTK's tokens are masked and aligned, then cut again as by spaCy: <unk> becomes three ordinary words"
+_SPLITS = "LIC_M and LIC_D are measured on different splits of the images"
+_VOCABULARY = (
+    "one gender-masked vocabulary per model for every attribute: pass its file as vocabulary='FOLDER/{model}.txt'"
 )
 _RACE = "race words are not masked: the scripts' switch for it was off"
 _BERT = "the frozen BERT's head is trained for 5 epochs at 1e-5, not 20 at 5e-5"
 _HUMAN = "human captions keep the n most common human words, counted between spaces: 'field.' and 'field' are two"
+_FROZEN = {"epochs": 5, "rate": 1e-5}
+"""RELIC's scripts froze BERT without the README's 20 epochs at 5e-5."""
 
 
-def _legacy(name: str, mask: str, quirks: tuple[str, ...], frozen: Mapping[str, Any], **changed: Any) -> Preset:
-    protocol = Protocol(Mask.named(mask), style="treebank", paired=False, preset=name)
-    return Preset(name, replace(protocol, **changed), quirks, frozen)
+def _legacy(name: str, mask: str, *quirks: str, **changed: Any) -> Protocol:
+    frozen = _FROZEN if name.startswith("relic") else {}
+    quirks = (_TOKENS, _SPLITS, *quirks, *([_BERT] if frozen else []))
+    return Protocol(
+        Mask.named(mask), style="treebank", paired=False, preset=name, quirks=quirks, frozen=frozen, **changed
+    )
 
 
 PRESETS = {
-    preset.name: preset
-    for preset in (
-        _legacy("hirota-gender", "gender", _QUIRKS, {}),
-        _legacy("hirota-race", "none", (*_QUIRKS, _RACE), {}),
-        _legacy("relic-gender", "gender", (*_QUIRKS, _BERT), RELIC_FROZEN),
-        _legacy("relic-race", "none", (*_QUIRKS, _RACE, _BERT), RELIC_FROZEN),
-        _legacy("relic-age", "age", (*_QUIRKS, _BERT), RELIC_FROZEN),
-        _legacy("relic-age-human", "age", (*_QUIRKS[:2], _HUMAN, _BERT), RELIC_FROZEN, vocabulary="human", spaces=True),
+    protocol.preset: protocol
+    for protocol in (
+        _legacy("hirota-gender", "gender", _VOCABULARY),
+        _legacy("hirota-race", "none", _VOCABULARY, _RACE),
+        _legacy("relic-gender", "gender", _VOCABULARY),
+        _legacy("relic-race", "none", _VOCABULARY, _RACE),
+        _legacy("relic-age", "age", _VOCABULARY),
+        _legacy("relic-age-human", "age", _HUMAN, vocabulary="human", spaces=True),
     )
 }
 
 
-def preset(name: str, attribute: str = "") -> Preset:
+def preset_named(name: str, attribute: str = "") -> Protocol:
     """A preset by its name, or by a paper's name and the attribute.
 
-    >>> preset("relic", "age").name, preset("hirota-race").protocol.mask.words
+    >>> preset_named("relic", "age").preset, preset_named("hirota-race").mask.words
     ('relic-age', frozenset())
     """
     for known in (name, f"{name}-{attribute}"):

@@ -10,16 +10,11 @@ import typer
 
 from captious._version import __version__
 from captious.cli import (
-    analyse,
     bias,
     cache,
     everyday,
-    features,
-    imagine,
     make,
-    resources,
-    samples,
-    specificity,
+    probe,
     study,
     style,
     train,
@@ -36,17 +31,12 @@ app = typer.Typer(
 )
 everyday.register(app)
 app.add_typer(study.app, name="study", rich_help_panel=JUDGE)
-app.command("specificity", rich_help_panel=JUDGE)(specificity.specificity)
-app.add_typer(analyse.app, name="analyse", rich_help_panel=JUDGE)
-app.add_typer(imagine.app, name="imagine", rich_help_panel=JUDGE)
+app.add_typer(probe.app, name="probe", rich_help_panel=JUDGE)
 app.add_typer(bias.app, name="bias", rich_help_panel=AUDIT)
 app.add_typer(style.app, name="style", rich_help_panel=AUDIT)
 app.add_typer(train.app, name="train", rich_help_panel=MODELS)
 app.add_typer(make.app, name="make", rich_help_panel=MODELS)
 app.add_typer(cache.app, name="cache", rich_help_panel=MODELS)
-app.add_typer(features.app, name="features", rich_help_panel=MODELS)
-app.add_typer(resources.app, name="resources", rich_help_panel=MODELS)
-app.add_typer(samples.app, name="samples", rich_help_panel=MODELS)
 
 
 def _version(wanted: bool) -> None:
@@ -64,6 +54,11 @@ def options(
 
 def main() -> None:
     """Run the command line."""
+    run(app)
+
+
+def run(app: typer.Typer) -> None:
+    """Run a tree of commands; a mistake of the user is one line on standard error and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?" instead of failing

@@ -1,117 +1,267 @@
-"""``captious cache``: features and compiled tables that are kept, and making room."""
+"""``captious cache``: what captious keeps on this machine (features, idf corpora, METEOR's tables), and making room."""
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captious.cli import options as o
+from captious.cli.params import Only, command
+from captious.cli.session import Encoder, Prefix, Session
+from captious.errors import InputError, nearest
+from captious.options import Argument, Option
 
 if TYPE_CHECKING:
-    from captious.models.store import Holding
+    from captious.models.store import StoreInfo
+    from captious.render.document import Table
 
-app = typer.Typer(help="Features and compiled tables that are kept, and making room.", invoke_without_command=True)
-
-Check = Annotated[bool, typer.Option("--check", help="Read every row, to find damage that shows only on use.")]
-
-
-@app.callback()
-def list_(context: typer.Context, check: Check = False, as_json: o.AsJson = False) -> None:
-    """Vectors of images and texts by encoder, and METEOR's tables, with the room they take and their last use."""
-    if context.invoked_subcommand is not None:
-        return
-    from captious._files import data_folder
-    from captious.metrics.meteor.resources import compiled_files
-    from captious.models import store as pruning
-
-    found, tables = pruning.holdings(pruning.cache_root(), check), compiled_files()
-    if as_json:
-        facts = {
-            "home": str(data_folder()),
-            "folder": str(pruning.cache_root()),
-            "limit": pruning.size_limit(),
-            "holdings": [_facts(it) for it in found],
-            "tables": [{"path": str(path), "bytes": path.stat().st_size} for path in tables],
-        }
-        typer.echo(json.dumps(facts, indent=2))
-        return
-    _print(found)
-    for path in tables:
-        typer.echo(f"{path}: {pruning.show_size(path.stat().st_size)}, METEOR's compiled tables")
+app = typer.Typer(help="What is kept on this machine, and making room.", no_args_is_help=True)
 
 
-@app.command()
-def prune(
-    keep: Annotated[str | None, typer.Option("--keep", help="Size to shrink to, such as 2GB: least used go.")] = None,
-    encoder: Annotated[str | None, typer.Option("--encoder", help="Name or fingerprint of one encoder.")] = None,
-    damaged: Annotated[bool, typer.Option("--damaged", help="Files that are skipped.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Everything, METEOR's compiled tables too.")] = False,
-    as_json: o.AsJson = False,
+@command(app)
+def show(
+    session: Annotated[Session, Only("json")],
+    check: Annotated[bool, Option("Read every row, to find damage that shows only on use.")] = False,
 ) -> None:
-    """Remove features; runs that are at work keep what they read, and anything removed is made again when needed."""
-    from captious.errors import InputError, nearest
-    from captious.metrics.meteor.resources import compiled_files
-    from captious.models import store as pruning
+    """List features by encoder, idf corpora and METEOR's tables, with the room they take and their last use."""
+    from captious._files import data_folder
+    from captious.models.store import cache_root, inventory, size_limit
+    from captious.render.document import Document
 
-    if (keep is not None) + (encoder is not None) + damaged + everything != 1:
-        raise InputError("expected one of --keep SIZE, --encoder NAME, --damaged, --all")
-    root = pruning.cache_root()
-    before = pruning.holdings(root)
-    if keep is not None:
-        pruning.shrink(root, pruning.parse_size(keep))
-    elif damaged:
-        pruning.remove_damaged(root)
-    elif encoder is not None:
-        names = {name for it in before for name in (it.encoder, it.fingerprint) if name}
-        if encoder not in names:
-            known = ", ".join(sorted({it.encoder for it in before if it.encoder})) or "none"
-            raise InputError(f"the cache holds nothing of {encoder!r}, known: {known}{nearest(encoder, names)}")
-        pruning.remove(root, lambda it: encoder in (it.encoder, it.fingerprint))
-    else:
-        pruning.remove(root, lambda it: True)
-        for path in compiled_files():
-            path.unlink()
-    after = pruning.holdings(root)
-    sizes = {name: sum(it.bytes for it in held) for name, held in (("before", before), ("after", after))}
-    if as_json:
-        typer.echo(json.dumps({"folder": str(root), **sizes}, indent=2))
-    else:
-        typer.echo(f"{root}: {pruning.show_size(sizes['before'])} before, {pruning.show_size(sizes['after'])} now")
+    stores = inventory(cache_root(), check)
+    corpora, tables = _corpora(), _meteor_tables()
+    damaged = [f"{store.folder.name}/{name} {why}" for store in stores for name, why in store.damaged.items()]
+    unusable = [f"{row['path']}: {row['unusable']}" for row in (*corpora, *tables) if "unusable" in row]
+    session.deliver(
+        Document(
+            title=str(data_folder()),
+            sections=_sections(stores, corpora, tables),
+            warnings=[*damaged, *unusable],
+            data={
+                "home": str(data_folder()),
+                "folder": str(cache_root()),
+                "limit": size_limit(),
+                "features": [_facts(store) for store in stores],
+                "corpora": corpora,
+                "tables": tables,
+            },
+            name="cache",
+        )
+    )
 
 
-def _facts(holding: Holding) -> dict[str, Any]:
+def _sections(stores: list[StoreInfo], corpora: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[Table]:
+    from captious.models.store import format_size, size_limit
+    from captious.render.document import Column, Table
+
+    size = Column("size", kind="text")
+    rows = [
+        (
+            store.encoder or "any: files seen",
+            store.fingerprint,
+            store.kind,
+            store.rows,
+            store.segments,
+            format_size(store.bytes),
+            datetime.fromtimestamp(store.used).strftime("%Y-%m-%d %H:%M"),
+        )
+        for store in stores
+    ]
+    columns = ("encoder", "fingerprint", "of", Column("rows"), Column("files"), size, "last used")
+    total = f"{format_size(sum(store.bytes for store in stores))} of {format_size(size_limit())}"
+    sections = [Table("features", f"Features: {total}", columns, rows)]
+    for key, title, entries in (("idf", "idf corpora", corpora), ("meteor", "METEOR's tables", tables)):
+        lines = [(row["name"], row.get("content", "unusable"), format_size(row["bytes"])) for row in entries]
+        if lines:
+            sections.append(Table(key, title, ("name", "content", size), lines))
+    return sections
+
+
+def _facts(store: StoreInfo) -> dict[str, Any]:
     return {
-        "encoder": holding.encoder,
-        "fingerprint": holding.fingerprint,
-        "kind": holding.kind,
-        "rows": holding.rows,
-        "segments": holding.segments,
-        "bytes": holding.bytes,
-        "used": datetime.fromtimestamp(holding.used).isoformat(timespec="seconds"),
-        "damaged": holding.damaged,
+        "encoder": store.encoder,
+        "fingerprint": store.fingerprint,
+        "kind": store.kind,
+        "rows": store.rows,
+        "segments": store.segments,
+        "bytes": store.bytes,
+        "used": datetime.fromtimestamp(store.used).isoformat(timespec="seconds"),
+        "damaged": store.damaged,
     }
 
 
-def _print(found: list[Holding]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+def _corpora() -> list[dict[str, Any]]:
+    from captious.text.idf import load, named, named_path
 
-    from captious.models import store as pruning
-    from captious.render.terminal import output, warn
+    return [_described(name, named_path(name), lambda path: str(load(path))) for name in named()]
 
-    total = sum(holding.bytes for holding in found)
-    title = f"{pruning.cache_root()}: {pruning.show_size(total)} of {pruning.show_size(pruning.size_limit())}"
-    table = Table(title=Text(title), title_justify="left")
-    for column in ("encoder", "fingerprint", "of", "rows", "files", "size", "last used"):
-        table.add_column(column, justify="right" if column in ("rows", "files", "size") else "left")
-    for holding in found:
-        used = datetime.fromtimestamp(holding.used).strftime("%Y-%m-%d %H:%M")
-        counts = (f"{holding.rows:,}", str(holding.segments), pruning.show_size(holding.bytes))
-        table.add_row(
-            Text(holding.encoder or "any: files seen"), holding.fingerprint, Text(holding.kind), *counts, used
+
+def _meteor_tables() -> list[dict[str, Any]]:
+    from captious.metrics.meteor import resources
+    from captious.metrics.meteor.engine import MODULES
+
+    def content(path: Path) -> str:
+        tables = resources.load(str(path))
+        modules = [module for module in MODULES if module != "paraphrase" or tables.has_paraphrases]
+        return f"{'+'.join(modules)}#{tables.hash(modules)}"
+
+    added = [resources.added_file()] if resources.added_file().exists() else []
+    return [_described(path.name, path, content) for path in (*added, *resources.compiled_files())]
+
+
+def _described(name: str, path: Path, content: Any) -> dict[str, Any]:
+    """A file of the inventory: what it holds, or why it cannot be used."""
+    row = {"name": name, "path": str(path), "bytes": path.stat().st_size}
+    try:
+        return {**row, "content": content(path)}
+    except InputError as error:
+        return {**row, "unusable": str(error)}
+
+
+@command(app)
+def fill(
+    images: Annotated[Path, Argument("Folder of images; those in its subfolders count.")],
+    session: Annotated[Session, Only("device", "batch", "precision", "workers", "upright", "json")],
+    encoder: Encoder,
+    captions: Annotated[str | None, Option("Captions to encode too, by id.", metavar="FILE")] = None,
+    prefix: Prefix = "",
+) -> None:
+    """Encode every image of a folder, and captions where a file is given, ahead of scoring.
+
+    What is in the cache is left as it is.
+
+    Example: captious cache fill photos/ --encoder openai/clip-vit-base-patch32
+    """
+    from captious.models import load as loading
+    from captious.models.features import image_features, text_features
+    from captious.models.store import require_disk
+    from captious.render.document import Document, Text
+
+    require_disk()
+    paths = _image_files(images)
+    texts = [prefix + text for text in _texts(captions)] if captions is not None else []
+    with session.working() as step:
+        step("loading")
+        model = loading.load(encoder)
+        pictures = image_features(model, paths)
+        written = text_features(model, texts)
+    truncated = int((written.lengths > model.limit).sum())
+    counts = (
+        f"{len(pictures):,} images, {len(pictures.rows):,} distinct; {len(written):,} captions, "
+        f"{len(written.rows):,} distinct, {truncated:,} longer than {model.limit} tokens"
+    )
+    faults = list(pictures.faults.values())
+    more = [f"and {len(faults) - SHOWN} more images without vectors"] if len(faults) > SHOWN else []
+    session.deliver(
+        Document(
+            title=f"{model.name}#{model.fingerprint} ({model.precision})",
+            sections=[Text((counts,))],
+            warnings=[*faults[:SHOWN], *more],
+            data={
+                "encoder": model.name,
+                "fingerprint": model.fingerprint,
+                "precision": model.precision,
+                "images": len(pictures),
+                "distinct_images": len(pictures.rows),
+                "captions": len(written),
+                "distinct_captions": len(written.rows),
+                "truncated": truncated,
+                "unreadable": faults,
+            },
+            name="fill",
         )
-    output().print(table)
-    warn([f"{holding.folder.name}/{name} {why}" for holding in found for name, why in holding.damaged.items()])
+    )
+
+
+SHOWN = 5
+
+
+def _image_files(folder: Path) -> list[str]:
+    from captious.io.images import SUFFIXES
+
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder of images")
+    paths = sorted(str(path) for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    if not paths:
+        raise InputError(f"{folder}: holds no images, expected files ending in {', '.join(sorted(SUFFIXES))}")
+    return paths
+
+
+def _texts(source: str) -> list[str]:
+    from captious.io.columns import CANDIDATE_COLUMNS
+    from captious.io.formats import rows_of
+    from captious.io.join import gather_candidates, gather_references
+    from captious.options import Reading
+
+    rows = list(rows_of(source))
+    if any(name in row.fields for row in rows[:1] for name in CANDIDATE_COLUMNS):
+        captions = gather_candidates(rows, Reading(several=True))
+    else:
+        captions = gather_references(rows)
+    return [
+        text for column in (captions.candidates, captions.references) for texts in column.values() for text in texts
+    ]
+
+
+@command(app)
+def prune(
+    session: Annotated[Session, Only("json")],
+    keep: Annotated[str | None, Option("Size to shrink to, such as 2GB: least used go.", metavar="SIZE")] = None,
+    encoder: Annotated[str | None, Option("Name or fingerprint of one encoder.", metavar="NAME")] = None,
+    damaged: Annotated[bool, Option("Files that are skipped.")] = False,
+    all: Annotated[bool, Option("Every feature, and METEOR's compiled tables too.")] = False,
+) -> None:
+    """Remove features; runs that are at work keep what they read, and anything removed is made again when needed.
+
+    idf corpora and tables that were added stay: they cannot be made again from what is here.
+    """
+    from captious.metrics.meteor.resources import compiled_files
+    from captious.models import store
+    from captious.render.document import Document, Text
+
+    if (keep is not None) + (encoder is not None) + damaged + all != 1:
+        raise InputError("expected one of --keep SIZE, --encoder NAME, --damaged, --all")
+    root = store.cache_root()
+    before = store.inventory(root)
+    if keep is not None:
+        store.shrink(root, store.parse_size(keep))
+    elif damaged:
+        store.remove_damaged(root)
+    elif encoder is not None:
+        names = {name for info in before for name in (info.encoder, info.fingerprint) if name}
+        if encoder not in names:
+            encoders = ", ".join(sorted({info.encoder for info in before if info.encoder})) or "none"
+            raise InputError(f"the cache holds nothing of {encoder!r}, known: {encoders}{nearest(encoder, names)}")
+        store.remove(root, lambda info: encoder in (info.encoder, info.fingerprint))
+    else:
+        store.remove(root, lambda info: True)
+        for path in compiled_files():
+            path.unlink()
+    sizes = [sum(info.bytes for info in infos) for infos in (before, store.inventory(root))]
+    session.deliver(
+        Document(
+            title=str(root),
+            sections=[Text((f"{store.format_size(sizes[0])} before, {store.format_size(sizes[1])} now",))],
+            data={"folder": str(root), "before": sizes[0], "after": sizes[1]},
+            name="prune",
+        )
+    )
+
+
+@command(app)
+def add(
+    name: Annotated[str, Argument("Whose tables: meteor.")],
+    path: Annotated[Path, Argument("Folder with meteor-1.5.jar and data/paraphrase-en.gz.")],
+) -> None:
+    """Compile tables from where you have them and keep them; the sources are not needed afterwards."""
+    from captious.metrics.meteor import resources
+    from captious.render.progress import display
+
+    if name != "meteor":
+        raise InputError(f"no resource {name!r}, known: meteor{nearest(name, ['meteor'])}")
+    with display() as shown:
+        shown.step("compiling METEOR's tables")
+        target = resources.add(path)
+    typer.echo(f"written: {target}")

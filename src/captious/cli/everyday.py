@@ -259,13 +259,14 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
 
     CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
     """
+    from captious import data
     from captious.comparison import compare
     from captious.metrics.clip.clipscore import ClipScore
     from captious.metrics.clip.specs import Specs
     from captious.metrics.registry import parse_all
     from captious.options import Runtime
 
-    folder = Path(__file__).parents[1] / "data" / "demo"
+    folder = data.DEMO
     with session.working() as step:
         result = compare(
             {name: folder / "predictions" / f"{name}.json" for name in ("parrot", "sloppy", "solid", "expert")},

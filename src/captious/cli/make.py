@@ -1,4 +1,4 @@
-"""``captious make``: data from data: detail units of captions, document-frequency corpora, wrong captions."""
+"""``captious make``: data from data: detail units of captions, document-frequency corpora, wrong captions, pictures."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli.params import Only, command, deliver
-from captious.cli.session import Encoder, Grammar, ImageFeatures, Legacy, Session, Tagger
+from captious.cli.session import Encoder, Grammar, ImageFeatures, Imagination, Legacy, Out, Session, Tagger
 from captious.errors import InputError
 from captious.options import Argument, Option, Resampling
 
 if TYPE_CHECKING:
+    from captious.captions import CaptionSet
     from captious.io.formats import Row
 
-app = typer.Typer(help="Make data: detail units, idf corpora, wrong captions.", no_args_is_help=True)
+app = typer.Typer(help="Make data: detail units, idf corpora, wrong captions, pictures.", no_args_is_help=True)
 
 
 @command(app)
@@ -98,12 +99,10 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
 def _tagged(caption: str, how: dict[str, Any]) -> Iterator[tuple[list[str], list[str], str]]:
     """Tokens, tags and bracketed phrases of each sentence."""
     from captious.syntax.chunking import bracketed
-    from captious.syntax.sentences import sentences
-    from captious.syntax.tagging import tagger_named
+    from captious.syntax.tagging import tag_texts
 
-    words = [list(sentence.tokens) for sentence in sentences(caption)]
-    for tokens, tags in zip(words, tagger_named(how["tagger"])(words), strict=True):
-        yield tokens, tags, bracketed(tokens, tags, how["grammar"])
+    for sentence, tags in tag_texts([caption], how["tagger"])[0]:
+        yield list(sentence.tokens), tags, bracketed(sentence.tokens, tags, how["grammar"])
 
 
 def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
@@ -238,6 +237,46 @@ def negatives(
     deliver(Sample(made, look, seed, warnings), replace(output, out=None))
     if path is not None:
         typer.echo(f"written: {path}", err=True)
+
+
+@command(app)
+def pictures(
+    texts: Annotated[str, Argument("Texts by id, with or without references and ratings; '-' for standard input.")],
+    out: Out,
+    session: Annotated[Session, Only("references", "overwrite", "json", "device", "batch", "precision", "cache")],
+    metric: Imagination = "imagine",
+    most: Annotated[int, Option("Texts on the page.", min=1)] = 100,
+    rating: Annotated[str | None, Option("Column of the ratings.", metavar="NAME")] = None,
+    compile: Annotated[bool, Option("On a GPU: compile first, for many pictures.")] = False,
+) -> None:
+    """Paint texts into a gallery: pictures by seed, likeness to the reference, disagreement with people (ImaginE).
+
+    Example: captious make pictures ratings.jsonl --references references.json --out gallery/
+    """
+    from captious.probes.pictures import paint
+
+    session = replace(session, output=replace(session.output, out=out))
+    with session.working() as step:
+        captions, ratings = _rated_texts(texts, session, rating)
+        result = paint(captions, metric, ratings, most=most, compile=compile, progress=step)
+    session.deliver(result)
+
+
+def _rated_texts(texts: str, session: Session, rating: str | None) -> tuple[CaptionSet, Any]:
+    """Texts, and the mean rating of each where the rows have ratings."""
+    from captious.io.columns import RATING_COLUMNS
+    from captious.io.formats import rows_of
+    from captious.study.ratings import open_ratings
+    from captious.study.recipes import Layout
+
+    first = next(iter(rows_of(texts)), None) if texts != "-" else None
+    columns = () if first is None else tuple(first.fields)
+    if rating is None and not any(name in columns for name in RATING_COLUMNS):
+        return session.read(texts), None
+    ratings = open_ratings(texts, session.reading.references, columns=Layout(texts, rating=rating))
+    if ratings.captions is None:
+        raise InputError(f"{texts}: ratings without captions")
+    return ratings.captions, ratings.mean
 
 
 def _is_pickle(source: str) -> bool:

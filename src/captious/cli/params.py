@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -21,6 +21,9 @@ from typer.core import TyperCommand
 from captious._written import split
 from captious.errors import InputError
 from captious.options import Argument, Declared, Option, Output, choices_of, declared, without_none
+
+if TYPE_CHECKING:
+    from captious.render import Result
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 REQUIRED = inspect.Parameter.empty
@@ -77,6 +80,7 @@ def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__signature__ = inspect.Signature([param.parameter() for param in params])  # type: ignore[attr-defined]
     run.__annotations__ = {}
+    run.__wrapped__ = function  # type: ignore[attr-defined]
     return run
 
 
@@ -241,25 +245,6 @@ def with_flags(message: str, params: Sequence[Param]) -> str:
         return f"{param.flag} {value}{end}" if value else param.flag
 
     return _ARGUMENT.sub(flag, message)
-
-
-class Result(Protocol):
-    """What a command delivers: a `captious.render.Result`."""
-
-    def document(self) -> Any:
-        """Everything the result shows, with its ``name`` and ``warnings``."""
-
-    def print(self) -> None:
-        """Print warnings and tables."""
-
-    def to_json(self) -> str:
-        """The data as JSON."""
-
-    def to_latex(self) -> str:
-        """The tables as LaTeX."""
-
-    def save(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write a folder whole or not at all."""
 
 
 def deliver(result: Result, output: Output) -> None:

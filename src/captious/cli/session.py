@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from captious.cli.params import Result, deliver
-from captious.options import Option, Options, Output, Reading, Resampling, Runtime, using
+from captious.cli.params import deliver
+from captious.options import Option, Options, Output, Reading, Resampling, Runtime, declared, using
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
+    from captious.render import Result
 
 EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models and data"
 """Panels of ``captious --help``."""
@@ -30,10 +31,14 @@ Metrics = Annotated[tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)"
 Encoder = Annotated[str, Option("Hub id, folder, checkpoint file or captious-mini.", metavar="MODEL")]
 Encoders = Annotated[tuple[str, ...], Option("Hub ids, folders, checkpoint files or captious-mini.", metavar="MODELS")]
 Prefix = Annotated[str, Option("Words before every text, such as 'A photo depicts '.", metavar="WORDS")]
-Tagger = Annotated[Literal["captious", "spacy"], Option("Tagger of words: ours, or spaCy's en_core_web_sm.")]
+Tagger = Annotated[Literal["captious", "spacy", "nltk"], Option("Tagger of words: ours, spaCy's or NLTK's.")]
 Grammar = Annotated[Literal["code", "paper"], Option("Of detail units: SPECS's code, or its paper's appendix.")]
 Legacy = Annotated[bool, Option("As the original code does, quirks too.")]
 Permutations = Annotated[int, Option("Permutations of a paired test.", min=1)]
+Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
+Out = Annotated[Path, declared(Output)["out"].option]
+"""Where a command must write, in place of the session's."""
+Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NAME")]
 ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]
 
 

@@ -14,7 +14,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, require
 from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, candidate_means, truncation_warning
 from captious.models.language import Contextual, Ids, load_contextual
-from captious.models.pipeline import Pace
+from captious.models.pipeline import OomBackoff
 from captious.options import current
 
 Weigh = Callable[[Sequence[int]], Floats]
@@ -168,7 +168,7 @@ def matched(model: Contextual, candidates: Sequence[Ids], references: Sequence[I
 def _encoded(model: Contextual, texts: list[Ids]) -> list[Any]:
     """The states of each text, encoded in batches of like length."""
     runtime = current()
-    pace, encoded = Pace(runtime.log), {}
+    pace, encoded = OomBackoff(runtime.log), {}
 
     def begin(numbers: Any) -> Any:
         states, _ = model.states([texts[number] for number in numbers])

@@ -26,14 +26,14 @@ from captious.metrics.contract import (
 from captious.models import load as loading
 from captious.models.encoder import Encoder, Features, encoder_id
 from captious.models.features import Encoded, text_features
-from captious.models.painters import DRAWN, FAULTS, Imagined, Options, Painter, imagine, load_painter
+from captious.models.painters import FAULTS, Imagined, Options, Painter, imagine, load_painter
 
 Kind = Literal["image", "text&image"]
 RANGES: dict[str, tuple[float, float]] = {"image": (0.1, 1.0), "text&image": (0.1, 0.4)}
 """[l, h] of the rescaling. Appendix A.1 of the paper has them the other way round, which its own text shows to be a
 slip: cosines of texts with pictures are those between .1 and .4."""
 CHUNK = 4096
-CLIP, MINI = "openai/clip-vit-base-patch32", "captious-mini"
+CLIP = "openai/clip-vit-base-patch32"
 KINDS: tuple[Kind, ...] = ("image", "text&image")
 
 
@@ -59,12 +59,12 @@ class Imagine(MeanMetric):
     clipping to [0, 1] (``clip=yes``), the highest of several references (``references=mean``), the same seed on both
     sides (``pairing=different``). ``against=source`` compares with the column ``source`` instead of references.
 
-    ``painter`` is a ``diffusers`` pipeline by folder or hub id, ``guided:`` before an image decoder, or ``drawn``: it
-    draws captions of the sample's grammar offline and is judged by captious-mini unless ``weights`` says otherwise.
+    ``painter`` is a ``diffusers`` pipeline by folder or hub id, ``guided:`` before an image decoder, or
+    ``module:attribute`` of Python code that makes a painter.
     An item has no value where its caption has no picture under some seed; a reference picture that is missing is left
     out, and counted. Texts that painter or encoder cut are counted too.
 
-    >>> Imagine(kind="image", painter="drawn").label
+    >>> Imagine(kind="image").label
     'IE-image'
     """
 
@@ -116,14 +116,18 @@ class Imagine(MeanMetric):
 
     def encoder(self) -> Encoder:
         """The encoder of the weights."""
-        return loading.load(self.weights or (MINI if self.painter == DRAWN else CLIP))
+        return loading.load(self.weights or CLIP)
 
     def prepare(self, captions: CaptionSet) -> Shared[Imagination]:
         """Painter and encoder."""
-        options = Options(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety)
-        painter, encoder = load_painter(self.painter, options), self.encoder()
+        painter, encoder = self.load_painter(), self.encoder()
         key = f"{painter.name}#{painter.fingerprint} with {encoder_id(encoder)}"
         return Shared(Imagination(painter, encoder), key)
+
+    def load_painter(self, compile: bool = False) -> Painter:
+        """The painter with the metric's settings; ``compile`` compiles it first, for many pictures on a GPU."""
+        options = Options(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety, compile)
+        return load_painter(self.painter, options)
 
     def score_items(self, captions: CaptionSet, state: Shared[Imagination]) -> Scored:
         """Rows: the sum of the candidates' values, their number, and the sum under each seed."""

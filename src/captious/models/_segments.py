@@ -1,7 +1,8 @@
 """Segments of the feature cache: immutable Arrow files of rows under sorted 16-byte keys, mapped into memory.
 
-A segment is written under another name and then renamed, so it is there whole or not at all: no locks are needed. What
-is wrong with one (cut short, overwritten, of another format) is found on opening it or, in its rows, on reading them.
+A segment is written under a temporary name and then renamed, so no reader sees half of one and no locks are needed,
+which is what a disk shared by a cluster can do. Damage (truncated, overwritten, of another format) shows on opening a
+segment; damage of its rows shows on reading them, by their checksums.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from captious._typing import Ints, Ints32
 
 FORMAT = 2
 SUFFIX = ".arrow"
-FACTS = ("captious-features", "encoder", "fingerprint", "kind", "shape", "dtype", "digest")
+HEADER = ("captious-features", "encoder", "fingerprint", "kind", "shape", "dtype", "digest")
 
 Keys = npt.NDArray[np.uint64]
 """One row of two numbers per key: its first and its last eight bytes."""
@@ -56,7 +57,7 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Rows under sorted keys; ``checks`` is absent for rows that never left memory."""
+    """Rows under sorted keys; ``checks`` is None for rows that are in memory alone."""
 
     keys: Keys
     lengths: Ints32
@@ -64,7 +65,7 @@ class Segment:
     checks: npt.NDArray[np.uint32] | None = None
     path: Path | None = None
     high: npt.NDArray[np.uint64] = field(init=False)
-    """The first halves of the keys in one piece, for searching."""
+    """The first halves of the keys, contiguous, for the binary search."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "high", np.ascontiguousarray(self.keys[:, 0]))
@@ -73,22 +74,22 @@ class Segment:
         return len(self.keys)
 
     def holds(self, key: bytes) -> bool:
-        """Whether one key is here with a sound row."""
+        """Whether one key is here, with an intact row."""
         high, low = np.frombuffer(key, ">u8").astype(np.uint64)
         at = int(self.high.searchsorted(high))
         if at == len(self.keys) or self.high[at] != high or self.keys[at, 1] != low:
             return False
-        return self.sound(self.rows[at : at + 1], np.array([at]))
+        return self.intact(self.rows[at : at + 1], np.array([at]))
 
-    def places(self, keys: Keys) -> Ints:
-        """Where each key stands, −1 for those that are not here."""
+    def indices(self, keys: Keys) -> Ints:
+        """The row of each key, −1 for those that are not here."""
         at = np.searchsorted(self.high, keys[:, 0])
         at[at == len(self.keys)] = 0
         return np.where((self.keys[at] == keys).all(axis=1), at, -1)
 
-    def sound(self, rows: Rows, places: Ints) -> bool:
-        """Whether rows read from these places are what was written."""
-        return self.checks is None or bool((checksums(rows) == self.checks[places]).all())
+    def intact(self, rows: Rows, indices: Ints) -> bool:
+        """Whether rows that were read from these indices are what was written there."""
+        return self.checks is None or bool((checksums(rows) == self.checks[indices]).all())
 
 
 def key_of(content: bytes) -> bytes:
@@ -106,7 +107,7 @@ def as_keys(keys: Iterable[bytes]) -> Keys:
 
 
 def unique_keys(keys: Keys) -> tuple[Keys, Ints, Ints]:
-    """The sorted distinct keys, the first place of each, and for every key given its place among them."""
+    """The sorted distinct keys, the first index of each, and for every key its index among the distinct ones."""
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
     new = np.ones(len(keys), bool)
@@ -122,7 +123,7 @@ def checksums(rows: Rows) -> npt.NDArray[np.uint32]:
     return np.fromiter((zlib.crc32(row.data) for row in flat), np.uint32, len(flat))
 
 
-def write(folder: Path, space: Space, segment: Segment) -> Path:
+def write_segment(folder: Path, space: Space, segment: Segment) -> Path:
     """Write a segment whole, under a name that sorts by the time of writing."""
     import pyarrow as pa
 
@@ -130,7 +131,7 @@ def write(folder: Path, space: Space, segment: Segment) -> Path:
     lengths = np.ascontiguousarray(segment.lengths, np.int32)
     flat = np.ascontiguousarray(segment.rows, space.dtype).reshape(-1)
     checks = checksums(flat.reshape(len(segment), -1))
-    facts = {
+    header = {
         "captious-features": FORMAT,
         "encoder": space.encoder,
         "fingerprint": space.fingerprint,
@@ -147,7 +148,7 @@ def write(folder: Path, space: Space, segment: Segment) -> Path:
     ]
     schema = pa.schema(
         [(name, column.type) for name, column in zip(("key", "length", "check", "row"), columns, strict=True)],
-        metadata={"captious": json.dumps(facts)},
+        metadata={"captious": json.dumps(header)},
     )
     path = folder / f"{time.time_ns():020d}-{secrets.token_hex(4)}{SUFFIX}"
     with whole_file(path) as draft, pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -155,21 +156,21 @@ def write(folder: Path, space: Space, segment: Segment) -> Path:
     return path
 
 
-def facts_of(path: Path) -> dict[str, Any]:
-    """What a segment says it holds, with the number of its rows; reads nothing else."""
+def read_header(path: Path) -> dict[str, Any]:
+    """What a segment says about itself, with the number of its rows; nothing else is read."""
     return _open(path)[0]
 
 
-def read(path: Path, space: Space) -> Segment:
-    """Map a segment into memory; raises ``Damaged``, or ``FileNotFoundError`` where it has gone."""
-    facts, batch = _open(path)
-    found = (facts["fingerprint"], facts["kind"], tuple(facts["shape"]), facts["dtype"])
-    if found != (space.fingerprint, space.kind, space.shape, space.dtype):
-        raise Damaged(f"holds {found[1]} of {found[0]}, {found[3]} of shape {found[2]}: it does not belong here")
+def read_segment(path: Path, space: Space) -> Segment:
+    """Map a segment into memory; raises ``Damaged``, or ``FileNotFoundError`` where it was removed."""
+    header, batch = _open(path)
+    fingerprint, kind, shape, dtype = (header[name] for name in ("fingerprint", "kind", "shape", "dtype"))
+    if (fingerprint, kind, tuple(shape), dtype) != (space.fingerprint, space.kind, space.shape, space.dtype):
+        raise Damaged(f"holds {kind} of {fingerprint}, {dtype} of shape {tuple(shape)}: it does not belong here")
     key, length, check, row = batch.columns
     packed = np.frombuffer(key.buffers()[1], ">u8", 2 * len(batch))
     lengths, checks = length.to_numpy(), check.to_numpy()
-    if digest(packed.tobytes(), lengths.tobytes(), checks.tobytes()) != facts["digest"]:
+    if digest(packed.tobytes(), lengths.tobytes(), checks.tobytes()) != header["digest"]:
         raise Damaged("its keys are damaged (checksum differs)")
     rows = row.flatten().to_numpy(zero_copy_only=True).reshape(-1, *space.shape)
     return Segment(packed.astype(np.uint64).reshape(-1, 2), lengths, rows, checks, path)
@@ -181,26 +182,27 @@ def _open(path: Path) -> tuple[dict[str, Any], Any]:
     try:
         with pa.memory_map(str(path)) as source:
             reader = pa.ipc.open_file(source)
-            found = json.loads(reader.schema.metadata[b"captious"])
-            facts = {name: found[name] for name in FACTS}
-            if facts["captious-features"] != FORMAT:
-                raise Damaged(f"is of format {facts['captious-features']}, expected {FORMAT}")
+            stored = json.loads(reader.schema.metadata[b"captious"])
+            header = {name: stored[name] for name in HEADER}
+            if header["captious-features"] != FORMAT:
+                raise Damaged(f"is of format {header['captious-features']}, expected {FORMAT}")
             batch = reader.get_batch(0)
             batch.validate()
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
         raise Damaged(f"is cut short or damaged ({' '.join(str(error).split())[:80]})") from None
-    return {**facts, "rows": len(batch)}, batch
+    return {**header, "rows": len(batch)}, batch
 
 
 MANY = 8
+"""Small segments from which on they are merged."""
 SMALL_BYTES = 64 << 20
 LARGE_BYTES = 256 << 20
 
 
 def compact(folder: Path, space: Space) -> int:
-    """Merge the small segments of a folder if there are many; returns how many it merged."""
+    """Merge the small segments of a folder if there are many; returns how many were merged."""
     sizes = {}
     for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
         with suppress(FileNotFoundError):
@@ -208,23 +210,16 @@ def compact(folder: Path, space: Space) -> int:
     small = [path for path, size in sizes.items() if size < SMALL_BYTES]
     if len(small) < MANY:
         return 0
-    merged, group, held = 0, list[Segment](), 0
+    merged, group, size = 0, list[Segment](), 0
     for path in small:
-        if held + sizes[path] > LARGE_BYTES:
-            merged, group, held = merged + _merge(folder, space, group), [], 0
-        segment = _sound(path, space)
-        if segment is not None:
-            group.append(segment)
-            held += sizes[path]
+        if size + sizes[path] > LARGE_BYTES:
+            merged, group, size = merged + _merge(folder, space, group), [], 0
+        with suppress(Damaged, FileNotFoundError):
+            segment = read_segment(path, space)
+            if segment.intact(segment.rows, np.arange(len(segment))):
+                group.append(segment)
+                size += sizes[path]
     return merged + _merge(folder, space, group)
-
-
-def _sound(path: Path, space: Space) -> Segment | None:
-    try:
-        segment = read(path, space)
-    except (Damaged, FileNotFoundError):
-        return None
-    return segment if segment.sound(segment.rows, np.arange(len(segment))) else None
 
 
 def _merge(folder: Path, space: Space, group: list[Segment]) -> int:
@@ -233,7 +228,7 @@ def _merge(folder: Path, space: Space, group: list[Segment]) -> int:
     keys, first, _ = unique_keys(np.concatenate([segment.keys for segment in group]))
     lengths = np.concatenate([segment.lengths for segment in group])[first]
     rows = np.concatenate([segment.rows for segment in group])[first]
-    write(folder, space, Segment(keys, lengths, rows))
+    write_segment(folder, space, Segment(keys, lengths, rows))
     for segment in group:
         assert segment.path is not None
         with suppress(OSError):  # another process was faster, or has it open where that forbids it

@@ -22,12 +22,11 @@ from captious._typing import Bools, Floats, Ints
 from captious._version import __version__
 from captious.errors import InputError, require
 from captious.io.images import Unreadable, read_picture
-from captious.models import store as memo
 from captious.models._segments import Space, as_keys, key_of
 from captious.models.devices import number_type, precision_on, weights_digest
 from captious.models.encoder import Tokens
 from captious.models.registry import ModelRegistry
-from captious.models.store import open_store
+from captious.models.store import file_index, file_state, lookup, open_store, record
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -361,18 +360,18 @@ def _compute(
 
 def content_keys(paths: Sequence[str]) -> list[bytes | None]:
     """The key of each file's content, looked up where the file has not changed; None where it cannot be read."""
-    seen = open_store(memo.SPACE)
-    marks = [memo.mark(path) for path in paths]
-    contents = memo.recall(seen, marks)
-    new = [place for place, key in enumerate(contents) if key is None]
-    for place in new:
+    files = file_index()
+    states = [file_state(path) for path in paths]
+    contents = lookup(files, states)
+    new = [number for number, key in enumerate(contents) if key is None]
+    for number in new:
         try:
-            contents[place] = key_of(read_picture(paths[place]))
+            contents[number] = key_of(read_picture(paths[number]))
         except Unreadable:
             continue
-    known = [(marks[place], key) for place in new if (key := contents[place]) is not None]
-    memo.remember(seen, [mark for mark, _ in known], [key for _, key in known])
-    seen.settle()
+    keys = {number: key for number in new if (key := contents[number]) is not None}
+    record(files, [states[number] for number in keys], list(keys.values()))
+    files.settle()
     return contents
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from captious._files import data_folder, digest, whole_file
 from captious._typing import Bools
 from captious.errors import InputError, nearest, require
-from captious.models import store as memo
 from captious.models.devices import device_called, number_type, precision_on, quiet
 from captious.models.hub import REPOSITORY, Unreachable, fetch, local, weights_folder
 from captious.models.painters import Options, Painted, Painter, Wish, as_pixels
-from captious.models.pipeline import Pace
+from captious.models.pipeline import OomBackoff
+from captious.models.store import file_state
 from captious.options import current
 
 
@@ -152,7 +152,7 @@ class Diffusion:
     widest: int = 0
     """The largest batch so far: a compiled model would be compiled again for another size, so smaller ones are filled
     up with the last wish."""
-    pace: Pace = field(default_factory=lambda: Pace(lambda line: None))
+    pace: OomBackoff = field(default_factory=lambda: OomBackoff(lambda line: None))
 
     def cut(self, texts: Sequence[str]) -> Bools:
         """Those beyond the limit of every tokenizer of the pipeline."""
@@ -173,7 +173,7 @@ class Diffusion:
 
         filled = list(wishes)
         if self.compiled:
-            self.widest = min(max(self.widest, len(wishes)), self.pace.most)
+            self.widest = min(max(self.widest, len(wishes)), self.pace.largest)
             filled += filled[-1:] * (self.widest - len(wishes))
         generators = [torch.Generator("cpu").manual_seed(wish.seed) for wish in filled]
         texts = [wish.text for wish in filled]
@@ -229,7 +229,7 @@ def open_model(name: str, index: str, load: Callable[[str, bool], T]) -> T:
         return _load(name, lambda: load(str(folder), True))
     if name.startswith(".") or not REPOSITORY.fullmatch(name):
         raise InputError(
-            f"painter {name!r}: no such folder, expected one, a hub id (owner/name), guided:DECODER or drawn"
+            f"painter {name!r}: no such folder, expected one, a hub id (owner/name), guided:DECODER or module:attribute"
         )
     with suppress(OSError, ValueError):  # not in the cache, or not whole
         return load(name, True)
@@ -240,8 +240,7 @@ def open_model(name: str, index: str, load: Callable[[str, bool], T]) -> T:
     except Unreachable:
         raise InputError(
             f"painter {name!r}: not on this machine, and the hub cannot be reached; download huggingface.co/{name} "
-            f"whole, put it at {weights_folder() / name}/, or anywhere and give its path as painter; "
-            "painter=drawn works without a download"
+            f"whole, put it at {weights_folder() / name}/, or anywhere and give its path as painter"
         ) from None
     return _load(name, lambda: load(name, False))
 
@@ -396,7 +395,7 @@ def _mark(name: str, options: Options) -> str | None:
     entries = sorted(place.rglob("*"))
     if any(entry.is_symlink() and entry.is_dir() for entry in entries):  # rglob does not look inside
         return None
-    files = [memo.mark(str(entry)) for entry in entries if not entry.is_dir()]
+    files = [file_state(str(entry)) for entry in entries if not entry.is_dir()]
     known = [file for file in files if file is not None]
     if not known or len(known) < len(files):
         return None

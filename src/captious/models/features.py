@@ -1,4 +1,8 @@
-"""Vectors of images that were computed elsewhere: an ``.npz`` file with ``ids`` and ``features``, perhaps ``scale``."""
+"""The one door to vectors: those of images and texts, from the store where they are in it, else from the encoder.
+
+Every distinct content is encoded once. Vectors have unit length. An image that cannot be used costs that image alone:
+`Encoded.faults` says why it has no vector.
+"""
 
 from __future__ import annotations
 
@@ -15,40 +19,11 @@ import numpy.typing as npt
 
 from captious._typing import Floats, Ints, Ints32
 from captious.errors import InputError
-from captious.models import store as memo
 from captious.models._segments import Keys, Space, as_keys, key_of, unique_keys
 from captious.models.encoder import Encoder, Features
 from captious.models.pipeline import image_batches, text_batches
-from captious.models.store import Store, open_store
+from captious.models.store import Store, file_index, file_state, lookup, open_store, record
 from captious.options import current
-
-
-def read_given(path: str | Path) -> tuple[list[str], Features]:
-    """The ids, and for each its row of numbers, times ``scale`` where the file has one."""
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            arrays: dict[str, npt.NDArray[Any]] = {name: held[name] for name in held.files}
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile) as error:
-        raise InputError(
-            f"{path}: expected an .npz file with ids and features, but it is not an .npz file ({str(error)[:80]})"
-        ) from None
-    if not {"ids", "features"} <= arrays.keys():
-        raise InputError(f"{path}: holds {', '.join(arrays) or 'nothing'}, expected the arrays ids and features")
-    ids, features = arrays["ids"], arrays["features"]
-    if features.ndim != 2 or ids.shape != features.shape[:1] or not np.issubdtype(features.dtype, np.number):
-        raise InputError(
-            f"{path}: {ids.size} ids for features of shape {features.shape} and type {features.dtype}, "
-            "expected one row of numbers for each id"
-        )
-    rows = features.astype(np.float32)
-    if "scale" in arrays:
-        if arrays["scale"].shape not in ((), (rows.shape[1],)):
-            raise InputError(f"{path}: scale of shape {arrays['scale'].shape}, expected one number for each dimension")
-        rows = rows * arrays["scale"].astype(np.float32)
-    return [str(key) for key in ids.tolist()], rows
-
 
 NOT_FINITE = "the encoder gave a vector that is not finite"
 CHUNK = 4096
@@ -98,60 +73,60 @@ def cosines(a: Encoded, b: Encoded) -> Floats:
 
 
 def _image_features(encoder: Encoder, names: list[str]) -> Encoded:
-    runtime = current()
-    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    distinct = list(places)
-    seen = open_store(memo.SPACE)
-    store = open_store(vector_space(encoder, "images-upright" if runtime.upright else "images"))
-    marks = [memo.mark(name) for name in distinct]
-    contents = memo.recall(seen, marks)
-    rows, lengths, index = gathered(store, contents)
-    todo = np.flatnonzero(index < 0).tolist()
+    distinct = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    paths = list(distinct)
+    files = file_index()
+    store = open_store(vector_space(encoder, "images-upright" if current().upright else "images"))
+    states = [file_state(path) for path in paths]
+    contents = lookup(files, states)
+    rows, lengths, index = gather(store, contents)
+    missing = np.flatnonzero(index < 0).tolist()
     faults: dict[int, str] = {}
-    if todo:
-        faults = encode_missing(encoder, distinct, marks, todo, contents, store, seen)
-        rows, lengths, index = gathered(store, contents)
+    if missing:
+        faults = encode_missing(encoder, paths, states, missing, contents, store, files)
+        rows, lengths, index = gather(store, contents)
     store.settle()
-    seen.settle()
-    faults.update((place, f"{distinct[place]}: {NOT_FINITE}") for place in _unexplained(index, faults))
-    return _spread(rows, lengths, index, faults, np.fromiter(map(places.__getitem__, names), np.int64, len(names)))
+    files.settle()
+    faults = {number: f"{paths[number]}: {NOT_FINITE}" for number in np.flatnonzero(index < 0).tolist()} | faults
+    return _expand(rows, lengths, index, faults, [distinct[name] for name in names])
 
 
 def _text_features(encoder: Encoder, texts: Sequence[str]) -> Encoded:
-    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    distinct = list(places)
-    contents: list[bytes | None] = [key_of(text.encode("utf-8", "surrogatepass")) for text in distinct]
+    distinct = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    contents = [key_of(text.encode("utf-8", "surrogatepass")) for text in distinct]
     store = open_store(vector_space(encoder, "texts"))
-    rows, lengths, index = gathered(store, contents)
-    todo = np.flatnonzero(index < 0).tolist()
-    if todo:
+    rows, lengths, index = gather(store, contents)
+    missing = np.flatnonzero(index < 0).tolist()
+    if missing:
+        new = list(distinct)
         try:
-            for batch in text_batches(encoder, [distinct[place] for place in todo]):
-                keys = as_keys(contents[todo[place]] or b"" for place in batch.places)
-                keep_vectors(store, keys, batch.features, batch.lengths)
+            for batch in text_batches(encoder, [new[number] for number in missing]):
+                keys = as_keys(contents[missing[number]] for number in batch.indices)
+                put_vectors(store, keys, batch.features, batch.lengths)
         finally:
             store.flush()
-        rows, lengths, index = gathered(store, contents)
+        rows, lengths, index = gather(store, contents)
     store.settle()
-    faults = dict.fromkeys(_unexplained(index, {}), NOT_FINITE)
-    return _spread(rows, lengths, index, faults, np.fromiter(map(places.__getitem__, texts), np.int64, len(texts)))
+    faults = dict.fromkeys(np.flatnonzero(index < 0).tolist(), NOT_FINITE)
+    return _expand(rows, lengths, index, faults, [distinct[text] for text in texts])
 
 
 def encode_missing(
     encoder: Encoder,
     paths: Sequence[str],
-    marks: Sequence[bytes | None],
-    todo: Sequence[int],
+    states: Sequence[bytes | None],
+    missing: Sequence[int],
     contents: list[bytes | None],
     store: Store,
-    seen: Store,
-    keep: Callable[[Store, Keys, Features], None] | None = None,
+    files: Store,
+    put: Callable[[Store, Keys, Features], None] | None = None,
 ) -> dict[int, str]:
-    """Encode the files at some places, fill in the keys of their contents, and say which could not be used.
+    """Encode the files at the indices ``missing`` and say which could not be used, and why.
 
-    ``keep`` stores what the encoder gave; by default vectors of unit length.
+    The keys of their contents are filled into ``contents`` and recorded in the index ``files``. ``put`` stores what the
+    encoder gives; by default vectors of unit length.
     """
-    keep = keep or keep_vectors
+    put = put or put_vectors
     claimed: set[bytes] = set()
     lock = threading.Lock()
     faults: dict[int, str] = {}
@@ -165,29 +140,29 @@ def encode_missing(
         return not store.holds(key)
 
     try:
-        for batch in image_batches(encoder, [paths[place] for place in todo], wanted):
-            for one in batch.picked:
-                place = todo[one.place]
-                contents[place] = one.key
-                if one.fault is not None:
-                    faults[place] = one.fault
-                    if one.key is not None:
-                        broken[one.key] = one.fault.removeprefix(f"{paths[place]}: ")
-            keys = as_keys(one.key for one in batch.picked if one.pixels is not None and one.key is not None)
-            keep(store, keys, batch.features)
-            known = [(marks[todo[one.place]], one.key) for one in batch.picked if one.key is not None]
-            memo.remember(seen, [mark for mark, _ in known], [key for _, key in known])
+        for batch in image_batches(encoder, [paths[number] for number in missing], wanted):
+            numbers = [missing[index] for index in batch.indices]
+            for number, image in zip(numbers, batch.images, strict=True):
+                contents[number] = image.key
+                if image.fault is not None:
+                    faults[number] = image.fault
+                    if image.key is not None:
+                        broken[image.key] = image.fault.removeprefix(f"{paths[number]}: ")
+            keys = as_keys(image.key for image in batch.images if image.pixels is not None and image.key is not None)
+            put(store, keys, batch.features)
+            readable = [number for number in numbers if contents[number] is not None]
+            record(files, [states[number] for number in readable], [contents[number] or b"" for number in readable])
     finally:
         store.flush()
-        seen.flush()
-    for place in todo:
-        key = contents[place]
+        files.flush()
+    for number in missing:
+        key = contents[number]
         if key in broken:
-            faults[place] = f"{paths[place]}: {broken[key]}"
+            faults[number] = f"{paths[number]}: {broken[key]}"
     return faults
 
 
-def keep_vectors(store: Store, keys: Keys, features: Features, lengths: Ints | None = None) -> None:
+def put_vectors(store: Store, keys: Keys, features: Features, lengths: Ints | None = None) -> None:
     """Store vectors at unit length; those that are not finite are left out."""
     rows = np.asarray(features, np.float32)
     finite = np.isfinite(rows).all(axis=1)
@@ -197,26 +172,52 @@ def keep_vectors(store: Store, keys: Keys, features: Features, lengths: Ints | N
 
 
 def vector_space(encoder: Encoder, kind: str) -> Space:
-    """Where an encoder's vectors are kept: of ``images``, ``images-upright`` or ``texts``."""
+    """The space of an encoder's vectors: of ``images``, ``images-upright`` or ``texts``."""
     return Space(encoder.name, encoder.fingerprint, kind, (encoder.dimension,))
 
 
-def gathered(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, Ints32, Ints]:
+def gather(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, Ints32, Ints]:
     """Rows and lengths of distinct contents, and the row of each content: −1 where there is none."""
     keys, _, inverse = unique_keys(as_keys(filter(None, contents)))
-    rows, lengths, found = store.gather(keys)
-    new = np.where(found, np.cumsum(found) - 1, -1)
+    rows, lengths, stored = store.gather(keys)
+    row_of = np.where(stored, np.cumsum(stored) - 1, -1)
     index = np.full(len(contents), -1, np.int64)
-    index[np.fromiter(map(bool, contents), bool, len(contents))] = new[inverse]
-    return (rows, lengths, index) if found.all() else (rows[found], lengths[found], index)
+    index[np.fromiter(map(bool, contents), bool, len(contents))] = row_of[inverse]
+    return (rows, lengths, index) if stored.all() else (rows[stored], lengths[stored], index)
 
 
-def _unexplained(index: Ints, faults: dict[int, str]) -> list[int]:
-    return [place for place in np.flatnonzero(index < 0).tolist() if place not in faults]
+def _expand(rows: Features, lengths: Ints32, index: Ints, faults: dict[int, str], distinct: list[int]) -> Encoded:
+    """From distinct inputs to all of them; ``distinct`` is the number of each input among the distinct ones."""
+    inputs = index[np.array(distinct, np.int64)]
+    counts = np.append(lengths.astype(np.int64), 0)[inputs] if len(inputs) else np.zeros(0, np.int64)
+    return Encoded(rows, inputs, counts, {int(i): faults[distinct[i]] for i in np.flatnonzero(inputs < 0)})
 
 
-def _spread(rows: Features, lengths: Ints32, index: Ints, faults: dict[int, str], places: Ints) -> Encoded:
-    """From distinct inputs to all of them."""
-    full = index[places]
-    known = np.append(lengths.astype(np.int64), 0)[full] if len(full) else np.zeros(0, np.int64)
-    return Encoded(rows, full, known, {int(i): faults[int(places[i])] for i in np.flatnonzero(full < 0)})
+def read_features(path: str | Path) -> tuple[list[str], Features]:
+    """Vectors of images that were computed elsewhere: an ``.npz`` file with the arrays ``ids`` and ``features``.
+
+    Features are multiplied by the array ``scale`` where the file has one.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays: dict[str, npt.NDArray[Any]] = {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile) as error:
+        raise InputError(
+            f"{path}: expected an .npz file with ids and features, but it is not an .npz file ({str(error)[:80]})"
+        ) from None
+    if not {"ids", "features"} <= arrays.keys():
+        raise InputError(f"{path}: holds {', '.join(arrays) or 'nothing'}, expected the arrays ids and features")
+    ids, features = arrays["ids"], arrays["features"]
+    if features.ndim != 2 or ids.shape != features.shape[:1] or not np.issubdtype(features.dtype, np.number):
+        raise InputError(
+            f"{path}: {ids.size} ids for features of shape {features.shape} and type {features.dtype}, "
+            "expected one row of numbers for each id"
+        )
+    rows = features.astype(np.float32)
+    if "scale" in arrays:
+        if arrays["scale"].shape not in ((), (rows.shape[1],)):
+            raise InputError(f"{path}: scale of shape {arrays['scale'].shape}, expected one number for each dimension")
+        rows = rows * arrays["scale"].astype(np.float32)
+    return [str(key) for key in ids.tolist()], rows

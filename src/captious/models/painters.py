@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
 from math import isfinite
 from typing import NamedTuple, Protocol
 
@@ -13,12 +15,13 @@ from captious._typing import Bools, Floats32, Ints, Ints32
 from captious.errors import InputError
 from captious.models._segments import Space, as_keys, key_of
 from captious.models.encoder import Encoder, Features, Pixels
-from captious.models.pipeline import Fetch, Pace
+from captious.models.pipeline import Fetch, OomBackoff
 from captious.models.registry import ModelRegistry
 from captious.models.store import open_store
 from captious.options import current
 
-DRAWN, GUIDED = "drawn", "guided:"
+GUIDED = "guided:"
+_ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 FAULTS = (
     "",
     "the painter gave a black picture (a safety filter?)",
@@ -110,7 +113,8 @@ _LOADED: ModelRegistry[Painter] = ModelRegistry(limit=2)
 def load_painter(name: str, options: Options | None = None) -> Painter:
     """The painter of a name, on the device of the runtime in force, loaded once per process.
 
-    ``drawn``, ``guided:`` before a decoder's folder or hub id, or a ``diffusers`` pipeline by folder or hub id.
+    A ``diffusers`` pipeline by folder or hub id, ``guided:`` before a decoder's folder or hub id, or
+    ``module:attribute`` of Python code: a function that makes a painter of `Options`.
     """
     runtime, options = current(), options or Options()
     key = (name, _stamp(name.removeprefix(GUIDED)), options, runtime.device, runtime.precision)
@@ -121,7 +125,7 @@ def _stamp(name: str) -> tuple[object, ...]:
     """Tells a folder from what stood there before."""
     from captious.models.hub import local
 
-    place = local(name) if name != DRAWN else None
+    place = None if _ATTRIBUTE.fullmatch(name) else local(name)
     files = sorted(place.rglob("*")) if place is not None and place.is_dir() else []
     stats = [(str(file), file.stat()) for file in files if file.is_file()]
     return tuple((path, found.st_size, found.st_mtime_ns) for path, found in stats)
@@ -129,19 +133,25 @@ def _stamp(name: str) -> tuple[object, ...]:
 
 def _load(name: str, options: Options) -> Painter:
     if not name:
-        raise InputError("no painter named: expected drawn, or a text-to-image pipeline by folder or hub id")
-    if name == DRAWN:
-        from captious.samples.painter import Drawn
-
-        options.refuse(name, "size")
-        return Drawn.of(options.size)
+        raise InputError("no painter named: expected a text-to-image pipeline by folder or hub id")
     if name.startswith(GUIDED):
         from captious.models.guided import load_guided
 
         return load_guided(name.removeprefix(GUIDED), options)
+    if _ATTRIBUTE.fullmatch(name):
+        return _from_module(name, options)
     from captious.models.diffusion import remembered
 
     return remembered(name, options)
+
+
+def _from_module(name: str, options: Options) -> Painter:
+    module, _, attribute = name.partition(":")
+    try:
+        factory: Callable[[Options], Painter] = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"painter {name!r}: {error}; is its folder on PYTHONPATH?") from None
+    return factory(options)
 
 
 def as_pixels(values: Floats32) -> tuple[Pixels, Ints32]:
@@ -188,7 +198,7 @@ def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Seq
     rows, codes, found = store.gather(all_keys)
     todo = np.flatnonzero(~found).tolist()
     if todo:
-        pace = Pace(current().log)
+        pace = OomBackoff(current().log)
         try:
             for batch in pictures(painter, [wishes[place] for place in todo]):
                 places = [todo[place] for place in batch.places]
@@ -247,7 +257,7 @@ def wish_key(wish: Wish) -> bytes:
     return key_of(f"{wish.seed}\0".encode() + wish.text.encode("utf-8", "surrogatepass"))
 
 
-def _vectors(encoder: Encoder, batch: Painted, pace: Pace) -> tuple[Features, Ints32]:
+def _vectors(encoder: Encoder, batch: Painted, pace: OomBackoff) -> tuple[Features, Ints32]:
     """Vectors of unit length; zeros and a code where there is no picture, or the encoder gave nothing finite."""
     from PIL import Image
 

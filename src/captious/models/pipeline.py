@@ -1,22 +1,25 @@
-"""Batches that fit: where memory runs out, the batch is halved and stays so."""
+"""From files and texts to batches of features: decoding ahead, batches that fit into memory, a GPU that never waits.
+
+Threads decode images and tokenize texts while the encoder computes. Large runs decode in processes, because Pillow
+holds Python's global lock during part of the decoding. On a GPU two batches are in flight, and their bytes travel on a
+stream of their own. If memory runs out, the batch is halved and stays so.
+"""
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import signal
-import struct
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -36,19 +39,19 @@ if TYPE_CHECKING:
 Fetch = Callable[[], Features]
 """Waits for a batch and gives its vectors."""
 Start = Callable[[Any], Fetch]
-"""Begins to compute a batch."""
+"""Begins to compute a batch; on a GPU it returns before the batch is done."""
 
 
 @dataclass
-class Pace:
-    """How large a batch may be, found out by trying."""
+class OomBackoff:
+    """The largest batch that fits into memory, which starts at any size and is halved when memory runs out."""
 
     log: Callable[[str], None]
-    most: int = sys.maxsize
+    largest: int = sys.maxsize
 
     def start(self, begin: Start, items: Sequence[Any] | npt.NDArray[Any]) -> Fetch:
         """Begin a batch, in parts where memory runs out."""
-        if len(items) <= self.most:
+        if len(items) <= self.largest:
             try:
                 return begin(items)
             except (RuntimeError, MemoryError) as error:
@@ -58,10 +61,10 @@ class Pace:
                     line = " ".join(str(error).split())[:120]
                     raise InputError(f"even a batch of 1 does not fit into memory ({line})") from None
             # Outside the handler: the error's traceback holds what the batch had taken.
-            self.most = len(items) // 2
-            self.log(f"out of memory with a batch of {len(items)}: going on with {self.most}")
+            self.largest = len(items) // 2
+            self.log(f"out of memory with a batch of {len(items)}: going on with {self.largest}")
             _free()
-        step = self.most  # a part may lower it further
+        step = self.largest  # a part may lower it further
         parts = [self.start(begin, items[at : at + step]) for at in range(0, len(items), step)]
         return lambda: np.concatenate([fetch() for fetch in parts])
 
@@ -93,20 +96,20 @@ def on_gpu(encoder: Encoder) -> bool:
 
 
 def image_start(encoder: Encoder) -> Start:
-    """Begins batches of prepared images, given as a list."""
+    """How to begin a batch of prepared images, a list of arrays."""
     if on_gpu(encoder):
         torch_encoder: Any = encoder
         return lambda pixels: _launch(
-            lambda: torch_encoder.image_tensor(torch_encoder.pixels_to_tensor(_sent(pixels, torch_encoder.device)))
+            lambda: torch_encoder.image_tensor(torch_encoder.pixels_to_tensor(_send(pixels, torch_encoder.device)))
         )
     return lambda pixels: _done(encoder.image_features(np.stack(pixels)))
 
 
 def text_start(encoder: Encoder) -> Start:
-    """Begins batches of token ids."""
+    """How to begin a batch of token ids."""
     if on_gpu(encoder):
         torch_encoder: Any = encoder
-        return lambda ids: _launch(lambda: torch_encoder.text_tensor(_sent(ids, torch_encoder.device)))
+        return lambda ids: _launch(lambda: torch_encoder.text_tensor(_send(ids, torch_encoder.device)))
     return lambda ids: _done(encoder.text_features(ids))
 
 
@@ -118,27 +121,27 @@ def _pinned(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any]) -> torch.Tensor
     """Rows in memory that the GPU reads by itself; torch hands such memory out again once it was read."""
     torch = require("torch", "clip")
     kind = torch.from_numpy(np.empty(0, rows[0].dtype)).dtype
-    held = torch.empty((len(rows), *rows[0].shape), dtype=kind, pin_memory=True)
+    pinned = torch.empty((len(rows), *rows[0].shape), dtype=kind, pin_memory=True)
     if isinstance(rows, np.ndarray):
-        held.numpy()[...] = rows
+        pinned.numpy()[...] = rows
     else:
-        np.stack(rows, out=held.numpy())
-    return held  # type: ignore[no-any-return]
+        np.stack(rows, out=pinned.numpy())
+    return pinned  # type: ignore[no-any-return]
 
 
-def _sent(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], device: torch.device) -> torch.Tensor:
+def _send(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], device: torch.device) -> torch.Tensor:
     """Rows on the device; they travel while the device computes the batch before."""
     torch = require("torch", "clip")
-    held, lane, main = _pinned(rows), _lane(device), torch.cuda.current_stream(device)
-    with torch.cuda.stream(lane):
-        there = held.to(device, non_blocking=True)
-    main.wait_stream(lane)
-    there.record_stream(main)
-    return there
+    pinned, copying, computing = _pinned(rows), _copy_stream(device), torch.cuda.current_stream(device)
+    with torch.cuda.stream(copying):
+        tensor = pinned.to(device, non_blocking=True)
+    computing.wait_stream(copying)
+    tensor.record_stream(computing)
+    return tensor
 
 
 @cache
-def _lane(device: torch.device) -> Any:
+def _copy_stream(device: torch.device) -> Any:
     return require("torch", "clip").cuda.Stream(device)
 
 
@@ -159,125 +162,100 @@ def _launch(compute: Callable[[], torch.Tensor]) -> Fetch:
 
 
 Wanted = Callable[[bytes], bool]
-START = "import sys; sys.path[:] = {path!r}; from captious.models.pipeline import serve; serve()"
+"""Whether the content of a key must be decoded."""
+WORKER = "import sys; sys.path[:] = {path!r}; from captious.models.pipeline import serve; serve()"
 
 
-class Looked(NamedTuple):
-    """What came of a file: the key of its content, and its pixels unless they were not wanted or not to be had."""
+class DecodedImage(NamedTuple):
+    """A file after reading: the key of its content, and its pixels unless they were not wanted or it has none."""
 
     key: bytes | None
     pixels: Pixels | None
     fault: str | None
+    """Why there are no pixels, though they were wanted."""
 
 
-def look(path: str, prepare: Callable[[Image], Pixels], wanted: Wanted, upright: bool) -> Looked:
+def decode(path: str, prepare: Callable[[Image], Pixels], wanted: Wanted, upright: bool) -> DecodedImage:
     """Read a file, and decode it if its content is wanted."""
     key = None
     try:
         content = read_picture(path)
         key = key_of(content)
         if not wanted(key):
-            return Looked(key, None, None)
-        return Looked(key, prepare(decode_picture(content, path, upright)), None)
+            return DecodedImage(key, None, None)
+        return DecodedImage(key, prepare(decode_picture(content, path, upright)), None)
     except Unreadable as error:
-        return Looked(key, None, str(error))
+        return DecodedImage(key, None, str(error))
 
 
-class Reader:
-    """A process that looks at files; for one thread at a time."""
+class DecodingProcess:
+    """A process that decodes files for one thread at a time.
+
+    A ``ProcessPoolExecutor`` would import the caller's main script again, lose every image in work when one brings its
+    process down, and leave processes behind when the caller is killed; this one ends when its pipe does.
+    """
 
     def __init__(self, preparation: Any, upright: bool) -> None:
-        self.setup = pickle.dumps((preparation, upright))
-        self.process = self._started()
-        self.key: bytes | None = None
+        self.setup = (preparation, upright)
+        self.process = self._start()
 
-    def __call__(self, path: str, wanted: Wanted) -> Looked:
-        """As :func:`look`."""
+    def __call__(self, path: str, wanted: Wanted) -> DecodedImage:
+        """As :func:`decode`; an image that brings the process down costs that image alone."""
+        key = None
         try:
-            return self._ask(path, wanted)
-        except (OSError, EOFError):
+            self._send(path)
+            answer: bytes | DecodedImage = self._receive()
+            while isinstance(answer, bytes):
+                key = answer
+                self._send(wanted(key))
+                answer = self._receive()
+            return answer
+        except (OSError, EOFError, pickle.UnpicklingError):
             self.close()
-            self.process = self._started()
-            return Looked(self.key, None, f"{path}: brought its decoder down")
+            self.process = self._start()
+            return DecodedImage(key, None, f"{path}: brought its decoder down")
 
     def close(self) -> None:
         """End the process."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+            with suppress(OSError):  # what was not yet sent to a process that is gone
+                cast(IO[bytes], pipe).close()
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", START.format(path=sys.path)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-        _send(process.stdin, self.setup)
-        return process
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", WORKER.format(path=sys.path)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._send(self.setup)
+        return self.process
 
-    def _ask(self, path: str, wanted: Wanted) -> Looked:
-        into, back = self.process.stdin, self.process.stdout
-        self.key = None
-        _send(into, os.fsencode(path))
-        key = self.key = bytes(_receive(back)) or None
-        if key is not None:
-            _send(into, b"yes" if wanted(key) else b"")
-        fault = bytes(_receive(back)).decode()
-        if fault:
-            return Looked(key, None, fault)
-        shape = np.frombuffer(_receive(back), np.int64)
-        if not len(shape):
-            return Looked(key, None, None)
-        return Looked(key, np.frombuffer(_receive(back), np.uint8).reshape(shape), None)
+    def _send(self, message: object) -> None:
+        pipe = cast(IO[bytes], self.process.stdin)
+        pickle.dump(message, pipe)
+        pipe.flush()
+
+    def _receive(self) -> Any:
+        return pickle.load(cast(IO[bytes], self.process.stdout))
 
 
 def serve() -> None:
     """What the process does, until its parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    into, back = io.FileIO(0), io.FileIO(os.dup(1), "w")
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a decoder prints must not get between the answers
-    preparation, upright = pickle.loads(_receive(into))
 
-    def asked(key: bytes) -> bool:
-        _send(back, key)
-        return bool(_receive(into))
+    def send(message: object) -> None:
+        pickle.dump(message, answers)
+        answers.flush()
 
-    while True:
-        try:
-            path = os.fsdecode(bytes(_receive(into)))
-            found = look(path, preparation.prepare, asked, upright)
-            if found.key is None:
-                _send(back, b"")
-            _send(back, (found.fault or "").encode("utf-8", "replace"))
-            if found.fault is None:
-                pixels = found.pixels
-                _send(back, b"" if pixels is None else np.array(pixels.shape, np.int64).tobytes())
-                if pixels is not None:
-                    _send(back, np.ascontiguousarray(pixels).data.cast("B"))
-        except (EOFError, BrokenPipeError):
-            return
+    def wanted(key: bytes) -> bool:
+        send(key)
+        return bool(pickle.load(requests))
 
-
-def _send(pipe: Any, content: bytes | memoryview) -> None:
-    left = memoryview(struct.pack("<q", len(content)) + content if len(content) < 4096 else content)
-    if len(content) >= 4096:
-        pipe.write(struct.pack("<q", len(content)))
-    while left:
-        left = left[pipe.write(left) :]
-
-
-def _receive(pipe: Any) -> bytearray:
-    return _exactly(pipe, struct.unpack("<q", _exactly(pipe, 8))[0])
-
-
-def _exactly(pipe: Any, size: int) -> bytearray:
-    content = bytearray(size)
-    left = memoryview(content)
-    while left:
-        got = pipe.readinto(left)
-        if not got:
-            raise EOFError
-        left = left[got:]
-    return content
+    with suppress(EOFError, BrokenPipeError):
+        preparation, upright = pickle.load(requests)
+        while True:
+            send(decode(pickle.load(requests), preparation.prepare, wanted, upright))
 
 
 In = TypeVar("In")
@@ -290,89 +268,61 @@ MOST_TEXTS = 4
 """A batch of short texts may be this many times as large as one of long ones."""
 
 
-class Picked(NamedTuple):
-    """One image file after reading: its place, and what :class:`captious.models.pipeline.Looked` says of it."""
-
-    place: int
-    key: bytes | None
-    pixels: Pixels | None
-    fault: str | None
-
-
 class ImageBatch(NamedTuple):
     """What came of some files."""
 
-    picked: list[Picked]
+    indices: list[int]
+    """Which of the files these are."""
+    images: list[DecodedImage]
     features: Features
-    """One row for each picked image that has pixels."""
+    """One row for each image that has pixels."""
 
 
 class TextBatch(NamedTuple):
-    """Vectors of the texts at some places, and how many tokens each has."""
+    """Vectors of some texts, and how many tokens each has."""
 
-    places: list[int]
+    indices: list[int]
+    """Which of the texts these are."""
     features: Features
     lengths: Ints
 
 
-def image_batches(
-    encoder: Encoder, paths: Sequence[str], wanted: Callable[[bytes], bool] = lambda key: True
-) -> Iterator[ImageBatch]:
+def image_batches(encoder: Encoder, paths: Sequence[str], wanted: Wanted = lambda key: True) -> Iterator[ImageBatch]:
     """Read every file and encode those whose content is wanted; ``wanted`` is asked from several threads."""
     runtime = current()
-    pace, begin, threads = Pace(runtime.log), image_start(encoder), workers(encoder, runtime)
+    backoff, begin, threads = OomBackoff(runtime.log), image_start(encoder), workers(encoder, runtime)
 
-    def started() -> Iterator[tuple[list[Picked], Fetch]]:
-        with _looking(encoder, runtime.upright, threads if len(paths) >= MANY_IMAGES else 1) as look:
+    def begun() -> Iterator[tuple[list[DecodedImage], Fetch]]:
+        with _decoder(encoder, runtime.upright, threads if len(paths) >= MANY_IMAGES else 1) as decode_file:
             window = max(AHEAD * runtime.batch, threads)
-            reading = ahead(lambda item: Picked(item[0], *look(item[1], wanted)), enumerate(paths), threads, window)
-            with closing(reading) as picks:
-                for picked in _grouped(picks, lambda: min(runtime.batch, pace.most)):
-                    pixels = [one.pixels for one in picked if one.pixels is not None]
-                    yield picked, pace.start(begin, pixels) if pixels else lambda: _none(encoder)
+            with closing(ahead(lambda path: decode_file(path, wanted), paths, threads, window)) as decoded:
+                for images in _grouped(decoded, lambda: min(runtime.batch, backoff.largest)):
+                    pixels = [image.pixels for image in images if image.pixels is not None]
+                    yield images, backoff.start(begin, pixels) if pixels else lambda: _none(encoder)
 
     done = 0
-    for picked, fetch in _behind(started(), IN_FLIGHT if on_gpu(encoder) else 0):
-        yield ImageBatch(picked, fetch())
-        done += len(picked)
+    for images, fetch in _behind(begun(), IN_FLIGHT if on_gpu(encoder) else 0):
+        yield ImageBatch(list(range(done, done + len(images))), images, fetch())
+        done += len(images)
         runtime.progress("images", done, len(paths))
 
 
 def text_batches(encoder: Encoder, texts: Sequence[str]) -> Iterator[TextBatch]:
     """Encode every text, longest first."""
     runtime = current()
-    pace, begin = Pace(runtime.log), text_start(encoder)
+    backoff, begin = OomBackoff(runtime.log), text_start(encoder)
     groups = list(_by_length(texts, runtime.batch, encoder.limit))
 
-    def started() -> Iterator[tuple[list[int], Fetch, Ints]]:
-        tokenized = ahead(lambda places: encoder.tokenize([texts[place] for place in places]), groups, 1, 2)
-        for places, tokens in zip(groups, tokenized, strict=True):
-            yield places, pace.start(begin, tokens.ids), tokens.lengths
+    def begun() -> Iterator[tuple[list[int], Fetch, Ints]]:
+        tokenized = ahead(lambda indices: encoder.tokenize([texts[index] for index in indices]), groups, 1, 2)
+        for indices, tokens in zip(groups, tokenized, strict=True):
+            yield indices, backoff.start(begin, tokens.ids), tokens.lengths
 
     done = 0
-    for places, fetch, lengths in _behind(started(), IN_FLIGHT if on_gpu(encoder) else 0):
-        yield TextBatch(places, fetch(), lengths)
-        done += len(places)
+    for indices, fetch, lengths in _behind(begun(), IN_FLIGHT if on_gpu(encoder) else 0):
+        yield TextBatch(indices, fetch(), lengths)
+        done += len(indices)
         runtime.progress("texts", done, len(texts))
-
-
-def encode_images(encoder: Encoder, paths: Sequence[str]) -> Features:
-    """Vectors of image files as the model gives them, without cache; an image that does not open is an error."""
-    rows = np.zeros((len(paths), encoder.dimension), np.float32)
-    for batch in image_batches(encoder, paths):
-        for one in batch.picked:
-            if one.fault is not None:
-                raise Unreadable(one.fault)
-        rows[[one.place for one in batch.picked]] = batch.features
-    return rows
-
-
-def encode_texts(encoder: Encoder, texts: Sequence[str]) -> Features:
-    """Vectors of texts as the model gives them, without cache."""
-    rows = np.zeros((len(texts), encoder.dimension), np.float32)
-    for batch in text_batches(encoder, texts):
-        rows[batch.places] = batch.features
-    return rows
 
 
 def workers(encoder: Encoder, runtime: Runtime) -> int:
@@ -411,44 +361,44 @@ def _behind(items: Iterable[In], distance: int) -> Iterator[In]:
     yield from waiting
 
 
-def _grouped(picks: Iterable[Picked], size: Callable[[], int]) -> Iterator[list[Picked]]:
-    """Picks in groups with so many images to encode; groups without stay bounded too."""
-    group: list[Picked] = []
-    images = 0
-    for one in picks:
-        group.append(one)
-        images += one.pixels is not None
-        if images >= size() or len(group) >= 16 * size():
+def _grouped(images: Iterable[DecodedImage], size: Callable[[], int]) -> Iterator[list[DecodedImage]]:
+    """Images in groups with so many to encode; groups with few to encode stay bounded too."""
+    group: list[DecodedImage] = []
+    count = 0
+    for image in images:
+        group.append(image)
+        count += image.pixels is not None
+        if count >= size() or len(group) >= 16 * size():
             yield group
-            group, images = [], 0
+            group, count = [], 0
     if group:
         yield group
 
 
 @contextmanager
-def _looking(encoder: Encoder, upright: bool, threads: int) -> Iterator[Callable[[str, Wanted], Looked]]:
-    """How threads look at files: each through a process of its own where there are many of both, else by themselves."""
+def _decoder(encoder: Encoder, upright: bool, threads: int) -> Iterator[Callable[[str, Wanted], DecodedImage]]:
+    """How threads decode files: each through a process of its own where there are many of both, else by themselves."""
     preparation = getattr(encoder, "preparation", None)
     if threads < MANY_THREADS or preparation is None:
-        yield lambda path, wanted: look(path, encoder.prepare, wanted, upright)
+        yield lambda path, wanted: decode(path, encoder.prepare, wanted, upright)
         return
-    readers = [Reader(preparation, upright) for _ in range(threads)]
-    idle: SimpleQueue[Reader] = SimpleQueue()
-    for reader in readers:
-        idle.put(reader)
+    processes = [DecodingProcess(preparation, upright) for _ in range(threads)]
+    idle: SimpleQueue[DecodingProcess] = SimpleQueue()
+    for process in processes:
+        idle.put(process)
 
-    def through(path: str, wanted: Wanted) -> Looked:
-        reader = idle.get()
+    def through(path: str, wanted: Wanted) -> DecodedImage:
+        process = idle.get()
         try:
-            return reader(path, wanted)
+            return process(path, wanted)
         finally:
-            idle.put(reader)
+            idle.put(process)
 
     try:
         yield through
     finally:
-        for reader in readers:
-            reader.close()
+        for process in processes:
+            process.close()
 
 
 def _none(encoder: Encoder) -> Features:
@@ -456,8 +406,8 @@ def _none(encoder: Encoder) -> Features:
 
 
 def _by_length(texts: Sequence[str], batch: int, limit: int) -> Iterator[list[int]]:
-    """Places of texts in batches, longest first; a batch of short texts holds more of them."""
-    order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
+    """Indices of texts in batches, longest first; a batch of short texts holds more of them."""
+    order = sorted(range(len(texts)), key=lambda index: -len(texts[index]))
     start = 0
     while start < len(order):
         tokens = len(texts[order[start]]) // 3 + 3

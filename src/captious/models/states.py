@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.models import store as memo
 from captious.models._segments import Keys, Space, as_keys, key_of
 from captious.models.clip import TorchEncoder
 from captious.models.encoder import Features, Pixels, Tokens, token_counts
@@ -27,16 +26,16 @@ from captious.models.features import (
     NOT_FINITE,
     Encoded,
     encode_missing,
-    gathered,
+    gather,
     image_features,
-    keep_vectors,
+    put_vectors,
     text_features,
     vector_space,
 )
 from captious.models.load import MINI, load
 from captious.models.pipeline import text_batches
 from captious.models.registry import ModelRegistry
-from captious.models.store import Store, open_store
+from captious.models.store import Store, file_index, file_state, lookup, open_store
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -239,9 +238,9 @@ def image_states(encoder: TorchEncoder, paths: Sequence[str]) -> ImageStates:
     index_of = {path: index for index, path in enumerate(distinct)}
     kind = "-upright" if runtime.upright else ""
     store = open_store(Space(encoder.name, encoder.fingerprint, f"states{kind}", inside.image_shape, "float16"))
-    vectors, seen = open_store(vector_space(encoder, f"images{kind}")), open_store(memo.SPACE)
-    marks = [memo.mark(path) for path in distinct]
-    contents = memo.recall(seen, marks)
+    vectors, seen = open_store(vector_space(encoder, f"images{kind}")), file_index()
+    marks = [file_state(path) for path in distinct]
+    contents = lookup(seen, marks)
     rows, index, keys = _load_rows(store, contents)
     todo = np.flatnonzero(index < 0).tolist()
 
@@ -249,7 +248,7 @@ def image_states(encoder: TorchEncoder, paths: Sequence[str]) -> ImageStates:
         finite = np.isfinite(rows).all(axis=1)
         states = rows[finite, : -encoder.dimension].reshape(-1, *inside.image_shape)
         store.put(keys[finite], halved(states))
-        keep_vectors(vectors, keys, rows[:, -encoder.dimension :])
+        put_vectors(vectors, keys, rows[:, -encoder.dimension :])
 
     faults: dict[int, str] = {}
     if todo:
@@ -269,7 +268,7 @@ def _load_rows(store: Store, contents: list[bytes | None]) -> tuple[Halves | Non
     keys = as_keys(key or bytes(16) for key in contents)
     size = 2 * int(np.prod(store.space.shape)) * len(contents)
     if size < SHARE * free_memory() or store.folder is None:
-        rows, _, index = gathered(store, contents)
+        rows, _, index = gather(store, contents)
         return cast(Halves, rows), index, keys
     stored = np.array([key is not None and store.holds(key) for key in contents])
     return None, np.where(stored, np.arange(len(contents)), -1), keys
@@ -337,13 +336,13 @@ def _encoded(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> 
             yield cached, rows[there], vectors.rows[vectors.index]
     try:
         for batch in text_batches(inside, [texts[one] for one in missing]):
-            at = np.array([missing[one] for one in batch.places])
+            at = np.array([missing[one] for one in batch.indices])
             states = halved(batch.features[:, : -encoder.dimension].reshape(-1, *shape))
             pooled = batch.features[:, -encoder.dimension :]
             if keep:
                 keys = as_keys(contents[one] for one in at.tolist())
                 store.put(keys, states)
-                keep_vectors(known, keys, pooled, batch.lengths)
+                put_vectors(known, keys, pooled, batch.lengths)
             yield at, states, pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
     finally:
         if keep:

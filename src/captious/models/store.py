@@ -1,4 +1,8 @@
-"""How much room the feature cache takes, what is in it, and what goes first when room is short."""
+"""The store of features: rows of numbers under the key of a content, on disk, shared by processes.
+
+`open_store` gives the store of a space (one encoder, one kind of content). `file_index` is the store that knows which
+content a file had, so that an unchanged file is not read again. `inventory`, `shrink` and `remove` manage the disk.
+"""
 
 from __future__ import annotations
 
@@ -29,165 +33,18 @@ from captious.models._segments import (
     Space,
     as_keys,
     compact,
-    facts_of,
     key_of,
-    read,
+    read_header,
+    read_segment,
     unique_keys,
-    write,
+    write_segment,
 )
 from captious.options import Runtime, current
-
-LIMIT_VARIABLE = "CAPTIOUS_CACHE_LIMIT"
-LIMIT = "20GB"
-DRAFTS = f".*{SUFFIX}.*.part"
-STALE_SECONDS = 3600.0
-"""A draft this old belongs to a process that was killed."""
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
-
-@dataclass
-class Holding:
-    """What the cache holds of one encoder and kind."""
-
-    folder: Path
-    encoder: str = ""
-    fingerprint: str = ""
-    kind: str = ""
-    rows: int = 0
-    segments: int = 0
-    bytes: int = 0
-    used: float = 0.0
-    """When it was last read or written, in seconds of the clock."""
-    damaged: dict[str, str] = field(default_factory=dict)
-    """Files that are skipped, with the reason."""
-
-
-def cache_root() -> Path:
-    """Where this user's features are kept."""
-    return data_folder() / "features"
-
-
-def parse_size(text: str) -> int:
-    """Bytes of a size as people write it.
-
-    >>> parse_size("2GB"), parse_size("1.5 MB"), parse_size("0")
-    (2000000000, 1500000, 0)
-    """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", text, re.IGNORECASE)
-    if found is None:
-        raise InputError(f"{text!r} is no size, expected such as 500MB or 2GB")
-    number, unit, binary = found[1], found[2].upper(), found[3]
-    return int(float(number) * (1024 ** "KMGT".index(unit) * 1024 if binary and unit else UNITS[unit]))
-
-
-def show_size(size: float) -> str:
-    """Bytes as people read them.
-
-    >>> show_size(999), show_size(2_345_000_000)
-    ('999 B', '2.3 GB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
-def size_limit() -> int:
-    """The size the cache may have."""
-    text = os.environ.get(LIMIT_VARIABLE) or LIMIT
-    try:
-        return parse_size(text)
-    except InputError as error:
-        raise InputError(f"{LIMIT_VARIABLE}: {error}") from None
-
-
-def holdings(root: Path, check: bool = False) -> list[Holding]:
-    """What is in the cache, the largest first; ``check`` reads every row, to find damage that shows only on use."""
-    folders = [folder for folder in sorted(root.iterdir()) if folder.is_dir()] if root.is_dir() else []
-    found = [_holding(folder, check) for folder in folders]
-    return sorted((holding for holding in found if holding.segments), key=lambda it: -it.bytes)
-
-
-def shrink(root: Path, keep: int) -> int:
-    """Remove the least recently used segments until the cache takes no more than ``keep``; returns the bytes freed."""
-    files = sorted((stat.st_mtime_ns, stat.st_size, path) for path, stat in _stats(root, f"*/*{SUFFIX}"))
-    for path, stat in _stats(root, f"*/{DRAFTS}"):
-        if time.time() - stat.st_mtime > STALE_SECONDS:
-            _unlink(path)
-    excess = sum(size for _, size, _ in files) - keep
-    freed = 0
-    for _, size, path in files:
-        if freed >= excess:
-            break
-        freed += size * _unlink(path)
-    return freed
-
-
-def remove(root: Path, chosen: Callable[[Holding], bool]) -> int:
-    """Remove whole holdings, damaged files and old drafts included; returns the bytes freed."""
-    freed = 0
-    for holding in filter(chosen, holdings(root)):
-        for pattern in (f"*{SUFFIX}", DRAFTS):
-            freed += sum(stat.st_size * _unlink(path) for path, stat in _stats(holding.folder, pattern))
-        with suppress(OSError):  # it holds something that is not ours
-            holding.folder.rmdir()
-    return freed
-
-
-def remove_damaged(root: Path) -> int:
-    """Remove the files that are skipped; returns how many."""
-    found = holdings(root, check=True)
-    return sum(_unlink(holding.folder / name) for holding in found for name in holding.damaged)
-
-
-def _holding(folder: Path, check: bool) -> Holding:
-    fingerprint, _, kind = folder.name.partition("-")
-    holding = Holding(folder, fingerprint=fingerprint, kind=kind)
-    for path, stat in _stats(folder, f"*{SUFFIX}"):
-        try:
-            facts = facts_of(path)
-            if (facts["fingerprint"], facts["kind"]) != (fingerprint, kind):
-                raise Damaged(f"holds {facts['kind']} of {facts['fingerprint']}: it does not belong here")
-            if check:
-                _check(path, facts)
-            holding.rows += facts["rows"]
-            holding.encoder = facts["encoder"]
-        except Damaged as error:
-            holding.damaged[path.name] = str(error)
-        except FileNotFoundError:  # merged or pruned meanwhile
-            continue
-        holding.segments += 1
-        holding.bytes += stat.st_size
-        holding.used = max(holding.used, stat.st_mtime)
-    return holding
-
-
-def _check(path: Path, facts: dict[str, Any]) -> None:
-    space = Space(facts["encoder"], facts["fingerprint"], facts["kind"], tuple(facts["shape"]), facts["dtype"])
-    segment = read(path, space)
-    if not segment.sound(segment.rows, np.arange(len(segment))):
-        raise Damaged("its rows are damaged (checksum differs)")
-
-
-def _stats(folder: Path, pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
-    for path in list(folder.glob(pattern)):
-        with suppress(FileNotFoundError):
-            yield path, path.stat()
-
-
-def _unlink(path: Path) -> bool:
-    try:
-        path.unlink()
-    except OSError:
-        return False
-    return True
-
 
 FLUSH_BYTES = 32 << 20
 FLUSH_SECONDS = 5.0
 MEMORY_BYTES = 2 << 30
-"""Rows that are on no disk are kept for later calls up to this size."""
+"""Rows that are in memory alone are available to later calls up to this size."""
 TOUCH_SECONDS = 60.0
 CHUNK_BYTES = 4 << 20
 
@@ -209,66 +66,66 @@ class Store:
         """See what other processes wrote or removed since."""
         self._writable = True
         memory = [segment for segment in self.segments if segment.path is None]
-        known = {segment.path: segment for segment in self.segments if segment.path is not None}
+        mapped = {segment.path: segment for segment in self.segments if segment.path is not None}
         listed = self._listed()
         for _ in range(10):
             before = listed
             try:
-                found = [known.get(path) or self._opened(path) for path in listed]
+                segments = [mapped.get(path) or self._map(path) for path in listed]
             except FileNotFoundError:  # merged or pruned between listing and opening
                 listed = self._listed()
                 continue
-            self.segments = memory + [segment for segment in found if segment is not None]
-            known = {segment.path: segment for segment in self.segments if segment.path is not None}
+            self.segments = memory + [segment for segment in segments if segment is not None]
+            mapped = {segment.path: segment for segment in self.segments if segment.path is not None}
             # A merge while the folder was read can hide both the sources and what came of them: read it again.
             listed = self._listed()
             if listed == before:
                 return
 
     def gather(self, keys: Keys) -> tuple[Rows, Ints32, Bools]:
-        """Rows and lengths of keys, and which were found; fastest where keys are sorted."""
+        """Rows and lengths of keys, and which keys are stored; fastest where keys are sorted."""
         rows = np.empty((len(keys), *self.space.shape), self.space.dtype)
         lengths = np.zeros(len(keys), np.int32)
-        found = np.zeros(len(keys), bool)
+        stored = np.zeros(len(keys), bool)
         left = np.arange(len(keys))
         for segment in list(self.segments):
-            at = segment.places(keys[left])
+            at = segment.indices(keys[left])
             here = at >= 0
             if here.any() and self._copy(segment, at[here], left[here], rows, lengths):
-                found[left[here]] = True
+                stored[left[here]] = True
                 left = left[~here]
             if not len(left):
                 break
-        return rows, lengths, found
+        return rows, lengths, stored
 
     def holds(self, key: bytes) -> bool:
-        """Whether one key is here with a sound row."""
+        """Whether one key is stored, with an intact row."""
         return any(segment.holds(key) for segment in self.segments)
 
     def put(self, keys: Keys, rows: Rows, lengths: Ints32 | None = None) -> None:
-        """Keep rows; they are written, and found by others, within seconds."""
+        """Store rows; they are on disk, where other processes see them, within seconds."""
         if not len(keys):
             return
         if not self._pending:
             self._since = time.monotonic()
-        known = np.zeros(len(keys), np.int32) if lengths is None else np.asarray(lengths, np.int32)
-        self._pending.append((keys, rows, known))
+        lengths = np.zeros(len(keys), np.int32) if lengths is None else np.asarray(lengths, np.int32)
+        self._pending.append((keys, rows, lengths))
         size = sum(rows.nbytes for _, rows, _ in self._pending)
         if size >= FLUSH_BYTES or time.monotonic() - self._since >= FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is waiting."""
+        """Write the rows that are pending."""
         if not self._pending:
             return
         keys, rows, lengths = (np.concatenate(parts) for parts in zip(*self._pending, strict=True))
         self._pending = []
         distinct, first, _ = unique_keys(keys)
         segment = Segment(distinct, lengths[first], rows[first])
-        self.segments.insert(0, self._written(segment) if self.folder is not None and self._writable else segment)
+        self.segments.insert(0, self._write(segment) if self.folder is not None and self._writable else segment)
 
     def settle(self) -> None:
-        """Write what is waiting, merge small segments, and keep to the size limit."""
+        """Write the rows that are pending, merge small segments, and shrink the cache to its size limit."""
         self.flush()
         if self.folder is not None and self.root is not None and self._writable:
             try:
@@ -276,9 +133,9 @@ class Store:
                     self.refresh()
                 shrink(self.root, size_limit())
             except OSError as error:
-                self._without(error)
-        kept = np.cumsum([0 if s.path else s.rows.nbytes for s in self.segments])
-        self.segments = [s for s, size in zip(self.segments, kept, strict=True) if s.path or size <= MEMORY_BYTES]
+                self._go_without(error)
+        memory = np.cumsum([0 if s.path else s.rows.nbytes for s in self.segments])
+        self.segments = [s for s, size in zip(self.segments, memory, strict=True) if s.path or size <= MEMORY_BYTES]
 
     def _listed(self) -> list[Path]:
         if self.folder is None or not self.folder.is_dir():
@@ -286,71 +143,72 @@ class Store:
         try:
             return sorted((path for path in self.folder.iterdir() if path.suffix == SUFFIX), reverse=True)
         except OSError as error:
-            self._without(error)
+            self._go_without(error)
             return []
 
-    def _opened(self, path: Path) -> Segment | None:
+    def _map(self, path: Path) -> Segment | None:
         if path in self.damaged:
             return None
         try:
-            return read(path, self.space)
+            return read_segment(path, self.space)
         except Damaged as error:
-            self._condemn(path, str(error))
+            self._skip(path, str(error))
             return None
 
-    def _written(self, segment: Segment) -> Segment:
+    def _write(self, segment: Segment) -> Segment:
         assert self.folder is not None and self.root is not None
         try:
-            return read(write(self.folder, self.space, segment), self.space)
+            return read_segment(write_segment(self.folder, self.space, segment), self.space)
         except FileNotFoundError as error:
             if not self.root.is_dir():  # it cannot even be made
-                self._without(error)
-            return segment  # else pruned by another process at once: the rows are still here
+                self._go_without(error)
+            return segment  # else pruned by another process at once: the rows are still in memory
         except (OSError, Damaged) as error:
-            self._without(error)
+            self._go_without(error)
             return segment
 
     def _copy(self, segment: Segment, at: Ints, to: Ints, rows: Rows, lengths: Ints32) -> bool:
-        """Read rows of a segment, by several threads where they are many; false where they are damaged."""
+        """Read rows of a segment, by several threads where they are many; False where they are damaged."""
         step = max(1, CHUNK_BYTES // max(1, prod(self.space.shape) * rows.itemsize))
 
         def copy(start: int) -> bool:
-            places = at[start : start + step]
-            rows[to[start : start + step]] = part = segment.rows[places]
-            return segment.sound(part, places)
+            indices = at[start : start + step]
+            rows[to[start : start + step]] = part = segment.rows[indices]
+            return segment.intact(part, indices)
 
         starts = range(0, len(at), step)
         if len(starts) > 1:
             with ThreadPoolExecutor(4) as pool:
-                sound = all(pool.map(copy, starts))
+                intact = all(pool.map(copy, starts))
         else:
-            sound = all(map(copy, starts))
-        if sound:
+            intact = all(map(copy, starts))
+        if intact:
             lengths[to] = segment.lengths[at]
             self._touch(segment)
         elif segment.path is not None:
-            self._condemn(segment.path, "its rows are damaged (checksum differs)")
+            self._skip(segment.path, "its rows are damaged (checksum differs)")
             self.segments = [other for other in self.segments if other is not segment]
-        return sound
+        return intact
 
     def _touch(self, segment: Segment) -> None:
+        """Note the time of use, by which segments are pruned."""
         now = time.monotonic()
         if segment.path is not None and now - self._touched.get(segment.path, -TOUCH_SECONDS) >= TOUCH_SECONDS:
             self._touched[segment.path] = now
             with suppress(OSError):
                 os.utime(segment.path)
 
-    def _condemn(self, path: Path, why: str) -> None:
+    def _skip(self, path: Path, why: str) -> None:
         self.damaged[path] = why
-        self.log(f"feature cache: {path.name} {why}; it is skipped (captious cache lists it)")
+        self.log(f"feature cache: {path.name} {why}; it is skipped (captious cache show lists it)")
 
-    def _without(self, error: Exception) -> None:
+    def _go_without(self, error: Exception) -> None:
         self._writable = False
         reason = (error.strerror if isinstance(error, OSError) else None) or " ".join(str(error).split())
         self.log(f"feature cache: {self.folder} cannot be used ({reason}); going on without it")
 
 
-MOST = 16
+MOST_OPEN = 16
 _OPEN: OrderedDict[tuple[Path | None, Space], Store] = OrderedDict()
 
 
@@ -362,55 +220,213 @@ def open_store(space: Space, runtime: Runtime | None = None) -> Store:
     _OPEN.move_to_end((root, space))
     store.log = runtime.log
     store.refresh()
-    _forget()
+    while len(_OPEN) > MOST_OPEN or (len(_OPEN) > 2 and sum(map(_memory, _OPEN.values())) > MEMORY_BYTES):
+        _OPEN.popitem(last=False)
     return store
 
 
 def close_stores() -> None:
-    """Forget what this process holds; what is on disk stays."""
+    """Forget what this process has in memory; what is on disk stays."""
     _OPEN.clear()
-
-
-def _forget() -> None:
-    """Drop the stores least recently used where there are many, or where they hold much memory."""
-    while len(_OPEN) > MOST or (len(_OPEN) > 2 and sum(map(_memory, _OPEN.values())) > MEMORY_BYTES):
-        _OPEN.popitem(last=False)
 
 
 def _memory(store: Store) -> int:
     return sum(segment.rows.nbytes for segment in store.segments if segment.path is None)
 
 
-SPACE = Space("", "paths", "content", (16,), "uint8")
+FILES = Space("", "paths", "content", (16,), "uint8")
 SETTLED_SECONDS = 2.0
+"""A file that changed so recently may change again within the resolution of its times."""
 
 
-def mark(path: str) -> bytes | None:
-    """The state of a file as a key; none where it is missing, no regular file, or changed a moment ago."""
+def file_index() -> Store:
+    """The store from the state of a file to the key of its content."""
+    return open_store(FILES)
+
+
+def file_state(path: str) -> bytes | None:
+    """Path, size, times and inode of a file as a key; None where it is missing, no file, or changed a moment ago."""
     try:
-        found = Path(path).stat()
+        stat = Path(path).stat()
     except (OSError, ValueError):
         return None
-    if not S_ISREG(found.st_mode) or max(found.st_mtime, found.st_ctime) > time.time() - SETTLED_SECONDS:
+    if not S_ISREG(stat.st_mode) or max(stat.st_mtime, stat.st_ctime) > time.time() - SETTLED_SECONDS:
         return None
-    state = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    state = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
     return key_of(os.fsencode(Path(path).absolute()) + b"\0" + repr(state).encode())
 
 
-def recall(store: Store, marks: Sequence[bytes | None]) -> list[bytes | None]:
-    """The content key of each file, where its state is known."""
-    known = [place for place, key in enumerate(marks) if key is not None]
-    contents: list[bytes | None] = [None] * len(marks)
-    if known:
-        rows, _, found = store.gather(as_keys(key for key in marks if key is not None))
-        for place, row, here in zip(known, rows, found.tolist(), strict=True):
-            contents[place] = row.tobytes() if here else None
+def lookup(index: Store, states: Sequence[bytes | None]) -> list[bytes | None]:
+    """The content key of each file, None where its state is not in the index."""
+    with_state = [number for number, state in enumerate(states) if state is not None]
+    contents: list[bytes | None] = [None] * len(states)
+    if with_state:
+        rows, _, stored = index.gather(as_keys(state for state in states if state is not None))
+        for number, row, here in zip(with_state, rows, stored.tolist(), strict=True):
+            contents[number] = row.tobytes() if here else None
     return contents
 
 
-def remember(store: Store, marks: Sequence[bytes | None], contents: Sequence[bytes]) -> None:
-    """Keep the content keys of files whose state is known."""
-    pairs = [(key, content) for key, content in zip(marks, contents, strict=True) if key is not None]
+def record(index: Store, states: Sequence[bytes | None], contents: Sequence[bytes]) -> None:
+    """Store the content keys of files; those without a state are left out."""
+    pairs = [(state, content) for state, content in zip(states, contents, strict=True) if state is not None]
     if pairs:
         rows = np.frombuffer(b"".join(content for _, content in pairs), np.uint8).reshape(-1, 16)
-        store.put(as_keys(key for key, _ in pairs), rows)
+        index.put(as_keys(state for state, _ in pairs), rows)
+
+
+LIMIT_VARIABLE = "CAPTIOUS_CACHE_LIMIT"
+LIMIT = "20GB"
+DRAFTS = f".*{SUFFIX}.*.part"
+STALE_SECONDS = 3600.0
+"""A draft this old belongs to a process that was killed."""
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def cache_root() -> Path:
+    """The folder of this user's features."""
+    return data_folder() / "features"
+
+
+def require_disk() -> None:
+    """Refuse to work without a cache on disk, for calls that only fill it."""
+    root = cache_root()
+    if not size_limit():
+        raise InputError(f"the cache is switched off ({LIMIT_VARIABLE} is 0): there is nothing to fill")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{root}: cannot be made ({error.strerror}); set CAPTIOUS_HOME to a folder of yours") from None
+
+
+def size_limit() -> int:
+    """The size the cache may have, in bytes."""
+    text = os.environ.get(LIMIT_VARIABLE) or LIMIT
+    try:
+        return parse_size(text)
+    except InputError as error:
+        raise InputError(f"{LIMIT_VARIABLE}: {error}") from None
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size as people write it.
+
+    >>> parse_size("2GB"), parse_size("1.5 MB"), parse_size("0")
+    (2000000000, 1500000, 0)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise InputError(f"{text!r} is no size, expected such as 500MB or 2GB")
+    number, unit, binary = match[1], match[2].upper(), match[3]
+    return int(float(number) * (1024 ** "KMGT".index(unit) * 1024 if binary and unit else UNITS[unit]))
+
+
+def format_size(size: float) -> str:
+    """Bytes as people read them.
+
+    >>> format_size(999), format_size(2_345_000_000)
+    ('999 B', '2.3 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+@dataclass
+class StoreInfo:
+    """What is on disk of one encoder and kind."""
+
+    folder: Path
+    encoder: str = ""
+    fingerprint: str = ""
+    kind: str = ""
+    rows: int = 0
+    segments: int = 0
+    bytes: int = 0
+    used: float = 0.0
+    """When it was last read or written, in seconds of the clock."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Files that are skipped, with the reason."""
+
+
+def inventory(root: Path, check: bool = False) -> list[StoreInfo]:
+    """What is in the cache, the largest first; ``check`` reads every row, to find damage that shows only on use."""
+    folders = [folder for folder in sorted(root.iterdir()) if folder.is_dir()] if root.is_dir() else []
+    infos = [_info(folder, check) for folder in folders]
+    return sorted((info for info in infos if info.segments), key=lambda info: -info.bytes)
+
+
+def shrink(root: Path, keep: int) -> int:
+    """Remove the least recently used segments until the cache takes at most ``keep`` bytes; returns the bytes freed."""
+    files = sorted((stat.st_mtime_ns, stat.st_size, path) for path, stat in _stats(root, f"*/*{SUFFIX}"))
+    for path, stat in _stats(root, f"*/{DRAFTS}"):
+        if time.time() - stat.st_mtime > STALE_SECONDS:
+            _unlink(path)
+    excess = sum(size for _, size, _ in files) - keep
+    freed = 0
+    for _, size, path in files:
+        if freed >= excess:
+            break
+        freed += size * _unlink(path)
+    return freed
+
+
+def remove(root: Path, chosen: Callable[[StoreInfo], bool]) -> int:
+    """Remove whole stores, damaged files and old drafts included; returns the bytes freed."""
+    freed = 0
+    for info in filter(chosen, inventory(root)):
+        for pattern in (f"*{SUFFIX}", DRAFTS):
+            freed += sum(stat.st_size * _unlink(path) for path, stat in _stats(info.folder, pattern))
+        with suppress(OSError):  # something in it is not ours
+            info.folder.rmdir()
+    return freed
+
+
+def remove_damaged(root: Path) -> int:
+    """Remove the files that are skipped; returns how many."""
+    return sum(_unlink(info.folder / name) for info in inventory(root, check=True) for name in info.damaged)
+
+
+def _info(folder: Path, check: bool) -> StoreInfo:
+    fingerprint, _, kind = folder.name.partition("-")
+    info = StoreInfo(folder, fingerprint=fingerprint, kind=kind)
+    for path, stat in _stats(folder, f"*{SUFFIX}"):
+        try:
+            header = read_header(path)
+            if (header["fingerprint"], header["kind"]) != (fingerprint, kind):
+                raise Damaged(f"holds {header['kind']} of {header['fingerprint']}: it does not belong here")
+            if check:
+                _check(path, header)
+            info.rows += header["rows"]
+            info.encoder = header["encoder"]
+        except Damaged as error:
+            info.damaged[path.name] = str(error)
+        except FileNotFoundError:  # merged or pruned meanwhile
+            continue
+        info.segments += 1
+        info.bytes += stat.st_size
+        info.used = max(info.used, stat.st_mtime)
+    return info
+
+
+def _check(path: Path, header: dict[str, Any]) -> None:
+    space = Space(header["encoder"], header["fingerprint"], header["kind"], tuple(header["shape"]), header["dtype"])
+    segment = read_segment(path, space)
+    if not segment.intact(segment.rows, np.arange(len(segment))):
+        raise Damaged("its rows are damaged (checksum differs)")
+
+
+def _stats(folder: Path, pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
+    for path in list(folder.glob(pattern)):
+        with suppress(FileNotFoundError):
+            yield path, path.stat()
+
+
+def _unlink(path: Path) -> bool:
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from captious._typing import Floats, Floats32, Ints
-from captious._version import __version__
+from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.probes.finding import Figure, Finding, Grid, called, marks, per_cent, plain_name
-from captious.probes.vectors import Pictured, Vectors, products
-from captious.report.plot import lines
+from captious.probes.probe import Probe, encoder_name, encoder_signatures
+from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed_all
+from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.stats.bootstrap import Estimate
 from captious.stats.resampling import bootstrap_weights
 
-SHOWN, WIDTH = 5, 90
+LISTED, WIDTH = 5, 90
+"""Worst hubs of an encoder and a direction, and how many letters of a caption are shown."""
 EDGES = (0, 1, 2, 3, 6, 11, 21, 51, 101, 1 << 62)
 
 
@@ -41,37 +42,137 @@ class Hubs:
     """Share of entries by N_k, in the bins of `EDGES`."""
 
 
-def hubness(space: Pictured, k: int, how: Resampling) -> list[Hubs]:
+@dataclass(frozen=True, repr=False)
+class Hubness(Probe):
+    """Skewness of the k-occurrences of encoders, both ways, and the worst hubs."""
+
+    rows: Sequence[Hubs]
+    notes: Sequence[str] = ()
+
+    def document(self) -> Document:
+        """One row per encoder and direction, the worst hubs, and the distribution of N_k."""
+        k = self.rows[0].k
+        table = Table(
+            "hubness",
+            "Skewness",
+            (
+                "encoder",
+                "direction",
+                Column(f"skewness of N_{k}", decimals=2, level=self.resampling.level, key="skewness"),
+                Column("most"),
+                Column("mean", decimals=1),
+                Column("never, %", decimals=2, scale=100, key="never"),
+            ),
+            [
+                (
+                    encoder_name(row.encoder),
+                    row.direction,
+                    Cell.of(row.skewness),
+                    row.most,
+                    row.k * row.queries / row.gallery,
+                    row.never,
+                )
+                for row in self.rows
+            ],
+        )
+        worst = Table(
+            "hubs",
+            "The worst hubs",
+            ("encoder", "direction", "entry", Column(f"N_{k}")),
+            [
+                (encoder_name(row.encoder), row.direction, _shortened(entry), times)
+                for row in self.rows
+                for entry, times in row.top
+            ],
+        )
+        bins = [
+            str(low) if high - low == 1 else f"{low}–{high - 1}" if high < EDGES[-1] else f">{low - 1}"
+            for low, high in pairwise(EDGES)
+        ]
+        series = [
+            Series(f"{encoder_name(row.encoder)}, {row.direction}", bins, [100 * share for share in row.spread])
+            for row in self.rows
+        ]
+        chart = Chart("lines", series, f"Entries by N_{k}", f"Share of entries, in per cent, by N_{k}.")
+        return Document(
+            f"Hubness: {self.short_name}",
+            f"N_{k} is how often an entry is among the {k} nearest of a query. A skewness far above 0 means that a few "
+            "entries, the hubs, are near to almost everything, which spoils retrieval.",
+            (table, worst, chart),
+            notes=self.notes,
+            signatures=(
+                self.signature(f"hubness(k={k})"),
+                *encoder_signatures(row.encoder for row in self.rows),
+            ),
+            data={"name": self.name, "hubness": self.rows, "ci": self.interval},
+        )
+
+
+def probe_hubness(
+    captions: CaptionSet,
+    encoders: Sequence[str],
+    resampling: Resampling = Resampling(),
+    *,
+    k: int = 10,
+    prefix: str = "",
+    progress: Callable[[str], None] | None = None,
+) -> Hubness:
+    """How uneven the k-occurrences of each encoder are, both ways, with intervals over images."""
+    spaces = embed_all(captions, encoders, prefix, progress)
+    rows = [row for space in spaces for row in hubs(space, k, resampling)]
+    return Hubness(captions.name, resampling, rows, [note for space in spaces for note in space.notes])
+
+
+def hubs(space: Embedded, k: int, resampling: Resampling) -> list[Hubs]:
     """k-occurrences both ways; their skewness is 0 where everything is near equally often.
 
-    Intervals resample the entries of the gallery by image; who is near whom stays.
+    The bootstrap resamples the entries of the gallery by image; the nearest-neighbor lists are not recomputed.
     """
-    images = np.arange(len(space.images))
     to_image = occurrences(space.texts, space.images, k)
     to_text = occurrences(space.images, space.texts, k)
-    return [
-        _hubs(space, "caption → image", k, len(space.texts), to_image, space.ids, images, how),
-        _hubs(space, "image → caption", k, len(space.images), to_text, space.captions, space.owner, how),
-    ]
+    images = np.arange(len(space.images))
+    rows = []
+    for direction, queries, counts, names, cluster in (
+        ("caption → image", space.texts, to_image, space.ids, images),
+        ("image → caption", space.images, to_text, space.captions, space.owner),
+    ):
+        worst = np.argsort(-counts, kind="stable")[:LISTED].tolist()
+        rows.append(
+            Hubs(
+                space.encoder,
+                direction,
+                k,
+                len(queries),
+                len(counts),
+                skewness(counts, cluster, resampling),
+                int(counts.max()),
+                float((counts == 0).mean()),
+                tuple((names[entry], int(counts[entry])) for entry in worst),
+                tuple(float(((counts >= low) & (counts < high)).mean()) for low, high in pairwise(EDGES)),
+            )
+        )
+    return rows
 
 
 def occurrences(queries: Vectors, gallery: Vectors, k: int) -> Ints:
     """N_k of every entry of the gallery."""
     if k >= len(gallery):
-        raise InputError(f"hubness with the {k} nearest of {len(gallery)}: expected fewer than there are; lower --k")
+        raise InputError(
+            f"hubness with the {k} nearest of {len(gallery)}: expected fewer than there are; pass a smaller k=..."
+        )
     counts = np.zeros(len(gallery), dtype=np.int64)
-    values, places, at = np.zeros((0, 0), np.float32), np.zeros((0, 0), np.int64), -1
-    for start, first, cosines in products(queries, gallery):
-        if start != at:
-            counts += np.bincount(places.ravel(), minlength=len(gallery))
-            values, places = np.empty((len(cosines), 0), np.float32), np.empty((len(cosines), 0), np.int64)
-            at = start
+    values, indices, current = np.zeros((0, 0), np.float32), np.zeros((0, 0), np.int64), -1
+    for start, first, cosines in cosine_blocks(queries, gallery):
+        if start != current:
+            counts += np.bincount(indices.ravel(), minlength=len(gallery))
+            values, indices = np.empty((len(cosines), 0), np.float32), np.empty((len(cosines), 0), np.int64)
+            current = start
         here = _nearest(cosines, k)
         values = np.concatenate([values, np.take_along_axis(cosines, here, 1)], axis=1)
-        places = np.concatenate([places, here + first], axis=1)
+        indices = np.concatenate([indices, here + first], axis=1)
         best = _nearest(values, k)
-        values, places = np.take_along_axis(values, best, 1), np.take_along_axis(places, best, 1)
-    return counts + np.bincount(places.ravel(), minlength=len(gallery))
+        values, indices = np.take_along_axis(values, best, 1), np.take_along_axis(indices, best, 1)
+    return counts + np.bincount(indices.ravel(), minlength=len(gallery))
 
 
 def _nearest(cosines: Floats32, k: int) -> Ints:
@@ -81,7 +182,7 @@ def _nearest(cosines: Floats32, k: int) -> Ints:
     return np.argpartition(cosines, cosines.shape[1] - k, axis=1)[:, -k:]
 
 
-def skewness(counts: Ints, cluster: Ints, how: Resampling) -> Estimate:
+def skewness(counts: Ints, cluster: Ints, resampling: Resampling) -> Estimate:
     """The third standardized moment of the counts.
 
     >>> round(skewness(np.array([0, 0, 0, 4]), np.arange(4), Resampling(samples=0)).value, 4)  # 6 / 3^1.5
@@ -92,85 +193,19 @@ def skewness(counts: Ints, cluster: Ints, how: Resampling) -> Estimate:
     sums = np.stack([np.bincount(cluster, weights=column, minlength=clusters) for column in powers.T], axis=1)
     value = _skewness(sums.sum(axis=0)[None, :])[0]
     draws = [np.zeros(0)]
-    if how.samples:
-        draws += [_skewness(block @ sums) for block in bootstrap_weights(clusters, how.samples, how.seed)]
-    return Estimate.of(float(value), np.concatenate(draws), how.level)
+    if resampling.samples:
+        weights = bootstrap_weights(clusters, resampling.samples, resampling.seed)
+        draws += [_skewness(block @ sums) for block in weights]
+    return Estimate.of(float(value), np.concatenate(draws), resampling.level)
 
 
 def _skewness(sums: Floats) -> Floats:
     mean, second, third = (sums[:, power] / sums[:, 0] for power in (1, 2, 3))
-    spread = np.maximum(second - mean**2, 0.0)
+    variance = np.maximum(second - mean**2, 0.0)
     moment = third - 3 * mean * second + 2 * mean**3
-    result: Floats = np.divide(moment, spread**1.5, out=np.full_like(mean, np.nan), where=spread > 1e-12)
+    result: Floats = np.divide(moment, variance**1.5, out=np.full_like(mean, np.nan), where=variance > 1e-12)
     return result
 
 
-def _hubs(
-    space: Pictured,
-    direction: str,
-    k: int,
-    queries: int,
-    counts: Ints,
-    names: Sequence[str],
-    cluster: Ints,
-    how: Resampling,
-) -> Hubs:
-    order = np.argsort(-counts, kind="stable")[:SHOWN]
-    return Hubs(
-        space.encoder,
-        direction,
-        k,
-        queries,
-        len(counts),
-        skewness(counts, cluster, how),
-        int(counts.max()),
-        float((counts == 0).mean()),
-        tuple((names[place], int(counts[place])) for place in order.tolist()),
-        tuple(float(((counts >= low) & (counts < high)).mean()) for low, high in pairwise(EDGES)),
-    )
-
-
-def hubness_finding(name: str, found: Sequence[Hubs], notes: Sequence[str], how: Resampling) -> Finding:
-    """One row per encoder and direction, and the worst hubs."""
-    rows = tuple(
-        (
-            called(one.encoder),
-            one.direction,
-            f"{one.skewness.value:.2f}",
-            "—" if one.skewness.low != one.skewness.low else f"{one.skewness.low:.2f} – {one.skewness.high:.2f}",
-            f"{one.most:,}",
-            f"{one.k * one.queries / one.gallery:.1f}",
-            per_cent(one.never),
-        )
-        for one in found
-    )
-    worst = tuple(
-        (called(one.encoder), one.direction, text if len(text) <= WIDTH else text[: WIDTH - 1] + "…", f"{times:,}")
-        for one in found
-        for text, times in one.top
-    )
-    k = found[0].k
-    bins = [
-        str(low) if high - low == 1 else f"{low}–{high - 1}" if high < EDGES[-1] else f">{low - 1}"
-        for low, high in pairwise(EDGES)
-    ]
-    series = {f"{called(one.encoder)}, {one.direction}": [100 * share for share in one.spread] for one in found}
-    columns = ("encoder", "direction", f"skewness of N_{k}", f"{how.level:.0%} interval", "most", "mean", "never, %")
-    return Finding(
-        f"Hubness: {plain_name(name)}",
-        f"N_{k} is how often an entry is among the {k} nearest of a query. A skewness far above 0 means that a few "
-        "entries, the hubs, are near to almost everything, which spoils retrieval.",
-        (
-            Grid("Hubness", columns, rows, 2),
-            Grid("The worst hubs", ("encoder", "direction", "entry", f"N_{k}"), worst, 3),
-        ),
-        (Figure(lines(series, bins, f"Entries by N_{k}"), f"Share of entries, in per cent, by N_{k}."),),
-        tuple(notes),
-        (f"hubness(k={k})|ci:{how.signature('images')}|captious:{__version__}", *marks(one.encoder for one in found)),
-        {
-            "captious": __version__,
-            "name": name,
-            "hubness": [asdict(one) for one in found],
-            "ci": how.signature("images"),
-        },
-    )
+def _shortened(text: str) -> str:
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"

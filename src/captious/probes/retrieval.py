@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from captious._typing import Floats, Ints
-from captious._version import __version__
+from captious.captions import CaptionSet
 from captious.options import Resampling
-from captious.probes.finding import Figure, Finding, Grid, between, called, marks, per_cent, plain_name
-from captious.probes.vectors import Pictured, Vectors, own_cosines, products
-from captious.report.plot import Mark, intervals
+from captious.probes.probe import Probe, encoder_name, encoder_signatures, forest
+from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed_all, own_cosines
+from captious.render import Cell, Column, Document, Table
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import shares
 
@@ -34,11 +34,81 @@ class Recall:
     median_rank: float
 
 
-def retrieval(space: Pictured, how: Resampling) -> list[Recall]:
+@dataclass(frozen=True, repr=False)
+class Retrieval(Probe):
+    """Recall of encoders, from captions to images and from images to captions."""
+
+    rows: Sequence[Recall]
+    notes: Sequence[str] = ()
+
+    def document(self) -> Document:
+        """One row per encoder and direction."""
+        table = Table(
+            "retrieval",
+            "Recall in per cent",
+            (
+                "encoder",
+                "direction",
+                *(self.percent(f"R@{depth}") for depth in DEPTHS),
+                Column("median rank", decimals=None),
+                Column("queries"),
+                Column("among"),
+            ),
+            [
+                (
+                    encoder_name(row.encoder),
+                    row.direction,
+                    *map(Cell.of, row.recall),
+                    row.median_rank,
+                    row.queries,
+                    row.gallery,
+                )
+                for row in self.rows
+            ],
+        )
+        groups = {
+            direction: [
+                (f"{encoder_name(row.encoder)} {direction}", row.recall[0])
+                for row in self.rows
+                if row.direction == direction
+            ]
+            for direction in dict.fromkeys(row.direction for row in self.rows)
+        }
+        return Document(
+            f"Retrieval: {self.short_name}",
+            "Recall at 1, 5 and 10 in per cent: how often the right image, or one of the right captions, is that near.",
+            (table, forest("Recall at 1", groups, "Recall at 1 with its interval over images.")),
+            notes=self.notes,
+            signatures=(
+                self.signature("retrieval|ties:shared"),
+                *encoder_signatures(row.encoder for row in self.rows),
+            ),
+            data={"name": self.name, "recall": self.rows, "ci": self.interval},
+        )
+
+
+def probe_retrieval(
+    captions: CaptionSet,
+    encoders: Sequence[str],
+    resampling: Resampling = Resampling(),
+    *,
+    prefix: str = "",
+    progress: Callable[[str], None] | None = None,
+) -> Retrieval:
+    """Recall at 1, 5 and 10 of each encoder, both ways, with intervals over images.
+
+    ``captions`` has one or more candidates per image. ``prefix`` stands before every caption.
+    """
+    spaces = embed_all(captions, encoders, prefix, progress)
+    rows = [row for space in spaces for row in recalls(space, resampling)]
+    return Retrieval(captions.name, resampling, rows, [note for space in spaces for note in space.notes])
+
+
+def recalls(space: Embedded, resampling: Resampling) -> list[Recall]:
     """Recall both ways; an image is found when one of its captions is.
 
-    Ties are shared out: with e others as near as the right one, the place among them is random. So an encoder that
-    gives the same vector to everything reaches chance, not 100.
+    Ties are broken at random: with e others as near as the right one, every order among them is equally likely. So an
+    encoder that gives the same vector to everything reaches chance, not 100.
     """
     own = own_cosines(space).astype(np.float64)
     images = len(space.images)
@@ -46,11 +116,10 @@ def retrieval(space: Pictured, how: Resampling) -> list[Recall]:
     np.maximum.at(best, space.owner, own)
     described = np.flatnonzero(np.isfinite(best))
     alike = np.bincount(space.owner, weights=own >= best[space.owner] - EQUAL, minlength=images)
-    every = np.arange(images)
-    to_image = placed(space.texts, space.images, own, space.owner, every, np.ones(len(own)))
+    to_image = ranks(space.texts, space.images, own, space.owner, np.arange(images), np.ones(len(own)))
     number = np.full(images, -1, dtype=np.int64)
     number[described] = np.arange(len(described))
-    to_text = placed(
+    to_text = ranks(
         space.images.take(described),
         space.texts,
         best[described],
@@ -59,48 +128,48 @@ def retrieval(space: Pictured, how: Resampling) -> list[Recall]:
         alike[described].astype(np.float64),
     )
     return [
-        _recall(space.encoder, "caption → image", to_image, space.owner, images, how),
-        _recall(space.encoder, "image → caption", to_text, described, len(space.texts), how),
+        _recall(space.encoder, "caption → image", to_image, space.owner, images, resampling),
+        _recall(space.encoder, "image → caption", to_text, described, len(space.texts), resampling),
     ]
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
-    """For each query: what is nearer than the right answer, what is as near, and how many right answers are as near."""
+class Ranks:
+    """For each query: entries nearer than the right answer, those as near, and right answers as near as the best."""
 
     nearer: Floats
     equal: Floats
     right: Floats
 
-    def found_within(self, depth: int) -> Floats:
-        """The probability that a right answer is among the first so many, ties in random order.
+    def hits(self, depth: int) -> Floats:
+        """The probability that a right answer is among the nearest ``depth``, ties in random order.
 
-        >>> Placed(np.array([0.0, 2.0, 1.0]), np.array([1.0, 0.0, 0.0]), np.ones(3)).found_within(2).tolist()
+        >>> Ranks(np.array([0.0, 2.0, 1.0]), np.array([1.0, 0.0, 0.0]), np.ones(3)).hits(2).tolist()
         [1.0, 0.0, 1.0]
         """
         room = np.maximum(depth - self.nearer, 0.0)
         missed = np.ones(len(room))
         for answer in range(1, int(self.right.max(initial=0)) + 1):
-            there = self.right >= answer
-            missed[there] *= np.maximum(self.equal[there] - room[there] + answer, 0) / (self.equal[there] + answer)
-        result: Floats = np.where(room > self.equal, 1.0, 1 - missed)
-        return np.where(room > 0, result, 0.0)
+            tied = self.right >= answer
+            missed[tied] *= np.maximum(self.equal[tied] - room[tied] + answer, 0) / (self.equal[tied] + answer)
+        probability: Floats = np.where(room > self.equal, 1.0, 1 - missed)
+        return np.where(room > 0, probability, 0.0)
 
     @property
-    def rank(self) -> Floats:
+    def expected(self) -> Floats:
         """The expected rank of the first right answer."""
         return self.nearer + 1 + self.equal / (self.right + 1)
 
 
-def placed(queries: Vectors, gallery: Vectors, own: Floats, query: Ints, answer: Ints, right: Floats) -> Placed:
-    """Count what is nearer than the right answers.
+def ranks(queries: Vectors, gallery: Vectors, own: Floats, query: Ints, answer: Ints, right: Floats) -> Ranks:
+    """Count the entries that are nearer to a query than its right answers.
 
     A gallery entry is a right answer of a query, and not counted, where ``query[q] == answer[g]``.
     """
     nearer, equal = np.zeros(len(queries)), np.zeros(len(queries))
     order = np.argsort(answer, kind="stable")
     ordered = answer[order]
-    for start, first, cosines in products(queries, gallery):
+    for start, first, cosines in cosine_blocks(queries, gallery):
         rows, columns = cosines.shape
         mine = query[start : start + rows]
         low, high = np.searchsorted(ordered, mine), np.searchsorted(ordered, mine, side="right")
@@ -113,54 +182,10 @@ def placed(queries: Vectors, gallery: Vectors, own: Floats, query: Ints, answer:
         above = np.count_nonzero(cosines > (limit + EQUAL).astype(np.float32), axis=1)
         nearer[start : start + rows] += above
         equal[start : start + rows] += np.count_nonzero(cosines >= (limit - EQUAL).astype(np.float32), axis=1) - above
-    return Placed(nearer, equal, right)
+    return Ranks(nearer, equal, right)
 
 
-def _recall(encoder: str, direction: str, found: Placed, image: Ints, gallery: int, how: Resampling) -> Recall:
-    hits = np.stack([found.found_within(depth) for depth in DEPTHS], axis=1)
-    estimates = tuple(shares(hits, np.ones_like(hits), image, how).estimates())
-    return Recall(encoder, direction, len(hits), gallery, estimates, float(np.median(found.rank)))
-
-
-def retrieval_finding(name: str, found: Sequence[Recall], notes: Sequence[str], how: Resampling) -> Finding:
-    """One row per encoder and direction."""
-    columns = ["encoder", "direction"]
-    for depth in DEPTHS:
-        columns += [f"R@{depth}", f"{how.level:.0%} interval"]
-    rows = tuple(
-        (
-            called(one.encoder),
-            one.direction,
-            *(cell for estimate in one.recall for cell in (per_cent(estimate.value), between(estimate))),
-            f"{one.median_rank:g}",
-            f"{one.queries:,}",
-            f"{one.gallery:,}",
-        )
-        for one in found
-    )
-    groups = {
-        direction: [
-            Mark(f"{called(one.encoder)} {direction}", *(100 * end for end in (e.value, e.low, e.high)))
-            for one in found
-            if one.direction == direction
-            for e in one.recall[:1]
-        ]
-        for direction in dict.fromkeys(one.direction for one in found)
-    }
-    return Finding(
-        f"Retrieval: {plain_name(name)}",
-        "Recall at 1, 5 and 10 in per cent: how often the right image, or one of the right captions, is that near.",
-        (Grid("Retrieval", (*columns, "median rank", "queries", "among"), rows, 2),),
-        (Figure(intervals(groups, "Recall at 1"), "Recall at 1 with its interval over images."),),
-        tuple(notes),
-        (
-            f"retrieval|ties:shared|ci:{how.signature('images')}|captious:{__version__}",
-            *marks(one.encoder for one in found),
-        ),
-        {
-            "captious": __version__,
-            "name": name,
-            "recall": [asdict(one) for one in found],
-            "ci": how.signature("images"),
-        },
-    )
+def _recall(encoder: str, direction: str, ranks: Ranks, image: Ints, gallery: int, resampling: Resampling) -> Recall:
+    hits = np.stack([ranks.hits(depth) for depth in DEPTHS], axis=1)
+    estimates = tuple(shares(hits, np.ones_like(hits), image, resampling).estimates())
+    return Recall(encoder, direction, len(hits), gallery, estimates, float(np.median(ranks.expected)))

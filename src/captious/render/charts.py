@@ -143,14 +143,14 @@ def _intervals(chart: Chart) -> tuple[str, int]:
     parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x])
     y = TOP + STEP / 2
     for index, one in enumerate(chart.series):
-        for place, value in enumerate(one.y):
+        for point, value in enumerate(one.y):
             if math.isfinite(value):
-                low, high = (part[place] if part else NAN for part in (one.low, one.high))
+                low, high = (part[point] if part else NAN for part in (one.low, one.high))
                 whisker = math.isfinite(low) and math.isfinite(high)
                 if whisker:
                     line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _color(index)}
                     parts.append(_tag("line", **line, stroke_width=3, stroke_linecap="round"))
-                parts.append(_point(axis(value), y, _color(index), bool(one.hollow) and one.hollow[place]))
+                parts.append(_point(axis(value), y, _color(index), bool(one.hollow) and one.hollow[point]))
                 text = f"{value:.{chart.decimals}f}"
                 text += f"  [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]" if whisker else ""
                 parts.append(_words(text, WIDTH - RIGHT + 14, y + 4))
@@ -181,12 +181,12 @@ def _bars(chart: Chart) -> tuple[str, int]:
     parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x])
     y = float(TOP)
     for index, one in enumerate(chart.series):
-        for place, value in enumerate(one.y):
+        for point, value in enumerate(one.y):
             if math.isfinite(value):
                 start, end = sorted((axis(0.0), axis(value)))
                 box = {"x": start, "y": y + 7, "width": round(end - start, 1), "height": STEP - 14, "rx": 2}
                 parts.append(_tag("rect", **box, fill=_color(index)))
-                label = one.labels[place] if one.labels else f"{value:.{chart.decimals}f}"
+                label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
                 parts.append(_words(label, WIDTH - RIGHT + 14, y + 20))
             y += STEP
     return "".join(parts) + _legend(chart.series, WIDTH - RIGHT + 80, TOP), height
@@ -207,9 +207,8 @@ def _plane(chart: Chart, x: Axis | Sequence[str], y: Axis) -> list[str]:
         parts += [_words(f"{value:.6g}", x(value), _Y[0] + 17, anchor="middle") for value in x.ticks]
     else:
         every = math.ceil(len(x) / 12)
-        places = [_tick(index, len(x)) for index in range(len(x))]
         parts += [
-            _words(shortened(name, 14), places[index], _Y[0] + 17, anchor="middle")
+            _words(shortened(name, 14), _tick(index, len(x)), _Y[0] + 17, anchor="middle")
             for index, name in enumerate(x)
             if index % every == 0
         ]
@@ -249,14 +248,14 @@ def _lines(chart: Chart) -> tuple[str, int]:
     for index, one in enumerate(chart.series):
         shift = (index - (len(chart.series) - 1) / 2) * 0.06 if one.low else 0.0
         points = []
-        for place, value in enumerate(one.y):
+        for point, value in enumerate(one.y):
             if not math.isfinite(value):
                 continue
-            at = one.x[place]
+            at = one.x[point]
             x = _tick(ticks.index(str(at)) + shift, len(ticks)) if named else across(float(at))
-            points.append((x, y(value), bool(one.hollow) and one.hollow[place]))
-            if one.low and math.isfinite(one.low[place]):
-                ends = {"y1": y(one.low[place]), "y2": y(one.high[place])}
+            points.append((x, y(value), bool(one.hollow) and one.hollow[point]))
+            if one.low and math.isfinite(one.low[point]):
+                ends = {"y1": y(one.low[point]), "y2": y(one.high[point])}
                 parts.append(_tag("line", x1=x, x2=x, **ends, stroke=_color(index)))
         path = " ".join(f"{x},{height}" for x, height, _ in points)
         parts.append(_tag("polyline", points=path, fill="none", stroke=_color(index), stroke_width=1.8))
@@ -271,17 +270,17 @@ def _scatter(chart: Chart) -> tuple[str, int]:
     parts = _plane(chart, x, y)
     for index, one in enumerate(chart.series):
         across, up = np.array(one.x, dtype=np.float64), np.array(one.y, dtype=np.float64)
-        places = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
-        drawn = places
-        if len(places) > DOTS:
-            drawn = np.sort(np.random.default_rng(0).permutation(places)[:DOTS])
-        # Equal ratings would hide each other: a shift by place, the same each time.
+        valid = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
+        drawn = valid
+        if len(valid) > DOTS:
+            drawn = np.sort(np.random.default_rng(0).permutation(valid)[:DOTS])
+        # Equal ratings would hide each other: a shift by index, the same each time.
         nudge = ((drawn * 7919) % 101 / 101 - 0.5) * JITTER
-        for place, shift in zip(drawn.tolist(), nudge.tolist(), strict=True):
-            label = _tag("title", escape(one.labels[place])) if one.labels else ""
-            at = {"cx": round(x(across[place]) + shift, 1), "cy": y(up[place]), "r": 2.2}
+        for point, shift in zip(drawn.tolist(), nudge.tolist(), strict=True):
+            label = _tag("title", escape(one.labels[point])) if one.labels else ""
+            at = {"cx": round(x(across[point]) + shift, 1), "cy": y(up[point]), "r": 2.2}
             parts.append(_tag("circle", label, **at, fill=_color(index), opacity=0.3))
-        parts.append(_trend(across[places], up[places], x, y))
+        parts.append(_trend(across[valid], up[valid], x, y))
     return _with_legend(chart, parts)
 
 

@@ -172,21 +172,18 @@ def _table(table: Table) -> str:
     if table.turned:
         return _turned(table)
     shown = layout(table)
-    indices = [one.index for one in shown]
     bars = {index: _bars(table, index) for index, column in enumerate(table.heads) if column.bar}
-    beside = {
-        place
-        for place, (index, one) in enumerate(zip(indices, shown, strict=True))
-        if index in bars and one.column.spread != "half" and index not in indices[place + 1 :]
-    }
-    head = "".join(_heading(one) + ("<td></td>" if place in beside else "") for place, one in enumerate(shown))
+    last = {one.index: one for one in shown}
+    beside = [one for one in shown if one.index in bars and one.column.spread != "half" and last[one.index] is one]
+    head = "".join(_heading(one) + ("<td></td>" if one in beside else "") for one in shown)
     rows = []
     for row, cells in enumerate(table.rows):
         parts = []
-        for place, (index, one) in enumerate(zip(indices, shown, strict=True)):
-            beneath = bars[index][row] if index in bars and one.column.spread == "half" else ""
-            parts.append(_cell(one, row, cells[index], place < table.labels, beneath))
-            parts += [f'<td class="wide">{bars[index][row]}</td>'] if place in beside else []
+        for number, one in enumerate(shown):
+            bar = bars[one.index][row] if one.index in bars else ""
+            beneath = bar if one.column.spread == "half" else ""
+            parts.append(_cell(one, row, cells[one.index], number == 0, beneath))
+            parts += [f'<td class="wide">{bar}</td>'] if one in beside else []
         rows.append(f"<tr{' class=open' if row in table.breaks else ''}>{''.join(parts)}</tr>")
     return _framed(table, head, rows)
 
@@ -328,12 +325,12 @@ def _items(items: Items) -> str:
 
 
 def _footer(document: Document) -> str:
-    made = f"<p>Made by <strong>captious {__version__}</strong>. The files of the run hold every number in full.</p>"
+    line = f"<p>Made by <strong>captious {__version__}</strong>. The files of the run hold every number in full.</p>"
     if not document.signatures:
-        return made
+        return line
     lines = "".join(f"<li><code>{escape(line)}</code></li>" for line in document.signatures)
     summary = "<summary>Signatures: everything that moves the numbers</summary>"
-    return f"{made}<details{' open' if len(document.signatures) < 4 else ''}>{summary}<ul>{lines}</ul></details>"
+    return f"{line}<details{' open' if len(document.signatures) < 4 else ''}>{summary}<ul>{lines}</ul></details>"
 
 
 def _scripts(items: Items, code: str) -> str:

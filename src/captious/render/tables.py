@@ -26,12 +26,12 @@ def finite(value: Any) -> Any:
     >>> finite({"a": float("nan"), "b": np.array([1.0, np.inf]), "c": (np.int64(3), True)})
     {'a': None, 'b': [1.0, None], 'c': [3, True]}
     """
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
     if isinstance(value, (float, np.floating)):
         return float(value) if math.isfinite(value) else None
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
+    if isinstance(value, (np.bool_, np.integer)):
+        return value.item()
     if isinstance(value, Mapping):
         return {str(key): finite(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
@@ -40,7 +40,7 @@ def finite(value: Any) -> Any:
         return [finite(entry) for entry in value]
     if is_dataclass(value) and not isinstance(value, type):
         return finite(asdict(value))
-    return value if value is None or isinstance(value, str) else str(value)
+    return str(value)
 
 
 def dumps(value: Any, indent: int | None = 2) -> str:
@@ -51,10 +51,14 @@ def dumps(value: Any, indent: int | None = 2) -> str:
 def to_json(document: Document) -> str:
     """The document as JSON text: its data, or its tables where it has none, with what moves the numbers."""
     data = document.data or {"tables": {key: records(table) for key, table in document.tables.items()}}
+    lines = {"warnings": document.warnings, "notes": document.notes, "signatures": document.signatures}
+    return dumps({**provenance(), "title": document.title, **lines, **data}) + "\n"
+
+
+def provenance() -> dict[str, Any]:
+    """The versions that made a result."""
     environment = {"python": platform.python_version(), "numpy": np.__version__, "system": platform.system()}
-    frame = {"captious": __version__, "environment": environment, "title": document.title}
-    told = {"warnings": document.warnings, "notes": document.notes, "signatures": document.signatures}
-    return dumps({**frame, **data, **{name: lines for name, lines in told.items() if name not in data}}) + "\n"
+    return {"captious": __version__, "environment": environment}
 
 
 def columns(table: Table) -> dict[str, list[Any]]:

@@ -204,7 +204,7 @@ def _with_bars(table: Table, shown: list[Shown], room: int, gap: int) -> list[Sh
         values = [numeric(row[index]) for row in table.rows]
         most = max((abs(value) for value in values if value == value), default=0.0) or 1.0
         bars = [_bar(value / most if value == value else 0.0) for value in values]
-        after = next(place for place, one in enumerate(wide) if one.index == index) + 1
+        after = next(number for number, one in enumerate(wide) if one.index == index) + 1
         wide.insert(after, Shown("", -1, _BARS, [*bars], [""] * len(bars)))
     return wide if _width(wide, gap) + BAR <= room else shown
 

@@ -1,23 +1,24 @@
-"""Krippendorff's alpha: do raters agree more than chance would have them, whatever ratings are missing."""
+"""Do people agree with each other: Krippendorff's alpha, the human ceiling, and every rater against the others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from captious._typing import Floats
 from captious.errors import InputError
 from captious.options import Resampling
+from captious.render import Cell, Column, Document, Result, Table
+from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, krippendorff
-from captious.stats.bootstrap import Estimate, bootstrap, observed
+from captious.stats.bootstrap import NAN, Estimate, Statistic, bootstrap, observed
+from captious.study._columns import INTERVALS, column, label
 from captious.study.design import Rows
-from captious.study.ratings import Ratings
+from captious.study.ratings import Preferences, Ratings
 
-
-def alpha(ratings: Ratings, measurement: Measurement, resampling: Resampling) -> Alpha:
-    """Krippendorff's alpha of the ratings, with a bootstrap interval over images."""
-    return krippendorff(ratings.values, measurement, resampling, ratings.groups, name=ratings.name)
+SHOWN = 50
+"""Raters in the printed table."""
 
 
 @dataclass(frozen=True)
@@ -52,105 +53,181 @@ class Ceiling:
     raters: int
 
 
+@dataclass(frozen=True, repr=False)
+class Agreement(Result):
+    """How far raters agree."""
+
+    name: str
+    alpha: Alpha
+    ceiling: Ceiling
+    raters: tuple[Rater, ...]
+    resampling: Resampling
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Agreement({self.name}: alpha {self.alpha.estimate.value:.4f})"
+
+    def document(self) -> Document:
+        """Alpha, the human ceiling, and a table of raters."""
+        alpha, level = self.alpha, self.resampling.level
+        counts = [Column("ratings"), Column("items"), Column("raters"), Column("single")]
+        first = Table(
+            "alpha",
+            f"{self.name}: agreement between raters",
+            ["measure", Column("alpha", level=level, bold=True), *counts],
+            [
+                [
+                    f"Krippendorff's alpha ({alpha.measurement})",
+                    Cell.of(alpha.estimate),
+                    *(alpha.ratings, alpha.units, alpha.raters, alpha.single),
+                ]
+            ],
+            f"items: with two ratings or more; single: items with one rating, left out. {INTERVALS}",
+        )
+        ceiling = Table(
+            "ceiling",
+            "The human ceiling: one rater in the place of a metric, against the ratings of the others, × 100",
+            ["statistic", column("tau_b", "value", key="value", level=level)],
+            [[label(name), Cell.of(getattr(self.ceiling, name))] for name in ("tau_b", "tau_c", "pearson")],
+        )
+        sections = [first, ceiling, self._raters_table("raters", SHOWN)]
+        if len(self.raters) > SHOWN:
+            sections.append(replace(self._raters_table("all_raters", len(self.raters)), detail=True))
+        data = {
+            "alpha": asdict(alpha),
+            "ceiling": asdict(self.ceiling),
+            "raters": [asdict(one) for one in self.raters],
+            "ci": self.resampling.signature("images"),
+        }
+        signature = f"agreement({alpha.measurement}):{self.name}|ci:{data['ci']}"
+        return Document(first.title, "", sections, self.warnings, (), (signature,), data, "agreement")
+
+    def _raters_table(self, key: str, number: int) -> Table:
+        columns: list[Column | str] = ["rater", Column("ratings"), Column("shared")]
+        columns += [Column(name, decimals=3) for name in ("mean", "sd", "bias", "r with others")]
+        columns += [column("tau_b", "τ-b × 100"), Column("alpha without", decimals=3)]
+        rows: list[list[Value]] = [
+            [
+                *(one.name, one.ratings, one.shared, one.mean, one.spread, one.bias, one.pearson, one.tau_b),
+                one.alpha_without,
+            ]
+            for one in self.raters[:number]
+        ]
+        note = (
+            "shared: items that others rated too; bias: mean less that of the others on the same items; alpha without: "
+            "agreement of the others alone"
+        )
+        if len(self.raters) > number:
+            note += f"; {len(self.raters) - number} more raters are in the files and in JSON"
+        return Table(key, "Each rater against the others", columns, rows, note)
+
+
+def rater_agreement(
+    ratings: Ratings | Preferences, measurement: Measurement = "interval", resampling: Resampling = Resampling()
+) -> Agreement:
+    """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others."""
+    if isinstance(ratings, Preferences):
+        raise InputError(f"{ratings.name}: holds pairs with one answer each, agreement needs ratings")
+    warnings = []
+    if ordered(ratings):
+        warnings.append("the ratings of every item stand in ascending order: columns are not raters")
+    return Agreement(
+        ratings.name,
+        krippendorff(ratings.values, measurement, resampling, ratings.groups, name=ratings.name),
+        ceiling(ratings, resampling),
+        tuple(raters(ratings, measurement)),
+        resampling,
+        tuple(warnings),
+    )
+
+
 def raters(ratings: Ratings, measurement: Measurement = "interval") -> list[Rater]:
     """Diagnostics of every rater."""
-    values, found = ratings.values, []
-    names = ratings.raters or tuple(str(number + 1) for number in range(values.shape[1]))
-    for column, name in enumerate(names):
-        problem, own = _against_others(ratings, column)
-        mine = values[:, column][~np.isnan(values[:, column])]
-        others = np.delete(values, column, axis=1)
-        try:
-            rest = krippendorff(others, measurement, Resampling(samples=0), constant="one").estimate.value
-        except InputError:
-            rest = float("nan")
-        if problem is None or np.ptp(own) == 0 or np.ptp(problem.human) == 0:
-            shared = 0 if problem is None else problem.items
-            bias = float("nan") if problem is None else float((own - problem.mean).mean())
-            nan = float("nan")
-            found.append(
-                Rater(
-                    name,
-                    len(mine),
-                    shared,
-                    float(mine.mean()) if len(mine) else nan,
-                    float(mine.std()) if len(mine) else nan,
-                    bias,
-                    nan,
-                    nan,
-                    nan,
-                    rest,
-                    True,
-                )
-            )
-            continue
-        taus = observed(problem.family("kendall", own), problem.clusters)
-        means = replace(problem, human=problem.mean, item=np.arange(problem.items))
-        r = observed(means.family("moments", own), problem.clusters)["pearson"]
-        bias = float((own - problem.mean).mean())
-        found.append(
-            Rater(
-                name,
-                len(mine),
-                problem.items,
-                float(mine.mean()),
-                float(mine.std()),
-                bias,
-                r,
-                taus["tau_b"],
-                taus["tau_c"],
-                rest,
-            )
-        )
-    return found
+    names = ratings.raters or tuple(str(number + 1) for number in range(ratings.values.shape[1]))
+    return [_rater(ratings, index, name, measurement) for index, name in enumerate(names)]
 
 
-def ceiling(ratings: Ratings, resampling: Resampling) -> Ceiling:
+def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) -> Rater:
+    others, own = _against_others(ratings, index)
+    given = ratings.values[:, index]
+    given = given[~np.isnan(given)]
+    try:
+        rest = krippendorff(
+            np.delete(ratings.values, index, axis=1), measurement, Resampling(samples=0), constant="one"
+        ).estimate.value
+    except InputError:
+        rest = NAN
+    statistics = dict.fromkeys(("tau_b", "tau_c", "pearson"), NAN)
+    if varied := others is not None and _varied(others, own):
+        for statistic in _families(others, own):
+            statistics |= observed(statistic, others.clusters)
+    return Rater(
+        name,
+        len(given),
+        0 if others is None else others.items,
+        float(given.mean()) if len(given) else NAN,
+        float(given.std()) if len(given) else NAN,
+        NAN if others is None else float((own - others.mean).mean()),
+        statistics["pearson"],
+        statistics["tau_b"],
+        statistics["tau_c"],
+        rest,
+        not varied,
+    )
+
+
+def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
     """The human ceiling: each rater against the others, then the mean; its interval from the same image draws.
 
     Columns need not be persons: where every caption was rated by whoever came, a column is "a first rating", and the
     ceiling is that of a single rating.
     """
     names = ("tau_b", "tau_c", "pearson")
-    images = np.unique(np.array(ratings.groups))
     values: dict[str, list[float]] = {name: [] for name in names}
     draws: dict[str, list[Floats]] = {name: [] for name in names}
-    for column in range(ratings.values.shape[1]):
-        problem, own = _against_others(ratings, column, images)
-        if problem is None or np.ptp(own) == 0 or np.ptp(problem.human) == 0:
+    for index in range(ratings.values.shape[1]):
+        others, own = _against_others(ratings, index)
+        if others is None or not _varied(others, own):
             continue
-        means = replace(problem, human=problem.mean, item=np.arange(problem.items))
-        statistics = [problem.family("kendall", own), means.family("moments", own)]
-        drawn = bootstrap(statistics, problem.clusters, resampling) if resampling.samples else [{}, {}]
-        for statistic, part in zip(statistics, drawn, strict=True):
-            for name, value in observed(statistic, problem.clusters).items():
-                if name in names:
-                    values[name].append(value)
-                    if resampling.samples:
-                        draws[name].append(part[name])
+        families = _families(others, own)
+        drawn = bootstrap(families, others.clusters, resampling) if resampling.samples else []
+        for name, value in (pair for one in families for pair in observed(one, others.clusters).items()):
+            if name in names:
+                values[name].append(value)
+                draws[name] += [part[name] for part in drawn if name in part]
     if not values["tau_b"]:
         raise InputError(f"{ratings.name}: no rater can be held against others, expected two who rated the same items")
-    found = {
-        name: Estimate.of(float(np.mean(values[name])), np.mean(draws[name], axis=0), resampling.level)
-        if resampling.samples
-        else Estimate(float(np.mean(values[name])))
+    means = {name: float(np.mean(values[name])) for name in names}
+    tau_b, tau_c, pearson = (
+        Estimate.of(means[name], np.mean(draws[name], axis=0), resampling.level)
+        if draws[name]
+        else Estimate(means[name])
         for name in names
-    }
-    return Ceiling(found["tau_b"], found["tau_c"], found["pearson"], len(values["tau_b"]))
+    )
+    return Ceiling(tau_b, tau_c, pearson, len(values["tau_b"]))
 
 
-def _against_others(ratings: Ratings, column: int, images: object = None) -> tuple[Rows | None, Floats]:
-    """The others' ratings as a problem, and the rater's own as the values of a metric."""
-    others = np.delete(ratings.values, column, axis=1)
-    own = ratings.values[:, column]
+def _families(others: Rows, own: Floats) -> list[Statistic]:
+    """Both taus with every rating of the others, and Pearson's r with their means."""
+    means = replace(others, human=others.mean, item=np.arange(others.items))
+    return [others.family("kendall", own), means.family("moments", own)]
+
+
+def _varied(others: Rows, own: Floats) -> bool:
+    return bool(np.ptp(own) > 0 and np.ptp(others.human) > 0)
+
+
+def _against_others(ratings: Ratings, index: int) -> tuple[Rows | None, Floats]:
+    """The others' ratings as a design, and the rater's own as the values of a metric."""
+    others = np.delete(ratings.values, index, axis=1)
+    own = ratings.values[:, index]
     shared = np.flatnonzero(~np.isnan(own) & ~np.isnan(others).all(axis=1))
     if len(shared) < 3:
         return None, own
     values = others[shared]
     item, rater = np.nonzero(~np.isnan(values))
-    known = np.unique(np.array(ratings.groups)) if images is None else np.asarray(images)
-    cluster = np.searchsorted(known, np.array(ratings.groups)[shared])
-    return Rows(values[item, rater], item, cluster, len(known), np.nanmean(values, axis=1)), own[shared]
+    images, cluster = np.unique(np.array(ratings.groups), return_inverse=True)
+    return Rows(values[item, rater], item, cluster[shared], len(images), np.nanmean(values, axis=1)), own[shared]
 
 
 def ordered(ratings: Ratings) -> bool:

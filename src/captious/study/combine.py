@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from captious._typing import Floats
+from captious._version import __version__
 from captious.errors import InputError
-from captious.metrics.registry import parse_all
-from captious.options import LEVEL, SAMPLES, SEED, Resampling
-from captious.stats.bootstrap import Estimate, Statistic, bootstrap, observed
+from captious.options import SEED, Missing, Resampling
+from captious.render import Cell, Column, Document, Result, Table
+from captious.stats.bootstrap import NAN, Estimate, bootstrap, observed
 from captious.stats.tests import bootstrap_p
-from captious.study.design import Problem
+from captious.study._columns import column, label
+from captious.study.design import Design
 from captious.study.ratings import Preferences, Ratings
-from captious.study.scores import Scores, scores_of
+from captious.study.recipes import Recipe
+from captious.study.scores import Scores, measure, read_scores
+from captious.study.study import correlate
+
+GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Combination:
+class Added:
     """One metric before and after adding λ times another; over seeds, the mean and standard deviation."""
 
     metric: str
     other: str
-    weight: float
+    factor: float
     statistic: str
     before: float
     after: float
@@ -33,75 +42,8 @@ class Combination:
     seeds: int
     gain: Estimate
     """After − before, the mean over seeds, with an interval over images."""
-    p: float = float("nan")
+    p: float = NAN
     """Of the gain: two-sided, paired bootstrap over images; NaN without resamples."""
-
-
-def combine(
-    problem: Problem,
-    metrics: Sequence[Scores],
-    others: Mapping[str, Sequence[Floats]],
-    *,
-    weights: Sequence[float] = (1.0,),
-    statistic: str = "pearson",
-    samples: int = SAMPLES,
-    seed: int = SEED,
-    level: float = LEVEL,
-) -> list[Combination]:
-    """Metric + λ · other for every metric, every other and every λ, as in ImaginE's Tables 1 to 3.
-
-    ``others`` holds one array of values per seed. Values are added as they are, item by item, on their own scales: the
-    paper's CIDEr, far above 1, hardly moves when something between 0 and 1 is added. The paper's statistic is Pearson
-    over examples, its spread that of the seeds.
-
-    >>> from captious.study.design import Rows
-    >>> people = np.array([1.0, 2.0, 3.0, 4.0])
-    >>> rows = Rows(people, np.arange(4), np.arange(4), 4, people)
-    >>> metric, other = Scores("m", "m", np.array([1.0, 0.0, 0.0, 1.0])), np.array([0.0, 1.0, 2.0, 2.0])
-    >>> made = combine(rows, [metric], {"o": [other]}, samples=0)[0]  # 1 1 2 3 against 1 2 3 4: 3.5 / √(5 · 2.75)
-    >>> round(abs(made.before), 6), round(made.after, 6)
-    (0.0, 0.94388)
-    """
-    if statistic not in problem.families:
-        raise InputError(f"{statistic}: no such statistic of these data, there are {', '.join(problem.families)}")
-    family = problem.families[statistic]
-    found = []
-    for metric in metrics:
-        base = problem.family(family, metric.oriented)
-        before = observed(base, problem.clusters)[statistic]
-        for other, seeds in others.items():
-            for weight in weights:
-                added = [problem.family(family, metric.oriented + weight * values) for values in seeds]
-                after = np.array([observed(one, problem.clusters)[statistic] for one in added])
-                gain, p = Estimate(float(after.mean() - before)), float("nan")
-                if samples:
-                    drawn = bootstrap([base, *added], problem.clusters, Resampling(samples, seed, level))
-                    mean = np.mean([part[statistic] for part in drawn[1:]], axis=0)
-                    gain = Estimate.of(gain.value, mean - drawn[0][statistic], level)
-                    p = bootstrap_p(gain.value, mean - drawn[0][statistic])
-                spread = float(after.std(ddof=1)) if len(after) > 1 else float("nan")
-                found.append(
-                    Combination(
-                        metric.key, other, weight, statistic, before, float(after.mean()), spread, len(after), gain, p
-                    )
-                )
-    return found
-
-
-def by_seed(scores: Sequence[Scores]) -> dict[str, list[Floats]]:
-    """Columns ``name@seed`` gathered by name: the seeds of one metric.
-
-    >>> list(by_seed([Scores("ie@1", "", np.zeros(1)), Scores("ie@2", "", np.ones(1)), Scores("b", "", np.ones(1))]))
-    ['ie', 'b']
-    """
-    gathered: dict[str, list[Floats]] = {}
-    for score in scores:
-        gathered.setdefault(score.key.rsplit("@", 1)[0], []).append(score.values)
-    return gathered
-
-
-GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -111,9 +53,9 @@ class Chosen:
     metric: str
     other: str
     statistic: str
-    weight: float
+    factor: float
     """Best on all images: what one would use, its value there being too good."""
-    weights: tuple[float, ...]
+    factors: tuple[float, ...]
     """Best on the rest of the images, by fold."""
     before: float
     """Of the metric alone: the mean over folds of the value on the images left out."""
@@ -124,11 +66,202 @@ class Chosen:
     seeds: int
 
 
-def cross_validate(
-    problem: Problem,
+@dataclass(frozen=True, repr=False)
+class Combination(Result):
+    """What metrics gain from others that are added to them."""
+
+    name: str
+    added: tuple[Added, ...]
+    chosen: tuple[Chosen, ...]
+    resampling: Resampling
+    signatures: tuple[str, ...] = ()
+    """Of the metrics that were added to, then of those that were added."""
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Combination({self.name}: {len(self.added)} sums)"
+
+    def document(self) -> Document:
+        """Before, after ± over seeds, the gain with its interval; and the λ that cross-validation chooses."""
+        statistic, level = self.added[0].statistic, self.resampling.level
+        shown = label(statistic)
+        scaled = "" if column(statistic).scale == 1 else " × 100"
+        first = Table(
+            "added",
+            f"{self.name}: metric + λ · another, {shown}{scaled}",
+            [
+                "metrics",
+                Column("λ", decimals=None, key="factor"),
+                column(statistic, "before", key="before"),
+                column(statistic, "after", key="after", bold=True),
+                column(statistic, "gain", key="gain", level=level, signed=True),
+                Column("p", "p"),
+                Column("seeds"),
+            ],
+            [
+                [
+                    f"{row.metric} + {row.other}",
+                    row.factor,
+                    row.before,
+                    Cell(row.after, sd=row.spread),
+                    Cell.of(row.gain),
+                    row.p,
+                    row.seeds,
+                ]
+                for row in self.added
+            ],
+            "± is the standard deviation over seeds; p: of the gain, paired bootstrap over images",
+        )
+        sections = [first]
+        if self.chosen:
+            folds = len(self.chosen[0].factors)
+            sections.append(
+                Table(
+                    "chosen",
+                    f"{folds}-fold cross-validation over images: held-out {shown}{scaled} with the best λ",
+                    [
+                        "metrics",
+                        Column("best λ", decimals=None, key="factor"),
+                        column(statistic, "before", key="before"),
+                        column(statistic, "after", key="after", bold=True),
+                        column(statistic, "gain", key="gain", signed=True),
+                        "λ of each fold",
+                    ],
+                    [
+                        [
+                            f"{row.metric} + {row.other}",
+                            row.factor,
+                            row.before,
+                            Cell(row.after, sd=row.spread),
+                            row.after - row.before,
+                            ", ".join(f"{factor:g}" for factor in row.factors),
+                        ]
+                        for row in self.chosen
+                    ],
+                    "best λ: on all images; before and after: mean over images left out of the choice",
+                )
+            )
+        ci = self.resampling.signature("images")
+        data: dict[str, Any] = {
+            "name": self.name,
+            "rows": [asdict(row) for row in self.added],
+            "chosen": [asdict(row) for row in self.chosen],
+            "ci": ci,
+        }
+        signatures = (f"combine:{self.name}|statistic:{statistic}|ci:{ci}|captious:{__version__}", *self.signatures)
+        return Document(first.title, "", sections, self.warnings, (), signatures, data, "combination")
+
+
+def combine_metrics(
+    ratings: Ratings | Preferences,
+    base: Sequence[Scores],
+    others: Sequence[Scores],
+    *,
+    recipe: Recipe | None = None,
+    factors: Sequence[float] = (1.0,),
+    grid: Sequence[float] = GRID,
+    folds: int = FOLDS,
+    statistic: str = "pearson",
+    resampling: Resampling = Resampling(),
+) -> Combination:
+    """Add every one of ``others`` to every one of ``base``, by each factor and by the best of ``grid``.
+
+    Columns of others called ``name@1``, ``name@2``, … are seeds of one metric. ``folds=0`` leaves out the search for
+    the best factor.
+    """
+    study = correlate(ratings, [*base, *others], recipe=recipe, resampling=Resampling(samples=0))
+    metrics, added = study.scores[: len(base)], study.scores[len(base) :]
+    by_seed = group_seeds(added)
+    return Combination(
+        ratings.name,
+        tuple(add(study.design, metrics, by_seed, factors, statistic, resampling)),
+        tuple(cross_validate(study.design, metrics, by_seed, grid, folds, statistic, resampling.seed) if folds else ()),
+        resampling,
+        tuple(dict.fromkeys(score.signature for score in study.scores if score.signature)),
+        study.warnings,
+    )
+
+
+def others_to_add(
+    ratings: Ratings | Preferences,
+    added: Sequence[str],
+    seeds: int | None = None,
+    missing: Missing = "error",
+    progress: Callable[[str], None] | None = None,
+) -> list[Scores]:
+    """What is added: files of values computed elsewhere, and metrics, those with seeds once for each."""
+    files = [name for name in added if Path(name).is_file()]
+    metrics = [name for name in added if name not in files]
+    if not added:
+        raise InputError("nothing to add: pass add=... with metrics, or a file of values computed elsewhere")
+    if seeds is not None and not metrics:
+        raise InputError("seeds=... is for metrics; a file has columns name@1, name@2, …")
+    read = [score for path in files for score in read_scores(path, ratings.ids, ratings.name, missing)]
+    return [*(measure(ratings, metrics, progress, seeds=seeds, by_seed=True) if metrics else ()), *read]
+
+
+def group_seeds(scores: Sequence[Scores]) -> dict[str, list[Floats]]:
+    """Columns ``name@seed`` gathered by name: the seeds of one metric.
+
+    >>> columns = [Scores("ie@1", "", np.zeros(1)), Scores("ie@2", "", np.ones(1)), Scores("b", "", np.ones(1))]
+    >>> {name: len(seeds) for name, seeds in group_seeds(columns).items()}
+    {'ie': 2, 'b': 1}
+    """
+    groups: dict[str, list[Floats]] = {}
+    for score in scores:
+        groups.setdefault(score.key.rsplit("@", 1)[0], []).append(score.values)
+    return groups
+
+
+def add(
+    design: Design,
     metrics: Sequence[Scores],
     others: Mapping[str, Sequence[Floats]],
-    *,
+    factors: Sequence[float] = (1.0,),
+    statistic: str = "pearson",
+    resampling: Resampling = Resampling(),
+) -> list[Added]:
+    """Metric + λ · other for every metric, every other and every λ, as in ImaginE's Tables 1 to 3.
+
+    ``others`` holds one array of values per seed. Values are added as they are, item by item, on their own scales: the
+    paper's CIDEr, far above 1, hardly moves when something between 0 and 1 is added. The paper's statistic is Pearson
+    over examples, its spread that of the seeds.
+
+    >>> from captious.study.design import Rows
+    >>> people = np.array([1.0, 2.0, 3.0, 4.0])
+    >>> rows = Rows(people, np.arange(4), np.arange(4), 4, people)
+    >>> metric, other = Scores("m", "m", np.array([1.0, 0.0, 0.0, 1.0])), np.array([0.0, 1.0, 2.0, 2.0])
+    >>> (added,) = add(rows, [metric], {"o": [other]}, resampling=Resampling(samples=0))
+    >>> round(abs(added.before), 6), round(added.after, 6)  # 1 1 2 3 against 1 2 3 4: 3.5 / √(5 · 2.75)
+    (0.0, 0.94388)
+    """
+    family = _family(design, statistic)
+    results = []
+    for metric in metrics:
+        alone = design.family(family, metric.oriented)
+        before = observed(alone, design.clusters)[statistic]
+        for other, seeds in others.items():
+            for factor in factors:
+                sums = [design.family(family, metric.oriented + factor * values) for values in seeds]
+                after = np.array([observed(one, design.clusters)[statistic] for one in sums])
+                gain, p = Estimate(float(after.mean() - before)), NAN
+                if resampling.samples:
+                    drawn = bootstrap([alone, *sums], design.clusters, resampling)
+                    gains = np.mean([part[statistic] for part in drawn[1:]], axis=0) - drawn[0][statistic]
+                    gain, p = Estimate.of(gain.value, gains, resampling.level), bootstrap_p(gain.value, gains)
+                spread = float(after.std(ddof=1)) if len(after) > 1 else NAN
+                results.append(
+                    Added(
+                        metric.key, other, factor, statistic, before, float(after.mean()), spread, len(after), gain, p
+                    )
+                )
+    return results
+
+
+def cross_validate(
+    design: Design,
+    metrics: Sequence[Scores],
+    others: Mapping[str, Sequence[Floats]],
     grid: Sequence[float] = GRID,
     folds: int = FOLDS,
     statistic: str = "pearson",
@@ -139,82 +272,41 @@ def cross_validate(
     Images are dealt into folds, so captions of one image never stand on both sides. A λ is chosen on the other folds
     and judged on its own; values are averaged over folds, before and after alike. Of equal λ the smallest is taken.
     """
-    if statistic not in problem.families:
-        raise InputError(f"{statistic}: no such statistic of these data, there are {', '.join(problem.families)}")
-    if not 2 <= folds <= problem.clusters:
-        raise InputError(f"--folds {folds}: expected 2 to {problem.clusters}, the number of images or groups")
-    fold = np.random.default_rng(seed).permutation(problem.clusters) % folds
+    family, order = _family(design, statistic), sorted(set(grid))
+    if not 2 <= folds <= design.clusters:
+        raise InputError(f"folds={folds}: expected 2 to {design.clusters}, the number of images or groups")
+    fold = np.random.default_rng(seed).permutation(design.clusters) % folds
     own = (fold[:, None] == np.arange(folds)).astype(np.float64)
-    weights = np.concatenate([own, 1 - own, np.ones((problem.clusters, 1))], axis=1)  # left out, rest, all
-    family, order = problem.families[statistic], sorted(set(grid))
-    found = []
+    weights = np.concatenate([own, 1 - own, np.ones((design.clusters, 1))], axis=1)  # left out, rest, all
+
+    def values(scores: Floats) -> Floats:
+        return design.family(family, scores)(weights)[statistic]
+
+    results = []
     for metric in metrics:
-        base = _values(problem.family(family, metric.oriented), weights, statistic)
+        alone = values(metric.oriented)
         for other, seeds in others.items():
-            table = np.array(
-                [
-                    [
-                        _values(problem.family(family, metric.oriented + factor * one), weights, statistic)
-                        for one in seeds
-                    ]
-                    for factor in order
-                ]
-            )  # λ × seeds × (left out, rest, all)
-            mean = np.nan_to_num(table.mean(axis=1), nan=-np.inf)
-            best = mean.argmax(axis=0)
-            after = np.mean([table[best[folds + place], :, place] for place in range(folds)], axis=0)
-            found.append(
+            # λ × seeds × (left out, rest, all)
+            table = np.array([[values(metric.oriented + factor * one) for one in seeds] for factor in order])
+            best = np.nan_to_num(table.mean(axis=1), nan=-np.inf).argmax(axis=0)
+            after = np.mean([table[best[folds + index], :, index] for index in range(folds)], axis=0)
+            results.append(
                 Chosen(
                     metric.key,
                     other,
                     statistic,
                     order[int(best[-1])],
-                    tuple(order[int(best[folds + place])] for place in range(folds)),
-                    float(base[:folds].mean()),
+                    tuple(order[int(best[folds + index])] for index in range(folds)),
+                    float(alone[:folds].mean()),
                     float(after.mean()),
-                    float(after.std(ddof=1)) if len(seeds) > 1 else float("nan"),
+                    float(after.std(ddof=1)) if len(seeds) > 1 else NAN,
                     len(seeds),
                 )
             )
-    return found
+    return results
 
 
-def _values(statistic: Statistic, weights: Floats, name: str) -> Floats:
-    return statistic(weights)[name]
-
-
-def seeded(
-    ratings: Ratings | Preferences,
-    metrics: str,
-    seeds: int | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> list[Scores]:
-    """Metrics on the captions that were rated; those with seeds once for each, called ``name@1``, ``name@2``, …
-
-    ``seeds`` sets how many, for the metrics that have any.
-    """
-    if ratings.captions is None:
-        raise InputError(f"{ratings.name}: ratings without captions; give a file of what is added instead")
-    found: list[Scores] = []
-    wanted = parse_all(metrics)
-    having = [metric for metric in wanted if any(field.name == "seeds" for field in fields(metric))]
-    if seeds is not None and not having:
-        raise InputError(f"--seeds {seeds}: none of {', '.join(map(str, wanted))} depends on a seed")
-    for metric in wanted:
-        chosen = replace(metric, seeds=seeds) if seeds is not None and metric in having else metric  # type: ignore[call-arg]
-        if progress:
-            progress(chosen.label)
-        measured = chosen.measure(ratings.captions)
-        chosen.refuse_empty(measured, ratings.name)
-        whole = scores_of([measured], ratings.ids, ratings.name)[0]
-        whole = replace(whole, remarks=measured.warnings)
-        by_seed = chosen.seed_values(measured)
-        if by_seed is None:
-            found.append(whole)
-            continue
-        columns = by_seed[ratings.captions.positions(ratings.ids)]
-        found += [
-            replace(whole, key=f"{whole.key}@{number}", values=columns[:, number - 1])
-            for number in range(1, columns.shape[1] + 1)
-        ]
-    return found
+def _family(design: Design, statistic: str) -> str:
+    if statistic not in design.families:
+        raise InputError(f"{statistic}: no such statistic of these data, there are {', '.join(design.families)}")
+    return design.families[statistic]

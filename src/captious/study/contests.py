@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from captious._typing import Floats
 from captious.errors import InputError
-from captious.stats.bootstrap import Estimate, Statistic, in_threads
+from captious.options import Resampling
+from captious.stats.bootstrap import NAN, Estimate, Statistic, in_threads
 from captious.stats.kendall import Halves, Kendall
 from captious.stats.resampling import swap_masks
 from captious.stats.tests import Test, bootstrap_p, permutation_p, williams
-from captious.study.design import Problem, Rows
+from captious.study.design import Design, Rows
 
-if TYPE_CHECKING:
-    from captious.study.study import Study
+TestName: TypeAlias = Literal["permutation", "bootstrap", "williams"]
 
 
 @dataclass(frozen=True)
@@ -37,66 +37,78 @@ class Contest:
     """On item means and Pearson's r; None for pairs."""
     p: float
     """Of the study's test, two-sided."""
-    p_holm: float = float("nan")
+    p_holm: float = NAN
     """Adjusted over all pairs of metrics in the study."""
 
 
-def contests(study: Study, pairs: Sequence[tuple[str, str]]) -> list[Contest]:
-    """Each pair of metrics, by their keys; p-values are not adjusted."""
-    if not pairs:
-        return []
-    o, values = study.options, {score.key: score.oriented for score in study.scores}
-    study.progress("permutations")
+def contests(
+    design: Design,
+    pairs: Sequence[tuple[str, str]],
+    values: Mapping[str, Floats],
+    draws: Mapping[str, Floats],
+    statistic: str,
+    test: TestName,
+    permutations: int,
+    resampling: Resampling,
+) -> list[Contest]:
+    """Each pair of metrics, named by their keys; p-values are not adjusted.
+
+    ``values`` are those of each metric, higher being better; ``draws`` those of its statistic on resampled images, none
+    where there are no resamples.
+    """
     sides = [(values[one], values[other]) for one, other in pairs]
-    found = []
-    for (one, other), (seen, shuffled) in zip(
-        pairs, permuted(study.problem, sides, o.statistic, o.permutations, o.seed), strict=True
+    results = []
+    for (one, other), (difference, shuffled) in zip(
+        pairs, permuted(design, sides, statistic, permutations, resampling.seed), strict=True
     ):
-        p, greater = permutation_p(seen, shuffled)
-        low = high = p_bootstrap = float("nan")
-        if o.samples:
-            gaps = study.draws[one][o.statistic] - study.draws[other][o.statistic]
-            interval = Estimate.of(seen, gaps, o.level)
-            low, high, p_bootstrap = interval.low, interval.high, bootstrap_p(seen, gaps)
-        by_williams = _williams(study.problem, values[one], values[other])
-        final = {"permutation": p, "bootstrap": p_bootstrap, "williams": by_williams.p if by_williams else p}[o.test]
-        found.append(Contest(one, other, o.statistic, seen, low, high, p, greater, p_bootstrap, by_williams, final))
-    return found
-
-
-def _williams(problem: Problem, one: Floats, other: Floats) -> Test | None:
-    if not isinstance(problem, Rows) or len(one) < 4 or np.ptp(problem.mean) == 0:
-        return None
-    r = np.asarray(np.corrcoef(np.stack([problem.mean, one, other])))
-    return williams(float(r[0, 1]), float(r[0, 2]), float(r[1, 2]), len(one))
+        p, greater = permutation_p(difference, shuffled)
+        interval, p_bootstrap = Estimate(difference), NAN
+        if draws:
+            gaps = draws[one] - draws[other]
+            interval, p_bootstrap = Estimate.of(difference, gaps, resampling.level), bootstrap_p(difference, gaps)
+        by_williams = _williams(design, values[one], values[other])
+        chosen = {"permutation": p, "bootstrap": p_bootstrap, "williams": by_williams.p if by_williams else p}[test]
+        results.append(
+            Contest(
+                one,
+                other,
+                statistic,
+                difference,
+                interval.low,
+                interval.high,
+                p,
+                greater,
+                p_bootstrap,
+                by_williams,
+                chosen,
+            )
+        )
+    return results
 
 
 def permuted(
-    problem: Problem,
-    contests: Sequence[tuple[Floats, Floats]],
-    name: str,
-    permutations: int,
-    seed: int,
+    design: Design, sides: Sequence[tuple[Floats, Floats]], name: str, permutations: int, seed: int
 ) -> list[tuple[float, Floats]]:
     """PERM-BOTH (Deutsch et al. 2021): the observed difference of each two metrics, and those under permutation.
 
     Both metrics are standardized; in a permutation every image swaps its values between them with probability one half
-    and the statistic is computed again for both. All contests share the permutations.
+    and the statistic is computed again for both. All pairs of metrics share the permutations.
     """
-    double, family = problem.doubled(), problem.families[name]
+    if not sides:
+        return []
+    double, family, groups = design.doubled(), design.families[name], design.clusters
     statistics = [
-        double.family(family, np.concatenate([standardized(one), standardized(other)])) for one, other in contests
+        double.family(family, np.concatenate([standardized(one), standardized(other)])) for one, other in sides
     ]
-    clusters = problem.clusters
-    keep = np.repeat(np.array([[1.0, 0.0], [0.0, 1.0]]), clusters, axis=0)
-    seen = [(value := statistic(keep)[name])[0] - value[1] for statistic in statistics]
-    found: list[list[Floats]] = [[] for _ in contests]
-    halves = [_gaps(statistic, name) for statistic in statistics]
-    for masks in swap_masks(clusters, permutations, seed):
+    unswapped = np.repeat(np.array([[1.0, 0.0], [0.0, 1.0]]), groups, axis=0)
+    observed = [(value := statistic(unswapped)[name])[0] - value[1] for statistic in statistics]
+    differences = [_difference(statistic, name) for statistic in statistics]
+    draws: list[list[Floats]] = [[] for _ in sides]
+    for masks in swap_masks(groups, permutations, seed):
         swap = masks.T
-        for place, values in enumerate(in_threads(halves, np.concatenate([1 - swap, swap]))):
-            found[place].append(values[name])
-    return [(float(value), np.concatenate(parts)) for value, parts in zip(seen, found, strict=True)]
+        for index, values in enumerate(in_threads(differences, np.concatenate([1 - swap, swap]))):
+            draws[index].append(values[name])
+    return [(float(value), np.concatenate(parts)) for value, parts in zip(observed, draws, strict=True)]
 
 
 def standardized(values: Floats) -> Floats:
@@ -108,8 +120,8 @@ def standardized(values: Floats) -> Floats:
     return result
 
 
-def _gaps(statistic: Statistic, name: str) -> Statistic:
-    """The difference between the statistic of what is drawn and that of what is not."""
+def _difference(statistic: Statistic, name: str) -> Statistic:
+    """The statistic of what is drawn less that of what is not."""
     if isinstance(statistic, Kendall):
         halves = Halves.of(statistic)
 
@@ -119,3 +131,10 @@ def _gaps(statistic: Statistic, name: str) -> Statistic:
 
         return taus
     return lambda weights: {name: statistic(weights)[name] - statistic(1 - weights)[name]}
+
+
+def _williams(design: Design, one: Floats, other: Floats) -> Test | None:
+    if not isinstance(design, Rows) or len(one) < 4 or np.ptp(design.mean) == 0:
+        return None
+    r = np.asarray(np.corrcoef(np.stack([design.mean, one, other])))
+    return williams(float(r[0, 1]), float(r[0, 2]), float(r[1, 2]), len(one))

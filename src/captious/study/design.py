@@ -16,11 +16,13 @@ import numpy as np
 from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError
 from captious.stats.bootstrap import Statistic
+from captious.stats.correlation import Moments, Spearman, Systems, Within
+from captious.stats.kendall import Kendall
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
 
 
-class Problem(Protocol):
+class Design(Protocol):
     """What people said, in the form that statistics need."""
 
     @property
@@ -38,8 +40,8 @@ class Problem(Protocol):
     def family(self, name: str, values: Floats) -> Statistic:
         """One family of statistics for one metric."""
 
-    def doubled(self) -> Problem:
-        """The same people's answers twice, the second time for other images: two metrics on one problem."""
+    def doubled(self) -> Design:
+        """The same people's answers twice, the second time for other images: two metrics on one design."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +71,12 @@ class Rows:
         named |= dict.fromkeys(("pearson", "r2", "one_minus_r2", "r2_fitted"), "moments")
         if np.bincount(self.cluster, minlength=self.clusters).max() > 1:
             named |= dict.fromkeys(("sample_tau", "accuracy", "accuracy_eq"), "within")
-        if self.system is not None and self.system.max() > 1:
+        if self.system is not None and self.system.max() > 0:
             named |= dict.fromkeys(("system_tau", "system_pearson"), "systems")
         return named
 
     def family(self, name: str, values: Floats) -> Statistic:
         """Tau, rank and product-moment correlation, within images, or between systems."""
-        from captious.stats.correlation import Moments, Spearman, Systems, Within
-        from captious.stats.kendall import Kendall
-
         if name == "kendall":
             return Kendall.of(values, self.human, self.item, self.cluster)
         if name == "spearman":
@@ -88,6 +87,22 @@ class Rows:
             return Within.of(values, self.mean, self.cluster, self.clusters)
         assert self.system is not None
         return Systems(values, self.mean, self.cluster, self.clusters, self.system)
+
+    def subset(self, items: Ints) -> Rows:
+        """The design of some captions alone; images without one of them are not drawn."""
+        index = np.full(self.items, -1)
+        index[items] = np.arange(len(items))
+        rows = np.flatnonzero(index[self.item] >= 0)
+        images, cluster = np.unique(self.cluster[items], return_inverse=True)
+        return replace(
+            self,
+            human=self.human[rows],
+            item=index[self.item[rows]],
+            cluster=cluster.astype(np.int64),
+            clusters=len(images),
+            mean=self.mean[items],
+            system=None if self.system is None else self.system[items],
+        )
 
     def doubled(self) -> Rows:
         """Twice the rows: the second half has images of its own."""
@@ -117,6 +132,7 @@ class Pairs:
     clusters: int
     category: Ints
     names: tuple[str, ...]
+    """Of the categories."""
     ties: Literal["half", "strict"] = "half"
 
     @property
@@ -145,8 +161,8 @@ class Pairs:
             number, agreed, strictly = (table @ weights for table in tables)
             with np.errstate(invalid="ignore", divide="ignore"):
                 shares = agreed / number
-                found = {"mean": shares.mean(axis=0), "strict": (strictly / number).mean(axis=0)}
-            return found | dict(zip(self.names, shares, strict=True))
+                means = {"mean": shares.mean(axis=0), "strict": (strictly / number).mean(axis=0)}
+            return means | dict(zip(self.names, shares, strict=True))
 
         return accuracies
 
@@ -162,13 +178,15 @@ class Pairs:
         )
 
 
-def pose(ratings: Ratings | Preferences, known: Bools, recipe: Recipe) -> tuple[Problem, Ints]:
-    """The problem over the items known to every metric, and which these are."""
-    return _pairs(ratings, known, recipe) if isinstance(ratings, Preferences) else _rows(ratings, known, recipe)
+def build_design(ratings: Ratings | Preferences, available: Bools, recipe: Recipe) -> tuple[Design, Ints]:
+    """The design over the items for which every metric has a value, and the indices of these items."""
+    if isinstance(ratings, Preferences):
+        return _pairs_design(ratings, available, recipe)
+    return _rows_design(ratings, available, recipe)
 
 
-def _rows(ratings: Ratings, known: Bools, recipe: Recipe) -> tuple[Problem, Ints]:
-    used = np.flatnonzero(known & ~np.isnan(ratings.mean))
+def _rows_design(ratings: Ratings, available: Bools, recipe: Recipe) -> tuple[Rows, Ints]:
+    used = np.flatnonzero(available & ~np.isnan(ratings.mean))
     if len(used) < 3:
         raise InputError(
             f"{ratings.name}: {len(used)} items have ratings and values of every metric, expected at least 3"
@@ -182,23 +200,23 @@ def _rows(ratings: Ratings, known: Bools, recipe: Recipe) -> tuple[Problem, Ints
         raise InputError(
             f"{ratings.name}: all {len(human)} ratings are {human[0]:g}: agreement with people is undefined"
         )
-    names, cluster = np.unique(np.array(ratings.groups, dtype=object)[used].astype(str), return_inverse=True)
-    if len(names) < 2:
+    images, cluster = np.unique(np.array(ratings.groups, dtype=object)[used].astype(str), return_inverse=True)
+    if len(images) < 2:
         raise InputError(f"{ratings.name}: all items belong to one image or group, expected at least 2 to resample")
     system = None
     if ratings.systems is not None:
         system = np.unique(np.array(ratings.systems)[used], return_inverse=True)[1].astype(np.int64)
-    return Rows(human, item, cluster.astype(np.int64), len(names), mean, system, ratings.scale), used
+    return Rows(human, item, cluster.astype(np.int64), len(images), mean, system, ratings.scale), used
 
 
-def _pairs(pairs: Preferences, known: Bools, recipe: Recipe) -> tuple[Problem, Ints]:
-    both = known.reshape(-1, 2).all(axis=1)
+def _pairs_design(pairs: Preferences, available: Bools, recipe: Recipe) -> tuple[Pairs, Ints]:
+    both = available.reshape(-1, 2).all(axis=1)
     if both.sum() < 3:
         raise InputError(f"{pairs.name}: {both.sum()} pairs have values of every metric, expected at least 3")
     preferred = pairs.preferred[both].astype(np.int64)
     first = 2 * np.arange(len(preferred)) + preferred
-    names, cluster = np.unique(np.array(pairs.groups)[both], return_inverse=True)
+    images, cluster = np.unique(np.array(pairs.groups)[both], return_inverse=True)
     categories = tuple(dict.fromkeys(sorted(np.array(pairs.categories)[both].tolist())))
     category = np.searchsorted(np.array(categories), np.array(pairs.categories)[both])
-    problem = Pairs(first, first ^ 1, cluster.astype(np.int64), len(names), category, categories, recipe.ties)
-    return problem, np.flatnonzero(np.repeat(both, 2))
+    design = Pairs(first, first ^ 1, cluster.astype(np.int64), len(images), category, categories, recipe.ties)
+    return design, np.flatnonzero(np.repeat(both, 2))

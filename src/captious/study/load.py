@@ -1,72 +1,60 @@
-"""What a command line names: a recipe with its folder, a recipe in TOML, or a file with ratings."""
+"""Loading what a study is made from: ratings by a recipe or from a file, and metrics computed here or elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
 from captious.metrics.registry import DEFAULT
+from captious.options import Missing, Reading
+from captious.study.options import StudyInput
 from captious.study.ratings import Preferences, Ratings, open_ratings, open_recipe
-from captious.study.recipes import Layout, Recipe
-from captious.study.run import measure, recipe_named
-from captious.study.scores import Missing, Scores, read_scores
+from captious.study.recipes import Layout, Recipe, recipe_named
+from captious.study.scores import Scores, measure, read_scores
 
 
-def open_source(
-    source: str,
-    data: Path | None = None,
-    references: str | None = None,
-    images: Path | None = None,
-    columns: dict[str, str | None] | None = None,
-    **changes: Any,
-) -> tuple[Ratings | Preferences, Recipe]:
-    """The ratings and the protocol. ``columns`` are fields of `Layout`, ``changes`` those of `Recipe`."""
+def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | Preferences, Recipe]:
+    """The ratings, and the protocol that they follow."""
+    source = study_input.source
     recipe = recipe_named(source)
-    named: dict[str, Any] = {name: value for name, value in (columns or {}).items() if value is not None}
-    layout = Layout(source, **named)
-    made = recipe or Recipe(source, (layout,), title=f"ratings of {source}")
-    made = replace(made, **{name: value for name, value in changes.items() if value is not None})
+    columns = {
+        "rating": study_input.rating or None,
+        "image": study_input.group,
+        "system": study_input.system,
+        "rater": study_input.rater,
+        "caption": reading.candidate_column,
+    }
+    changes: dict[str, Any] = {"rows": study_input.rows, "scale": study_input.scale}
+    changes = {name: value for name, value in changes.items() if value is not None}
     if recipe is None:
-        return open_ratings(source, references, columns=layout, recipe=made, images=images), made
-    if data is None:
-        raise InputError(f"{source}: name the folder of its data with --data; get it from: {recipe.source}")
-    return open_recipe(made, data, images), made
+        layout = Layout(source, **columns)  # type: ignore[arg-type]
+        recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
+        ratings: Ratings | Preferences = open_ratings(
+            source, reading.references, columns=layout, recipe=recipe, images=reading.images
+        )
+        return ratings, recipe
+    columns["references"] = reading.references
+    if named := [name for name, value in columns.items() if value is not None]:
+        option = {"image": "group", "caption": "candidate_column"}.get(named[0], named[0])
+        raise InputError(f"{source}: a recipe names its own files and columns; leave out {option}=...")
+    if study_input.data is None:
+        raise InputError(f"{source}: name the folder of its data with data=...; get it from: {recipe.source}")
+    recipe = replace(recipe, **changes)
+    return open_recipe(recipe, study_input.data, reading.images), recipe
 
 
-def scores_for(
+def load_scores(
     ratings: Ratings | Preferences,
-    metrics: str | None,
-    files: Sequence[str] | None,
+    study_input: StudyInput,
     missing: Missing,
-    progress: Callable[[str], None],
+    progress: Callable[[str], None] | None = None,
 ) -> list[Scores]:
     """Metrics computed here and those computed elsewhere; the default ones where none is named."""
-    found = [score for path in files or () for score in read_scores(path, ratings.ids, ratings.name, missing)]
-    if metrics is None and found:
-        return found
-    return [*measure(ratings, metrics or DEFAULT, progress), *found]
-
-
-def numbers(text: str, option: str, example: str) -> list[float]:
-    """Numbers of an option, such as ``1,5``."""
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} {text}: expected numbers such as {example}") from None
-
-
-def limits(text: str | None) -> tuple[float, float] | None:
-    """The two ends of a scale.
-
-    >>> limits("1,5")
-    (1.0, 5.0)
-    """
-    if text is None:
-        return None
-    found = numbers(text, "--scale", "1,5")
-    if len(found) != 2 or found[0] >= found[1]:
-        raise InputError(f"--scale {text}: expected the lowest and the highest rating, such as 1,5")
-    return found[0], found[1]
+    elsewhere = [
+        score for path in study_input.scores for score in read_scores(path, ratings.ids, ratings.name, missing)
+    ]
+    if elsewhere and not study_input.metrics:
+        return elsewhere
+    return [*measure(ratings, study_input.metrics or DEFAULT, progress), *elsewhere]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from captious._typing import Floats
 from captious.errors import InputError
-from captious.options import SEED
+from captious.options import Resampling
+from captious.render import Column, Document, Result, Table
 from captious.stats.kendall import Kendall
 from captious.stats.tests import normal_point, normal_tail
 
 
-@dataclass(frozen=True)
-class Power:
+@dataclass(frozen=True, repr=False)
+class Power(Result):
     """What a planned study could show."""
 
     items: int
@@ -32,13 +33,49 @@ class Power:
     needed_90: int
     assumed: str
 
+    def __repr__(self) -> str:
+        return f"Power({self.difference:g} in tau-b, {self.items} captions: {self.power:.2f})"
+
     @property
     def ratings(self) -> int:
         """Ratings to collect for power 0.8."""
         return self.needed * self.raters
 
+    def document(self) -> Document:
+        """What the planned study would show, and what it would take."""
+        planned = Table(
+            "planned",
+            "The planned study",
+            [
+                Column("captions"),
+                Column("ratings"),
+                Column("difference", decimals=None),
+                Column("power", decimals=2, bold=True),
+                Column("standard error"),
+                Column("detectable", decimals=3),
+            ],
+            [[self.items, self.items * self.raters, self.difference, self.power, self.error, self.detectable]],
+            "difference: in tau-b; detectable: the difference that would be found with power 0.80",
+        )
+        sizes = ((0.8, self.needed), (0.9, self.needed_90))
+        needed = Table(
+            "needed",
+            f"To find a difference of {self.difference:g} in tau-b",
+            [Column("for power", decimals=2), Column("captions"), Column("ratings")],
+            [[power, captions, captions * self.raters] for power, captions in sizes],
+        )
+        data = {**asdict(self), "ratings": self.ratings}
+        return Document(
+            f"A difference of {self.difference:g} in tau-b: power {self.power:.2f}",
+            "How many captions and ratings a comparison of two metrics needs, by simulation.",
+            (planned, needed),
+            notes=(f"assumed: {self.assumed}",),
+            data=data,
+            name="power",
+        )
 
-def power(
+
+def simulate_power(
     difference: float,
     items: int,
     *,
@@ -47,45 +84,47 @@ def power(
     tau: float = 0.45,
     alike: float = 0.6,
     noise: float = 0.8,
-    alpha: float = 0.05,
-    simulations: int = 400,
-    seed: int = SEED,
+    resampling: Resampling = Resampling(samples=400),
 ) -> Power:
     """Power of a comparison of two metrics whose tau-b with people differ by ``difference``.
 
     Simulated: captions have a quality; every rater sees it with noise (sd ``noise`` of quality's) and answers on
     ``levels`` equally likely points; two metrics correlate with the ratings at ``tau`` and ``tau + difference`` and
-    their errors with each other at ``alike``. The standard error of the difference comes from so many simulated
-    studies, power and sizes from the normal distribution, the error shrinking as 1/√items.
+    their errors with each other at ``alike``. The standard error of the difference comes from ``resampling.samples``
+    simulated studies, power and sizes from the normal distribution, the error shrinking as 1/√items. The test is
+    two-sided at one minus ``resampling.level``.
 
-    >>> found = power(0.02, 500, simulations=100)
-    >>> found.needed > 500, 0.05 < found.power < 0.8
+    >>> planned = simulate_power(0.02, 500, resampling=Resampling(samples=100))
+    >>> planned.needed > 500, 0.05 < planned.power < 0.8
     (True, True)
     """
     if not 0 < abs(difference) < 1:
-        raise InputError(f"a difference of {difference} in tau, expected a number between 0 and 1 other than 0")
+        raise InputError(
+            f"a difference of {difference} in tau, expected a number between 0 and 1 other than 0, such as 0.03 for 3 "
+            "points of tau × 100"
+        )
+    if resampling.samples < 2:
+        raise InputError(f"{resampling.samples} simulated studies, expected at least 2")
     if items < 10:
         raise InputError(f"{items} items, expected at least 10")
     if raters < 1 or levels < 2 or not -1 < tau + difference < 1:
         raise InputError(f"{raters} raters, {levels} levels, tau {tau:g} + {difference:g}: expected 1, 2 and below 1")
-    if not 0 <= alike <= 1 or not 0 <= noise < math.inf or not 0 < alpha < 1:
-        raise InputError(
-            f"alike {alike:g}, noise {noise:g}, alpha {alpha:g}: expected alike from 0 to 1, noise of at least 0 and "
-            "alpha between 0 and 1"
-        )
+    if not 0 <= alike <= 1 or not 0 <= noise < math.inf:
+        raise InputError(f"alike {alike:g}, noise {noise:g}: expected alike from 0 to 1 and noise of at least 0")
     world = _World(raters, levels, noise, alike)
-    loads = [world.load(target, seed) for target in (tau, tau + difference)]
-    generator = np.random.default_rng(seed)
-    gaps = [_gap(world.sample(items, loads, generator)) for _ in range(simulations)]
+    loads = [world.load(target, resampling.seed) for target in (tau, tau + difference)]
+    generator = np.random.default_rng(resampling.seed)
+    gaps = [_gap(world.sample(items, loads, generator)) for _ in range(resampling.samples)]
     error = float(np.std(gaps, ddof=1))
-    point, ready = normal_point(1 - alpha / 2), normal_point(0.8)
-    found = abs(difference) / error
-    chance = normal_tail(point - found) + normal_tail(point + found)
+    point, ready = normal_point((1 + resampling.level) / 2), normal_point(0.8)
+    ratio = abs(difference) / error
+    chance = normal_tail(point - ratio) + normal_tail(point + ratio)
 
     def needed(wanted: float) -> int:
         return math.ceil(items * ((point + normal_point(wanted)) * error / abs(difference)) ** 2)
 
-    assumed = f"tau {tau:g}, {raters} raters, {levels} levels, errors alike {alike:g}, noise {noise:g}, seed {seed}"
+    assumed = f"tau {tau:g}, {raters} raters, {levels} levels, errors alike {alike:g}, noise {noise:g}, "
+    assumed += f"seed {resampling.seed}"
     detectable = (point + ready) * error
     return Power(items, raters, difference, error, chance, detectable, needed(0.8), needed(0.9), assumed)
 
@@ -115,14 +154,14 @@ class _World:
             metrics, ratings = self.sample(20_000, [middle], np.random.default_rng(seed))
             low, high = (middle, high) if _tau(metrics[0], ratings) < tau else (low, middle)
         if high > 0.9999:
-            raise InputError(f"no metric can reach tau {tau:g} with ratings this noisy; lower --noise or --base")
+            raise InputError(f"no metric can reach tau {tau:g} with ratings this noisy; lower noise or tau")
         return (low + high) / 2
 
 
 def _tau(values: Floats, ratings: Floats) -> float:
     item = np.repeat(np.arange(len(values)), ratings.shape[1])
-    found = Kendall.of(values, ratings.ravel(), item, np.zeros(len(values), np.int64))
-    return float(found(np.ones((1, 1)))["tau_b"][0])
+    taus = Kendall.of(values, ratings.ravel(), item, np.zeros(len(values), np.int64))(np.ones((1, 1)))
+    return float(taus["tau_b"][0])
 
 
 def _gap(sample: tuple[list[Floats], Floats]) -> float:

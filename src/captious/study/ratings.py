@@ -1,8 +1,9 @@
-"""Rated captions as they are read: one record a caption, and one for each two that were compared."""
+"""Ratings and preferences of captions: the values, the records that files hold, and how records become values."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +53,7 @@ class Ratings:
     raters: tuple[str, ...] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     """How many items were left out at reading, by reason."""
-    places: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     """The row of the file that each item came from, for messages."""
 
     def __post_init__(self) -> None:
@@ -68,7 +69,7 @@ class Ratings:
             outside = np.argwhere((self.values < low) | (self.values > high))
             if len(outside):
                 item, rater = outside[0]
-                where = self.places[item] if self.places else f"{self.name}: item {self.ids[item]!r}"
+                where = self.origins[item] if self.origins else f"{self.name}: item {self.ids[item]!r}"
                 raise InputError(
                     f"{where}: rating {self.values[item, rater]:g} is outside the scale {low:g} to {high:g}"
                     + (f" ({len(outside)} such ratings)" if len(outside) > 1 else "")
@@ -161,9 +162,9 @@ def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
         raise InputError(f"{folder}: no such folder of data for {recipe.name}; get it from: {recipe.source}")
     for layout in recipe.layouts:
         if (folder / layout.ratings).is_file():
-            found = [folder / name for name in layout.references if (folder / name).is_file()]
-            if found or not layout.references:
-                return layout, found[0] if found else None
+            references = [folder / name for name in layout.references if (folder / name).is_file()]
+            if references or not layout.references:
+                return layout, references[0] if references else None
     wanted = "; or ".join(
         layout.ratings + (f" with {' or '.join(layout.references)}" if layout.references else "")
         for layout in recipe.layouts
@@ -178,7 +179,16 @@ def records(layout: Layout, ratings: Path | str, references: Path | str | None, 
     if layout.format == "clipscore":
         return list(_clipscore(Path(ratings)))
     by_image = gather_references(rows_of(references)).references if references is not None else {}
-    return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows_of(ratings)]
+    rows = list(rows_of(ratings))
+    columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
+    for name in (layout.id, layout.image, layout.system, layout.category, layout.rater):
+        if name is not None and rows and name not in columns:
+            hint = nearest(name, columns)
+            raise InputError(f"{ratings}: no column {name!r}, found columns {', '.join(columns)}{hint}")
+    read = [_record(row.where, row.fields, layout, by_image, pairs) for row in rows]
+    if layout.system is not None and (lacking := next((record for record in read if record.system is None), None)):
+        raise InputError(f"{lacking.where}: no value in column {layout.system!r}, expected the name of a system")
+    return read
 
 
 def _record(
@@ -188,14 +198,14 @@ def _record(
     key = _optional(row, layout.id, ITEM_COLUMNS)
     image = _optional(row, layout.image, GROUP_COLUMNS) or key
     if image is None:
-        raise InputError(f"{where}: no image or id: found columns {', '.join(row)}; name one with --group")
+        raise InputError(f"{where}: no image or id: found columns {', '.join(row)}; name it with group=...")
     own = next((row[name] for name in REFERENCE_COLUMNS if name in row), None)
-    found = references_of(references, image, key) if references else own or ()
+    texts = references_of(references, image, key) if references else own or ()
     common = Record(
         where,
         image,
         captions,
-        references=(found,) if isinstance(found, str) else tuple(found),
+        references=(texts,) if isinstance(texts, str) else tuple(texts),
         id=key,
         system=_optional(row, layout.system, SYSTEM_COLUMNS),
         category=_optional(row, layout.category, ("category",)),
@@ -205,7 +215,11 @@ def _record(
         if chosen not in (0, 1, "0", "1", None, ""):
             raise InputError(f"{where}: preferred is {chosen!r}, expected 0 or 1, or null for a tie")
         return replace(common, preferred=None if chosen in (None, "") else float(chosen))
-    column = pick(row, layout.rating, RATING_COLUMNS, where, "rating")
+    wanted = (layout.rating,) if isinstance(layout.rating, str) else layout.rating or ()
+    if len(wanted) > 1:
+        columns = [pick(row, name, RATING_COLUMNS, where, "rating") for name in wanted]
+        return replace(common, ratings={name: number(row[name], where, name) for name in columns})
+    column = pick(row, wanted[0] if wanted else None, RATING_COLUMNS, where, "rating")
     rater = _optional(row, layout.rater, RATER_COLUMNS)
     return replace(common, ratings=_ratings(row[column], rater, where, column))
 
@@ -222,9 +236,9 @@ def _captions(where: str, row: Mapping[str, Any], layout: Layout, pairs: bool) -
 
 def _ratings(value: Any, rater: str | None, where: str, column: str) -> dict[str, float | None]:
     if isinstance(value, dict):
-        return {str(name): number(given, where, column) for name, given in value.items()}
+        return {str(name): number(rating, where, column) for name, rating in value.items()}
     if isinstance(value, list) and len(value) != 1:
-        return {str(place): number(given, where, column) for place, given in enumerate(value, 1)}
+        return {str(index): number(rating, where, column) for index, rating in enumerate(value, 1)}
     alone = value[0] if isinstance(value, list) else value
     return {rater if rater is not None else UNNAMED: number(alone, where, column)}
 
@@ -236,10 +250,10 @@ def number(value: Any, where: str, column: str) -> float | None:
     try:
         if isinstance(value, bool):
             raise ValueError
-        found = float(value)
+        result = float(value)
     except (TypeError, ValueError):
         raise InputError(f"{where}: {column} is {value!r}, expected a number") from None
-    return None if found != found else found
+    return None if math.isnan(result) else result
 
 
 def references_of(references: Mapping[str, list[str]], image: str, key: str | None = None) -> list[str]:
@@ -252,12 +266,12 @@ def references_of(references: Mapping[str, list[str]], image: str, key: str | No
 
 def pick(row: Mapping[str, Any], wanted: str | None, known: tuple[str, ...], where: str, what: str) -> str:
     """The column to use: the one asked for, or the first usual one."""
-    found = wanted if wanted in row else None if wanted else next((name for name in known if name in row), None)
-    if found is None:
+    column = wanted if wanted in row else None if wanted else next((name for name in known if name in row), None)
+    if column is None:
         expected = repr(wanted) if wanted else f"one of {', '.join(known)}"
         hint = nearest(wanted, map(str, row)) if wanted else ""
         raise InputError(f"{where}: no {what}: found columns {', '.join(map(str, row))}, expected {expected}{hint}")
-    return found
+    return column
 
 
 def _optional(row: Mapping[str, Any], wanted: str | None, known: tuple[str, ...]) -> str | None:
@@ -274,16 +288,16 @@ def _flickr8k(ratings: Path, tokens: Path) -> Iterator[Record]:
     references: dict[str, list[str]] = {}
     for key, text in captions.items():
         references.setdefault(key.split("#")[0], []).append(text)
-    for place, line in enumerate(ratings.read_text(encoding="utf-8").splitlines(), 1):
-        where, cells = f"{ratings}: row {place}", line.split("\t")
+    for row, line in enumerate(ratings.read_text(encoding="utf-8").splitlines(), 1):
+        where, cells = f"{ratings}: row {row}", line.split("\t")
         if len(cells) != 5:
             raise InputError(f"{where}: has {len(cells)} cells, expected image, caption id and three numbers")
         if cells[1] not in captions:
             raise InputError(f"{where}: caption {cells[1]} is not in {tokens}")
         numbers = cells[2:3] if "." in cells[2] or cells[2] == "0" else cells[2:]
-        given = {str(rater): number(value, where, "rating") for rater, value in enumerate(numbers, 1)}
+        by_rater = {str(rater): number(value, where, "rating") for rater, value in enumerate(numbers, 1)}
         own = tuple(references.get(cells[0], ()))
-        yield Record(where, cells[0], (captions[cells[1]],), given, own, id=f"{cells[0]}/{cells[1]}")
+        yield Record(where, cells[0], (captions[cells[1]],), by_rater, own, id=f"{cells[0]}/{cells[1]}")
 
 
 def _clipscore(path: Path) -> Iterator[Record]:
@@ -306,10 +320,10 @@ def open_recipe(recipe: Recipe, folder: str | Path, images: str | Path | None = 
     """The data of a recipe from its folder."""
     folder = Path(folder)
     layout, references = locate(recipe, folder)
-    found = records(layout, folder / layout.ratings, references, recipe.kind == "pairs")
+    read = records(layout, folder / layout.ratings, references, recipe.kind == "pairs")
     if images is None and layout.images and (folder / layout.images).is_dir():
         images = folder / layout.images
-    return gather(recipe, found, recipe.name, images)
+    return gather(recipe, read, recipe.name, images)
 
 
 def open_ratings(
@@ -329,48 +343,50 @@ def open_ratings(
 
 
 def gather(
-    recipe: Recipe, found: Sequence[Record], name: str, images: str | Path | None = None
+    recipe: Recipe, records: Sequence[Record], name: str, images: str | Path | None = None
 ) -> Ratings | Preferences:
-    """Ratings or pairs from records."""
-    if not found:
+    """Ratings or preferences from records."""
+    if not records:
         raise InputError(f"{name}: holds no ratings")
     dropped: Counter[str] = Counter()
-    kept = [kept for record in found if (kept := _own(recipe, record, dropped)) is not None]
-    if not kept:
-        raise InputError(f"{name}: no item is left; dropped: {_listed(dropped)}")
+    used = [used for record in records if (used := _without_own(recipe, record, dropped)) is not None]
+    if not used:
+        reasons = ", ".join(f"{number} ({reason})" for reason, number in dropped.items())
+        raise InputError(f"{name}: no item is left; dropped: {reasons}")
     if recipe.kind == "pairs":
-        return _pairs(kept, name, dropped, images)
-    kept = _merged(kept)
-    ids = _ids(kept)
-    raters = tuple(dict.fromkeys(rater for record in kept for rater in record.ratings))
-    values = matrix([[record.ratings.get(rater) for rater in raters] for record in kept])
+        return _preferences(used, name, dropped, images)
+    used = _merged(used)
+    ids = _ids(used)
+    raters = tuple(dict.fromkeys(rater for record in used for rater in record.ratings))
+    values = matrix([[record.ratings.get(rater) for rater in raters] for record in used])
     rated = ~np.isnan(values).all(axis=1)
     if not rated.all():
         dropped["nobody rated it"] += int((~rated).sum())
-        places = np.flatnonzero(rated).tolist()
-        kept, ids, values = [kept[place] for place in places], [ids[place] for place in places], values[rated]
-    if not kept:
+        indices = np.flatnonzero(rated).tolist()
+        used, ids, values = [used[index] for index in indices], [ids[index] for index in indices], values[rated]
+    if not used:
         raise InputError(f"{name}: no item has a rating")
     captions = None
-    if all(record.captions for record in kept):
-        captions = _gathering_captions(
-            [(key, record.captions[0], record) for key, record in zip(ids, kept, strict=True)], name
+    if all(record.captions for record in used):
+        captions = _caption_set(
+            [(key, record.captions[0], record) for key, record in zip(ids, used, strict=True)], name, images
         )
     return Ratings(
         tuple(ids),
         values,
-        tuple(record.image for record in kept),
-        tuple(str(record.system) for record in kept) if all(record.system is not None for record in kept) else None,
-        with_images(captions, images) if captions and images is not None else captions,
+        tuple(record.image for record in used),
+        tuple(str(record.system) for record in used) if all(record.system is not None for record in used) else None,
+        captions,
         recipe.scale,
         name,
         tuple(rater or "rating 1" for rater in raters),
         dict(dropped),
-        tuple(record.where for record in kept),
+        tuple(record.where for record in used),
     )
 
 
-def _own(recipe: Recipe, record: Record, dropped: Counter[str]) -> Record | None:
+def _without_own(recipe: Recipe, record: Record, dropped: Counter[str]) -> Record | None:
+    """The record after the recipe's rule for candidates that are among their own references."""
     candidates = {" ".join(text.split()) for text in record.captions}
     if recipe.own == "keep" or not candidates & {" ".join(text.split()) for text in record.references}:
         return record
@@ -381,11 +397,11 @@ def _own(recipe: Recipe, record: Record, dropped: Counter[str]) -> Record | None
     return replace(record, references=rest)
 
 
-def _merged(found: Sequence[Record]) -> list[Record]:
+def _merged(records: Sequence[Record]) -> list[Record]:
     """Single ratings of one caption, row by row, become one record; a list of ratings is one already."""
     merged: dict[tuple[str | None, str, str | None, tuple[str, ...]], dict[str, float | None]] = {}
     result: list[Record] = []
-    for record in found:
+    for record in records:
         key = (record.id, record.image, record.system, record.captions)
         before = merged.get(key)
         if before is None or len(record.ratings) != 1:
@@ -401,53 +417,50 @@ def _merged(found: Sequence[Record]) -> list[Record]:
     return result
 
 
-def _ids(kept: Sequence[Record]) -> list[str]:
+def _ids(records: Sequence[Record]) -> list[str]:
     """The rows' own ids where they tell items apart, else id or image with the system, else with a number."""
-    plain = [record.id if record.id is not None else record.image for record in kept]
-    if len({*plain}) == len(plain) and all(record.id is not None for record in kept):
+    plain = [record.id if record.id is not None else record.image for record in records]
+    if len({*plain}) == len(plain) and all(record.id is not None for record in records):
         return plain
-    with_system = [f"{key}/{record.system}" for key, record in zip(plain, kept, strict=True)]
-    if all(record.system is not None for record in kept) and len({*with_system}) == len(with_system):
+    with_system = [f"{key}/{record.system}" for key, record in zip(plain, records, strict=True)]
+    if all(record.system is not None for record in records) and len({*with_system}) == len(with_system):
         return with_system
-    seen: Counter[str] = Counter()
+    count: Counter[str] = Counter()
     numbered = []
     for key in plain:
-        numbered.append(f"{key}#{seen[key]}")
-        seen[key] += 1
+        numbered.append(f"{key}#{count[key]}")
+        count[key] += 1
     return numbered
 
 
-def _pairs(kept: list[Record], name: str, dropped: Counter[str], images: str | Path | None) -> Preferences:
-    dropped["people see no difference"] += sum(record.preferred is None for record in kept)
-    kept = [record for record in kept if record.preferred is not None]
-    keys = [record.id if record.id is not None else str(place) for place, record in enumerate(kept)]
+def _preferences(records: list[Record], name: str, dropped: Counter[str], images: str | Path | None) -> Preferences:
+    dropped["people see no difference"] += sum(record.preferred is None for record in records)
+    decided = [record for record in records if record.preferred is not None]
+    keys = [record.id if record.id is not None else str(index) for index, record in enumerate(decided)]
     if len({*keys}) != len(keys):
-        keys = [f"{key}#{place}" for place, key in enumerate(keys)]
+        keys = [f"{key}#{index}" for index, key in enumerate(keys)]
     texts = [
         (f"{key}/{side}", record.captions[side], record)
-        for key, record in zip(keys, kept, strict=True)
+        for key, record in zip(keys, decided, strict=True)
         for side in (0, 1)
     ]
-    captions = _gathering_captions(texts, name)
+    captions = _caption_set(texts, name, images)
     return Preferences(
         captions.ids,
-        np.array([float(record.preferred or 0) for record in kept]),
-        tuple(record.image for record in kept),
-        tuple(record.category or "all" for record in kept),
-        with_images(captions, images) if images is not None else captions,
+        np.array([float(record.preferred or 0) for record in decided]),
+        tuple(record.image for record in decided),
+        tuple(record.category or "all" for record in decided),
+        captions,
         name,
         {reason: number for reason, number in dropped.items() if number},
     )
 
 
-def _gathering_captions(texts: Sequence[tuple[str, str, Record]], name: str) -> CaptionSet:
-    return CaptionSet.of(
+def _caption_set(texts: Sequence[tuple[str, str, Record]], name: str, images: str | Path | None) -> CaptionSet:
+    captions = CaptionSet.of(
         {key: " ".join(text.split()) for key, text, _ in texts},
         {key: [" ".join(text.split()) for text in record.references] for key, _, record in texts},
         {"image": [record.image for _, _, record in texts]},
         name,
     )
-
-
-def _listed(dropped: Counter[str]) -> str:
-    return ", ".join(f"{number} ({reason})" for reason, number in dropped.items())
+    return captions if images is None else with_images(captions, images)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import sys
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError, nearest, require
+from captious.render import Document, Result, Text
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Layout:
     id: str | None = None
     image: str | None = None
     caption: str | None = None
-    rating: str | None = None
+    rating: str | tuple[str, ...] | None = None
+    """One column, of numbers, lists or ``{rater: number}``; or several, one for each rater."""
     system: str | None = None
     category: str | None = None
     rater: str | None = None
@@ -54,8 +57,8 @@ class Recipe:
     citation: str = ""
     notes: tuple[str, ...] = ()
 
-    def protocol(self) -> list[str]:
-        """What is printed with the result."""
+    def protocol(self, headline: str = "") -> list[str]:
+        """What is printed with the result, which metrics are ranked by the headline."""
         lines = [self.title or self.name]
         if self.kind == "pairs":
             lines.append(
@@ -65,7 +68,11 @@ class Recipe:
             lines.append(
                 "rows: " + ("every rating is a row" if self.rows == "each" else "the mean of a caption's ratings")
             )
-            lines.append(f"headline: Kendall's tau-{self.tau}; the other variant and the tie rates stand beside it")
+            variant = headline[-1] if headline in ("tau_b", "tau_c") else self.tau if not headline else ""
+            if variant:
+                lines.append(f"headline: Kendall's tau-{variant}; the other variant and the tie rates stand beside it")
+            else:
+                lines.append(f"headline: {headline}; both variants of Kendall's tau stand beside it")
         if self.scale:
             lines.append(f"scale: {self.scale[0]:g} to {self.scale[1]:g}")
         own = {
@@ -89,20 +96,29 @@ def from_toml(path: str | Path) -> Recipe:
     layouts = table.pop("layouts", [])
     if not isinstance(layouts, list) or not layouts:
         raise InputError(f"{path}: no [[layouts]] table, expected at least one that names the file of ratings")
-    made = tuple(_made(Layout, layout, f"{path}: [[layouts]] {number}") for number, layout in enumerate(layouts, 1))
-    recipe: Recipe = _made(Recipe, {"name": path.stem, **table, "layouts": made}, str(path))
+    parts = tuple(_build(Layout, layout, f"{path}: [[layouts]] {number}") for number, layout in enumerate(layouts, 1))
+    recipe: Recipe = _build(Recipe, {"name": path.stem, **table, "layouts": parts}, str(path))
     return recipe
 
 
-def _made(kind: Any, table: dict[str, Any], where: str) -> Any:
-    import typing
+def recipe_named(name: str) -> Recipe | None:
+    """A built-in recipe, one from a TOML file, or None where the name is that of a file."""
+    if name.endswith(".toml"):
+        return from_toml(name)
+    if name in RECIPES:
+        return RECIPES[name]
+    if not Path(name).exists() and "." not in name:
+        raise InputError(f"{name}: no such file or recipe, recipes: {', '.join(RECIPES)}{nearest(name, RECIPES)}")
+    return None
 
-    hints = typing.get_type_hints(kind)
+
+def _build(kind: Any, table: dict[str, Any], where: str) -> Any:
+    hints = get_type_hints(kind)
     known = [field.name for field in fields(kind)]
     for name, value in table.items():
         if name not in known:
             raise InputError(f"{where}: unknown field {name!r}, known: {', '.join(known)}{nearest(name, known)}")
-        if typing.get_origin(hints[name]) is Literal and value not in (choices := typing.get_args(hints[name])):
+        if get_origin(hints[name]) is Literal and value not in (choices := get_args(hints[name])):
             raise InputError(f"{where}: {name} = {value!r}, expected one of {', '.join(choices)}")
         if isinstance(value, list):
             table[name] = tuple(value)
@@ -113,10 +129,6 @@ def _made(kind: Any, table: dict[str, Any], where: str) -> Any:
 
 
 def _toml() -> Any:
-    import sys
-
-    from captious.errors import require
-
     return require("tomllib" if sys.version_info >= (3, 11) else "tomli", "study")
 
 
@@ -165,7 +177,7 @@ COMPOSITE = Recipe(
     name="composite",
     title="Composite: 3,995 images of Flickr8k, Flickr30k and COCO, three captions each, correctness 1 to 5",
     layouts=(
-        Layout("composite.jsonl", image="image", caption="caption", rating="rating", system="system"),
+        Layout("composite.jsonl", image="image", caption="caption", rating="rating"),
         Layout("composite.json", format="clipscore"),
     ),
     tau="c",
@@ -180,7 +192,7 @@ PASCAL50S = Recipe(
     name="pascal50s",
     title="Pascal-50S: 4 × 1,000 caption pairs (HC, HI, HM, MM), the caption that most of 48 people prefer",
     kind="pairs",
-    layouts=(Layout("pairs.jsonl", image="image", caption="captions", category="category", preferred="preferred"),),
+    layouts=(Layout("pairs.jsonl", image="image", caption="captions", preferred="preferred"),),
     expected=4_000,
     source="Vedantam et al., vrama91.github.io/cider, made into rows of image, captions, preferred, category and "
     "references",
@@ -219,10 +231,8 @@ DECAPBENCH = Recipe(
     name="decapbench",
     title="DeCapBench-style ratings of long captions: the same images described by several models",
     layouts=(
-        Layout(
-            "ratings.jsonl", ("references.jsonl",), image="image", caption="caption", rating="rating", system="system"
-        ),
-        Layout("ratings.jsonl", image="image", caption="caption", rating="rating", system="system"),
+        Layout("ratings.jsonl", ("references.jsonl",), image="image", caption="caption", rating="rating"),
+        Layout("ratings.jsonl", image="image", caption="caption", rating="rating"),
     ),
     rows="mean",
     tau="b",
@@ -247,3 +257,23 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (FLICKR8K_EXPERT, FLICKR8K_CF, COMPOSITE, PASCAL50S, CAPEVAL1K, THUMB, DECAPBENCH, IIW)
 }
+
+
+@dataclass(frozen=True, repr=False)
+class Catalog(Result):
+    """The benchmarks that have a recipe."""
+
+    recipes: tuple[Recipe, ...] = tuple(RECIPES.values())
+
+    def __repr__(self) -> str:
+        return f"Catalog({', '.join(recipe.name for recipe in self.recipes)})"
+
+    def document(self) -> Document:
+        """Each recipe's protocol, the files that are looked for, and where to get them."""
+        sections = []
+        for recipe in self.recipes:
+            files = "; or ".join(" + ".join([layout.ratings, *layout.references[:1]]) for layout in recipe.layouts)
+            lines = [*recipe.protocol(), f"files: {files}", f"source: {recipe.source}", recipe.citation]
+            sections.append(Text(lines, recipe.name, bullets=True))
+        data = {recipe.name: asdict(recipe) for recipe in self.recipes}
+        return Document("Benchmarks that have a recipe", "", sections, data=data, name="recipes")

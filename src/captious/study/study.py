@@ -2,88 +2,119 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from captious._typing import Floats
 from captious._version import __version__
 from captious.errors import InputError, nearest
-from captious.options import LEVEL, SAMPLES, SEED, Resampling
+from captious.options import SAMPLES, Missing, Resampling, Runtime, current, using
+from captious.render import (
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Entry,
+    Gallery,
+    Group,
+    Line,
+    Meter,
+    Picture,
+    Result,
+    Section,
+    Series,
+    Table,
+    Text,
+)
+from captious.render.document import Value
+from captious.render.tables import finite, write_jsonl
 from captious.stats.bootstrap import Estimate, bootstrap, observed
-from captious.stats.correlation import soft_pairwise_accuracy
+from captious.stats.correlation import soft_pairwise_accuracy, standing
 from captious.stats.resampling import holm
-from captious.stats.tests import rank_clusters
-from captious.study.contests import Contest, contests
-from captious.study.design import Pairs, Problem, Rows
-from captious.study.ratings import Preferences, Ratings
-from captious.study.scores import Scores
+from captious.stats.tests import correlation_test, kendall_test, rank_clusters
+from captious.study._columns import INTERVALS, column, label, meanings
+from captious.study.contests import Contest, TestName, contests
+from captious.study.design import Design, Pairs, Rows, build_design
+from captious.study.ratings import Preferences, Ratings, open_ratings
+from captious.study.recipes import Recipe
+from captious.study.scores import Scores, measure, scores_of
 
-TestName = Literal["permutation", "bootstrap", "williams"]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What moves the numbers of a study beyond its data."""
-
-    statistic: str
-    """The headline: what metrics are ranked and tested by."""
-    samples: int = SAMPLES
-    permutations: int = SAMPLES
-    seed: int = SEED
-    level: float = LEVEL
-    test: TestName = "permutation"
+PER_PAIR = 50
+"""Permutations for each two metrics: with fewer, Holm's correction could never reach 5 %."""
+DOTS, WORST = 3000, 20
+"""Items drawn in a scatter, and items shown where a metric and people disagree most."""
+BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
-    """Metrics on the same rated items. Rows where any metric has no value are left out for all of them and counted."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Result):
+    """Metrics on the same rated items. Items where any metric has no value are left out for all of them and counted."""
 
     ratings: Ratings | Preferences
-    problem: Problem
+    design: Design
     scores: tuple[Scores, ...]
-    """Only the items of the problem, in its order."""
+    """Only the items of the design, in its order."""
     ids: tuple[str, ...]
-    options: Options
+    statistic: str
+    """The headline: what metrics are ranked and tested by."""
+    resampling: Resampling
+    test: TestName
+    permutations: int
     missing: Mapping[str, int]
     """Items without a value, by metric; whatever one lacks all leave out."""
     protocol: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    progress: Callable[[str], None] = field(default=lambda step: None, repr=False)
+    progress: Callable[[str], None] = field(default=lambda step: None)
+
+    def __repr__(self) -> str:
+        return f"Study({self.ratings.name}: {', '.join(self.labels.values())} by {self.statistic})"
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """What tables call each metric, by its key."""
+        return {score.key: score.label for score in self.scores}
+
+    @property
+    def rows(self) -> int:
+        """Ratings, or pairs, that the statistics are over."""
+        return len(self.design.human) if isinstance(self.design, Rows) else self.design.items // 2
 
     @cached_property
     def estimates(self) -> Mapping[str, Mapping[str, Estimate]]:
         """Every statistic of every metric, with its interval."""
-        found = {}
-        for score in self.scores:
-            draws = self.draws[score.key] if self.options.samples else {}
-            found[score.key] = {
-                name: Estimate.of(value, draws[name], self.options.level) if draws else Estimate(value)
-                for name, value in self._observed[score.key].items()
+        draws = self._draws if self.resampling.samples else {}
+        return {
+            key: {
+                name: Estimate.of(value, draws[key][name], self.resampling.level) if draws else Estimate(value)
+                for name, value in values.items()
             }
-        return found
+            for key, values in self._observed.items()
+        }
 
     @cached_property
     def ties(self) -> Mapping[str, tuple[float, float]]:
         """Per metric the share of row pairs it ties, and that which people tie."""
-        if isinstance(self.problem, Pairs):
-            gaps = {s.key: s.oriented[self.problem.first] - s.oriented[self.problem.second] for s in self.scores}
+        if isinstance(self.design, Pairs):
+            gaps = {s.key: s.oriented[self.design.first] - s.oriented[self.design.second] for s in self.scores}
             return {key: (float((gap == 0).mean()), 0.0) for key, gap in gaps.items()}
-        return {key: statistics["kendall"].tie_rates() for key, statistics in self.statistics.items()}
+        return {key: families["kendall"].tie_rates() for key, families in self._families.items()}
 
     @cached_property
     def soft(self) -> Mapping[str, float]:
         """Soft pairwise accuracy of each metric, where captions come from several systems."""
-        problem = self.problem
-        if not isinstance(problem, Rows) or problem.system is None or "system_tau" not in problem.families:
+        design = self.design
+        if not isinstance(design, Rows) or design.system is None or "system_tau" not in design.families:
             return {}
         return {
             score.key: soft_pairwise_accuracy(
-                score.oriented, problem.mean, problem.cluster, problem.system, seed=self.options.seed
+                score.oriented, design.mean, design.cluster, design.system, seed=self.resampling.seed
             )
             for score in self.scores
         }
@@ -91,100 +122,532 @@ class Study:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """Metrics from best to worst by the headline."""
-        headline = {key: found[self.options.statistic] for key, found in self._observed.items()}
+        headline = {key: values[self.statistic] for key, values in self._observed.items()}
         return tuple(sorted(headline, key=lambda key: -np.inf if np.isnan(headline[key]) else headline[key])[::-1])
 
     @cached_property
     def contests(self) -> tuple[Contest, ...]:
         """All pairs of metrics, the better first, Holm-adjusted together."""
-        pairs = list(combinations(self.order, 2))
-        raw = contests(self, pairs)
+        raw = self._contests(list(combinations(self.order, 2)))
         adjusted = holm([contest.p for contest in raw])
         return tuple(replace(contest, p_holm=p) for contest, p in zip(raw, adjusted, strict=True))
 
     @cached_property
     def clusters(self) -> list[tuple[str, ...]]:
-        """Rank clusters: the metrics of one cannot be told apart."""
-        edge = 1 - self.options.level
+        """Rank clusters: no test tells the metrics of one apart."""
+        edge = 1 - self.resampling.level
         return rank_clusters(self.order, {(c.first, c.second): c.p_holm < edge for c in self.contests})
 
     def rank(self, key: str) -> int:
         """The number of the metric's cluster, 1 for the best."""
-        return next(place for place, cluster in enumerate(self.clusters, 1) if key in cluster)
+        return next(number for number, cluster in enumerate(self.clusters, 1) if key in cluster)
 
     def compare(self, first: str, second: str) -> Contest:
         """Two metrics, by key, name or label; p-values are not adjusted, `contests` has the whole family."""
-        return contests(self, [(self.key(first), self.key(second))])[0]
+        return self._contests([(self.key(first), self.key(second))])[0]
 
     def key(self, name: str) -> str:
-        """The key of a metric that was named loosely."""
-        for names in (
-            [score.key for score in self.scores],
-            [score.label for score in self.scores],
-            [score.key.split("(")[0] for score in self.scores],
-        ):
+        """The key of a metric that was named by key, label or name."""
+        keys = [score.key for score in self.scores]
+        for names in (keys, [score.label for score in self.scores], [key.split("(")[0] for key in keys]):
             if names.count(name) == 1:
-                return self.scores[names.index(name)].key
-        known = [score.key for score in self.scores]
-        raise InputError(f"{name!r} is not in this study, only {', '.join(known)}{nearest(name, known)}")
+                return keys[names.index(name)]
+        raise InputError(f"{name!r} is not in this study, only {', '.join(keys)}{nearest(name, keys)}")
 
     @property
     def signature(self) -> str:
         """Everything that moves the numbers, on one line."""
-        o, parts = self.options, [f"study:{self.ratings.name}", f"statistic:{self.options.statistic}"]
-        rows = len(self.problem.human) if isinstance(self.problem, Rows) else self.problem.items // 2
-        parts += [f"rows:{rows}", f"items:{self.problem.items}", f"images:{self.problem.clusters}"]
-        parts += [f"ci:bootstrap({o.samples},images,seed={o.seed},{o.level:.0%})"] if o.samples else []
-        parts.append(f"test:{o.test}({o.permutations if o.test == 'permutation' else o.samples},seed={o.seed}),holm")
+        parts = [f"study:{self.ratings.name}", f"statistic:{self.statistic}", f"rows:{self.rows}"]
+        parts += [f"items:{self.design.items}", f"images:{self.design.clusters}"]
+        parts += [f"ci:{self.resampling.signature('images')}"] if self.resampling.samples else []
+        draws = self.permutations if self.test == "permutation" else self.resampling.samples
+        parts.append(f"test:{self.test}({draws},seed={self.resampling.seed}),holm")
         return "|".join([*parts, f"captious:{__version__}"])
 
-    def table(self) -> Any:
-        """The result as a table that prints itself."""
-        from captious.study.table import table
+    def zero_tests(self, key: str) -> dict[str, float]:
+        """p-values of no association: tau by the normal approximation over rows, Pearson by t over items, as UMIC."""
+        assert isinstance(self.design, Rows)
+        values = next(score.oriented for score in self.scores if score.key == key)
+        surplus = float(self._families[key]["kendall"].surplus(np.ones((self.design.clusters, 1)))[0])
+        r = float(np.corrcoef(self.design.mean, values)[0, 1]) if np.ptp(self.design.mean) else float("nan")
+        return {
+            "tau": kendall_test(surplus, values[self.design.item], self.design.human).p,
+            "pearson": correlation_test(r, self.design.items).p if not math.isnan(r) else float("nan"),
+        }
 
-        return table(self)
+    def disagreements(self, number: int = WORST) -> dict[str, list[dict[str, Any]]]:
+        """Per metric the items whose standing differs most between the metric and people.
 
-    def to_latex(self) -> str:
-        """A booktabs table: best in bold, those indistinguishable from it marked."""
-        from captious.study.latex import study_table
+        Standing: the share of items rated (scored) lower, ties half. For pairs: the largest standardized preference of
+        the metric for the caption that people rejected.
+        """
+        return {score.key: self._disagreements(score, number) for score in self.scores}
 
-        return study_table(self)
+    def _disagreements(self, score: Scores, number: int) -> list[dict[str, Any]]:
+        design = self.design
+        if isinstance(design, Rows):
+            people, metric = standing(design.mean), standing(score.oriented)
+            gap = metric - people
+            return [
+                {
+                    "items": [self.ids[index]],
+                    "human": float(design.mean[index]),
+                    "values": [float(score.values[index])],
+                    "people": float(people[index]),
+                    "metric": float(metric[index]),
+                    "gap": float(gap[index]),
+                }
+                for index in np.argsort(-np.abs(gap), kind="stable")[:number].tolist()
+            ]
+        assert isinstance(design, Pairs)
+        gap = (score.oriented[design.second] - score.oriented[design.first]) / (score.values.std() or 1.0)
+        worst = [index for index in np.argsort(-gap, kind="stable")[:number].tolist() if gap[index] > 0]
+        return [
+            {
+                "items": [self.ids[side[index]] for side in (design.first, design.second)],
+                "values": [float(score.values[side[index]]) for side in (design.first, design.second)],
+                "category": design.names[design.category[index]],
+                "gap": float(gap[index]),
+            }
+            for index in worst
+        ]
 
-    def save(self, folder: str, overwrite: bool = False) -> None:
-        """Write the study: JSON, CSV, LaTeX, HTML."""
-        from captious.study.save import save
+    def document(self) -> Document:
+        """Protocol, table of metrics, systems, tests; forest plot, scatters, and the largest disagreements."""
+        title = f"{self.ratings.name}: agreement with people"
+        sections: list[Section] = [Text(self.protocol)] if self.protocol else []
+        sections += [self._metrics_table(title), *self._system_tables(), self._forest()]
+        if self.contests:
+            sections.append(self._contests_table())
+        sections += [*self._scatters(), *self._galleries(), self._full_table()]
+        return Document(
+            title,
+            "Which metric agrees with people, and which differences between metrics are real.",
+            sections,
+            self.warnings,
+            self._notes(),
+            (self.signature, *(score.signature for score in self.scores if score.signature)),
+            self._data(),
+            "study",
+        )
 
-        save(self, folder, overwrite)
+    def write_files(self, folder: Path) -> None:
+        """Write the values and mean ratings of all items."""
+        rows = (
+            {"id": key, "scores": {score.key: score.values[index] for score in self.scores}}
+            | ({"mean_rating": self.design.mean[index]} if isinstance(self.design, Rows) else {})
+            for index, key in enumerate(self.ids)
+        )
+        write_jsonl(folder / "items.jsonl", rows)
+
+    def _shown(self) -> list[str]:
+        """The statistics that the table prints, the headline first, then the other tau."""
+        if isinstance(self.design, Pairs):
+            return [self.statistic, *(name for name in self.design.families if name != self.statistic)]
+        rest = ("tau_b", "tau_c", "spearman", "pearson", "sample_tau", "accuracy_eq", "one_minus_r2")
+        return [self.statistic, *(name for name in rest if name in self.design.families and name != self.statistic)]
+
+    def _metrics_table(self, title: str) -> Table:
+        shown, rated = self._shown(), isinstance(self.design, Rows)
+        columns: list[Column | str] = [Column("rank", "text"), "metric"]
+        columns += [column(self.statistic, best=True, level=self.resampling.level, bold=True, bar=True)]
+        columns += [column(name, best=True) for name in shown[1:]]
+        columns.append(Column("ties", scale=100, decimals=1, unit="%"))
+        columns += [Column("τ=0: p", "p", key="p_zero")] if rated else []
+        lacking = any(self.missing.values())
+        columns += [Column("missing")] if lacking else []
+        marked = {*self.clusters[0]} - {self.order[0]}
+        rows: list[list[Value]] = []
+        for key in self.order:
+            estimates = self.estimates[key]
+            rows.append(
+                [
+                    str(self.rank(key)),
+                    self.labels[key],
+                    Cell.of(estimates[self.statistic], "†" if key in marked else ""),
+                    *(estimates[name].value for name in shown[1:]),
+                    self.ties[key][0],
+                    *([self.zero_tests(key)["tau"]] if rated else []),
+                    *([self.missing[key]] if lacking else []),
+                ]
+            )
+        ranks = [row[0] for row in rows]
+        breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
+        note = meanings(shown)
+        if rated:
+            note += "; ties: row pairs that the metric ties; τ=0: p: of no association, normal approximation over rows"
+        if marked:
+            note += f"; †: not distinguishable from the best ({self.test} test, Holm-adjusted)"
+        return Table("metrics", title, columns, rows, f"{note}. {INTERVALS if self.resampling.samples else ''}", breaks)
+
+    def _system_tables(self) -> list[Section]:
+        """The correlations between systems, and the means that they are of."""
+        design = self.design
+        if not self.soft or not isinstance(design, Rows) or design.system is None:
+            return []
+        names = np.unique(np.array(self._systems)).tolist()
+        level = self.resampling.level
+        between = Table(
+            "systems",
+            f"Between the {len(names)} systems",
+            ["metric", *(column(name, best=True, level=level) for name in BETWEEN_SYSTEMS), column("soft", best=True)],
+            [
+                [
+                    self.labels[key],
+                    *(Cell.of(self.estimates[key][name]) for name in BETWEEN_SYSTEMS),
+                    self.soft[key],
+                ]
+                for key in self.order
+            ],
+            meanings([*BETWEEN_SYSTEMS, "soft"])
+            + ("; two systems have no other correlation than 1 and −1" if len(names) == 2 else ""),
+        )
+        number = np.bincount(design.system)
+
+        def means(values: Floats) -> Floats:
+            return np.asarray(np.bincount(design.system, values) / number)  # type: ignore[arg-type]
+
+        sides = [means(design.mean), *(means(score.values) for score in self.scores)]
+        rows = sorted(
+            ([name, int(number[index]), *(float(side[index]) for side in sides)] for index, name in enumerate(names)),
+            key=lambda row: -row[2],
+        )
+        columns: list[Column | str] = ["system", Column("captions"), Column("rating", decimals=3)]
+        columns += [Column(score.label, key=score.key) for score in self.scores]
+        return [between, Table("means", "Mean rating and mean values of each system", columns, rows)]
+
+    @property
+    def _systems(self) -> list[str]:
+        assert isinstance(self.ratings, Ratings) and self.ratings.systems is not None
+        by_item = dict(zip(self.ratings.ids, self.ratings.systems, strict=True))
+        return [by_item[key] for key in self.ids]
+
+    def _contests_table(self) -> Table:
+        rated = isinstance(self.design, Rows)
+        columns: list[Column | str] = ["better", "worse"]
+        columns += [column(self.statistic, "difference", key="difference", level=self.resampling.level, signed=True)]
+        columns += [Column("permutation p", "p"), Column("bootstrap p", "p")]
+        columns += [Column("Williams p", "p")] if rated else []
+        columns.append(Column("Holm p", "p", bold=True))
+        rows = [
+            [
+                self.labels[one.first],
+                self.labels[one.second],
+                Cell(one.difference, one.low, one.high),
+                one.p_permutation,
+                one.p_bootstrap,
+                *([one.williams.p if one.williams else None] if rated else []),
+                one.p_holm,
+            ]
+            for one in self.contests
+        ]
+        note = f"Holm p: of the {self.test} test, adjusted over all pairs."
+        return Table("contests", "Each two metrics", columns, rows, note, detail=True)
+
+    def _full_table(self) -> Group:
+        """Every statistic of every metric in full, as a file."""
+        heads = ("value", "low", "high", "error", "undefined_draws", "metric_ties", "human_ties", "rows", "items")
+        columns: list[Column | str] = [
+            "rank",
+            "metric",
+            "label",
+            "statistic",
+            *(Column(name) for name in (*heads, "missing")),
+        ]
+        rows: list[list[Value]] = [
+            [
+                *(str(self.rank(key)), key, self.labels[key], name),
+                *(e.value, e.low, e.high, e.error, e.undefined, *self.ties[key]),
+                *(self.rows, self.design.items, self.missing[key]),
+            ]
+            for key in self.order
+            for name, e in self.estimates[key].items()
+        ]
+        full = Table("study", "", columns, rows, detail=True)
+        return Group("Every statistic", [full], folded=True, detail=True)
+
+    def _forest(self) -> Chart:
+        estimates = [self.estimates[key][self.statistic] for key in self.order]
+        return Chart(
+            "intervals",
+            [
+                Series(
+                    label(self.statistic),
+                    [self.labels[key] for key in self.order],
+                    [100 * e.value for e in estimates],
+                    [100 * e.low for e in estimates],
+                    [100 * e.high for e in estimates],
+                )
+            ],
+            f"{label(self.statistic)} × 100",
+            "Metrics of one shade cannot be told apart.",
+            bands=[self.rank(key) for key in self.order],
+        )
+
+    def _scatters(self) -> list[Section]:
+        """Mean rating and value of every item, or of a seeded part of them."""
+        if not isinstance(self.design, Rows):
+            return []
+        number, human = self.design.items, self.design.mean
+        shown = np.arange(number)
+        if number > DOTS:
+            shown = np.sort(np.random.default_rng(0).permutation(number)[:DOTS])
+        note = f"{len(shown):,} of {number:,} items" if number > DOTS else ""
+        names = [self.ids[index] for index in shown.tolist()]
+        return [
+            Chart(
+                "scatter",
+                [Series(score.label, score.values[shown].tolist(), human[shown].tolist(), labels=names)],
+                f"{score.label} and people",
+                note,
+                x=score.label,
+                y="mean rating",
+            )
+            for score in self.scores
+        ]
+
+    def _galleries(self) -> list[Section]:
+        captions = self.ratings.captions
+        if captions is None:
+            return []
+        return [
+            Gallery(
+                f"Where {self.labels[key]} and people disagree most",
+                [_entry(row, [captions[item] for item in row["items"]], self.labels[key]) for row in rows],
+            )
+            for key, rows in self.disagreements().items()
+            if rows
+        ]
+
+    def _notes(self) -> list[str]:
+        """What the numbers rest on: rows, items, images, ties of the ratings, what was left out, the rank clusters."""
+        design = self.design
+        if isinstance(design, Rows):
+            ties = next(iter(self.ties.values()))[1]
+            lines = [
+                f"{self.rows:,} rows of {design.items:,} captions of {design.clusters:,} images; values × 100; "
+                f"{ties:.1%} of row pairs are tied in the ratings, column “ties” in the metric"
+            ]
+        else:
+            lines = [f"{self.rows:,} pairs of {design.clusters:,} images; accuracies in per cent"]
+        lines += [f"left out: {number:,} ({reason})" for reason, number in self.ratings.dropped.items()]
+        if lost := len(self.ratings.ids) - design.items:
+            lines.append(f"left out: {lost:,} items for which a metric has no value")
+        elif not any(self.missing.values()):
+            lines.append("missing: none, every metric has a value for every item")
+        for number, cluster in enumerate(self.clusters, 1):
+            if len(cluster) > 1:
+                lines.append(f"rank {number}: {', '.join(self.labels[key] for key in cluster)} are indistinguishable")
+        shown = {*self._shown(), *(BETWEEN_SYSTEMS if self.soft else ())}
+        for key, estimates in self.estimates.items():
+            for name, estimate in estimates.items():
+                if estimate.undefined and name in shown:
+                    lines.append(f"{self.labels[key]}: {label(name)} undefined in {estimate.undefined} draws")
+        if "sample_tau" in design.families:
+            skipped = max(families["within"].skipped for families in self._families.values())
+            if skipped:
+                lines.append(
+                    f"sample τ: up to {skipped:,} images left out where people or the metric see no difference"
+                )
+        return lines
+
+    def _data(self) -> dict[str, Any]:
+        """Every number with everything that moves it, as JSON holds it."""
+        resampling = {name: getattr(self.resampling, name) for name in ("samples", "seed", "level")}
+        return {
+            "name": self.ratings.name,
+            "signature": self.signature,
+            "protocol": list(self.protocol),
+            "headline": self.statistic,
+            "options": {
+                "statistic": self.statistic,
+                **resampling,
+                "permutations": self.permutations,
+                "test": self.test,
+            },
+            "rows": self.rows,
+            "items": self.design.items,
+            "images": self.design.clusters,
+            "dropped": dict(self.ratings.dropped),
+            "metrics": [self._metric_data(key) for key in self.order],
+            "contests": [finite(contest) for contest in self.contests],
+            "clusters": [list(cluster) for cluster in self.clusters],
+        }
+
+    def _metric_data(self, key: str) -> dict[str, Any]:
+        score = next(score for score in self.scores if score.key == key)
+        metric_ties, human_ties = self.ties[key]
+        data: dict[str, Any] = {
+            "metric": key,
+            "label": score.label,
+            "rank": self.rank(key),
+            "statistics": {name: asdict(estimate) for name, estimate in self.estimates[key].items()},
+            "metric_ties": metric_ties,
+            "human_ties": human_ties,
+            "missing": self.missing[key],
+            "turned": not score.higher_is_better,
+            "signature": score.signature,
+        }
+        if isinstance(self.design, Rows):
+            data["p_zero"] = self.zero_tests(key)
+            within = self._families[key].get("within")
+            if within is not None:
+                data |= {"epsilon": within.epsilon(), "images_without_sample_tau": within.skipped}
+            if self.soft:
+                data["soft_pairwise_accuracy"] = self.soft[key]
+        return data
+
+    def _contests(self, pairs: list[tuple[str, str]]) -> list[Contest]:
+        self.progress("permutations")
+        values = {score.key: score.oriented for score in self.scores}
+        draws = {key: draws[self.statistic] for key, draws in self._draws.items()} if self.resampling.samples else {}
+        return contests(
+            self.design, pairs, values, draws, self.statistic, self.test, self.permutations, self.resampling
+        )
 
     @cached_property
-    def statistics(self) -> dict[str, dict[str, Any]]:
+    def _families(self) -> dict[str, dict[str, Any]]:
         """Per metric its families of statistics, as functions of image weights."""
-        families = list(dict.fromkeys(self.problem.families.values()))
-        return {
-            score.key: {name: self.problem.family(name, score.oriented) for name in families} for score in self.scores
-        }
+        names = list(dict.fromkeys(self.design.families.values()))
+        return {score.key: {name: self.design.family(name, score.oriented) for name in names} for score in self.scores}
 
     @cached_property
     def _observed(self) -> dict[str, dict[str, float]]:
         return {
             key: {
                 name: value
-                for statistic in statistics.values()
-                for name, value in observed(statistic, self.problem.clusters).items()
+                for statistic in families.values()
+                for name, value in observed(statistic, self.design.clusters).items()
             }
-            for key, statistics in self.statistics.items()
+            for key, families in self._families.items()
         }
 
     @cached_property
-    def draws(self) -> dict[str, dict[str, Floats]]:
+    def _draws(self) -> dict[str, dict[str, Floats]]:
         """Per metric and statistic its values on resampled images."""
-        found = {}
-        for score in self.scores:
-            self.progress(f"{score.label}: intervals")
-            parts = bootstrap(
-                list(self.statistics[score.key].values()),
-                self.problem.clusters,
-                Resampling(self.options.samples, self.options.seed, self.options.level),
+        draws = {}
+        for key, families in self._families.items():
+            self.progress(f"{self.labels[key]}: intervals")
+            parts = bootstrap(list(families.values()), self.design.clusters, self.resampling)
+            draws[key] = {name: values for part in parts for name, values in part.items()}
+        return draws
+
+
+def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
+    """A caption, or two, with its picture and what the metric and people make of it."""
+    path = items[0].fields.get("image")
+    values = [f"{value:.4g}" for value in row["values"]]
+    if "human" in row:
+        lines = [Line(items[0].candidate)]
+        facts = [f"mean rating {row['human']:.3g}", f"{metric} {values[0]}"]
+        meters = [
+            Meter("people", row["people"], f"above {row['people']:.0%} of items"),
+            Meter(metric, row["metric"], f"above {row['metric']:.0%} of items"),
+        ]
+    else:
+        sides = zip(items, values, ("preferred by people", f"preferred by {metric}"), strict=True)
+        lines = [Line(item.candidate, f"{side}, {metric} {value}") for item, value, side in sides]
+        facts, meters = [row["category"]], []
+    picture = Picture(str(path)) if path else None
+    return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
+
+
+def correlate(
+    ratings: Any,
+    measurements: Any,
+    *,
+    recipe: Recipe | None = None,
+    statistic: str | None = None,
+    resampling: Resampling = Resampling(),
+    test: TestName = "permutation",
+    permutations: int | None = None,
+    missing: Missing = "error",
+    progress: Callable[[str], None] | None = None,
+    runtime: Runtime | None = None,
+) -> Study:
+    """Hold metrics against people.
+
+    Parameters
+    ----------
+    ratings
+        ``Ratings`` or ``Preferences``, the path of a file with ratings, or ``{id: rating or list of ratings}``.
+    measurements
+        A report of ``captious.evaluate``, measurements, written metrics such as ``"bleu(n=4),cider"`` where the
+        ratings have captions, or ``{name: {id: value}}`` for metrics computed elsewhere.
+    recipe
+        The protocol: how ratings become rows, which tau. By default every rating is a row and tau-b the headline.
+    statistic
+        The headline: ``tau_b``, ``tau_c``, ``pearson``, ``spearman``, ``sample_tau``, ``mean`` (of pairs), …
+    resampling
+        The bootstrap over images.
+    test, permutations
+        The test between metrics, ``permutation``, ``bootstrap`` or ``williams``, and the permutations of the first.
+    missing
+        Items without a value of a metric: ``error``, or ``skip`` to go on with those that join.
+    progress
+        Called with the name of each step as it begins.
+    runtime
+        Where and how encoders run.
+
+    >>> people = {"a": 1, "b": 2, "c": 3, "d": 4}
+    >>> study = correlate(people, {"m": {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}}, resampling=Resampling(samples=0))
+    >>> round(study.estimates["m"]["tau_b"].value, 6)
+    0.666667
+    """
+    if isinstance(ratings, (str, Path)):
+        ratings = open_ratings(ratings, recipe=recipe)
+    elif isinstance(ratings, dict):
+        ratings = Ratings.of(ratings)
+    recipe = recipe or Recipe(ratings.name, ())
+    listed = isinstance(measurements, (list, tuple)) and measurements
+    if listed and all(isinstance(score, Scores) for score in measurements):
+        scores = list(measurements)
+    elif isinstance(measurements, str):
+        with using(runtime or current()):
+            scores = measure(ratings, measurements, progress)
+    else:
+        scores = scores_of(measurements, ratings.ids, ratings.name, missing)
+    available = np.all([~np.isnan(score.values) for score in scores], axis=0)
+    design, used = build_design(ratings, available, recipe)
+    compared = tuple(replace(score, values=score.values[used]) for score in scores)
+    for score in compared:
+        if np.ptp(score.values) == 0:
+            raise InputError(
+                f"{score.key} is {score.values[0]:g} on all {len(used)} items of {ratings.name}: a constant correlates "
+                "with nothing; leave it out"
             )
-            found[score.key] = {name: draws for part in parts for name, draws in part.items()}
-        return found
+    statistic = statistic or ("mean" if isinstance(design, Pairs) else f"tau_{recipe.tau}")
+    if statistic not in design.families:
+        known = list(design.families)
+        hint = nearest(statistic, known)
+        raise InputError(f"{statistic}: no such statistic of these data, there are {', '.join(known)}{hint}")
+    if test == "bootstrap" and resampling.samples < 1:
+        raise InputError("the bootstrap test needs resamples, found samples 0")
+    if test == "williams" and (isinstance(design, Pairs) or design.items < 4):
+        raise InputError(f"Williams' test needs at least 4 rated items, {ratings.name} has {design.items}")
+    pairs = len(scores) * (len(scores) - 1) // 2
+    number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
+    edge = 1 - resampling.level
+    warnings = []
+    if test == "permutation" and pairs / (number + 1) >= edge:
+        warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
+    if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
+        warnings.append(f"{len(design.human):,} rows, the full {recipe.name} has {recipe.expected:,}")
+    warnings += dict.fromkeys(line for score in compared for line in score.remarks)
+    if isinstance(design, Rows):
+        turned = [score.label for score in compared if not score.higher_is_better]
+        warnings += [f"{name}: lower is better, its sign is turned" for name in turned]
+    return Study(
+        ratings,
+        design,
+        compared,
+        tuple(ratings.ids[index] for index in used.tolist()),
+        statistic,
+        resampling,
+        test,
+        number,
+        {score.key: int(np.isnan(score.values).sum()) for score in scores},
+        tuple(recipe.protocol(statistic)) if recipe.layouts else (),
+        tuple(warnings),
+        progress or (lambda step: None),
+    )

@@ -28,7 +28,7 @@ LABELS = {"n": "NP", "v": "VP", "p": "PP", "c": "CLAUSE", "k": "CONJ"}
 
 @dataclass(frozen=True)
 class Grammar:
-    """Stages in their order: the letter of the chunk that a stage makes, and what it is made of."""
+    """Stages in their order: the letter of the chunk that a stage makes, and the pattern it is made of."""
 
     name: str
     stages: tuple[tuple[str, re.Pattern[str]], ...]
@@ -66,8 +66,8 @@ def grammar_named(name: str) -> Grammar:
     try:
         return GRAMMARS[name]
     except KeyError:
-        known = " or ".join(GRAMMARS)
-        raise InputError(f"unknown grammar {name!r}, expected {known}{nearest(name, GRAMMARS)}") from None
+        names = " or ".join(GRAMMARS)
+        raise InputError(f"unknown grammar {name!r}, expected {names}{nearest(name, GRAMMARS)}") from None
 
 
 def outline(tagged: Sequence[Sequence[str]], grammar: str = "code") -> list[str]:
@@ -86,8 +86,8 @@ def _stages(tagged: Sequence[Sequence[str]], grammar: str) -> list[str]:
     texts = ["\n".join("".join(map(_LETTERS.__getitem__, tags)) for tags in tagged)]
     for letter, pattern in grammar_named(grammar).stages:
 
-        def chunk(found: re.Match[str], letter: str = letter) -> str:
-            return letter + "_" * (found.end() - found.start() - 1)
+        def chunk(match: re.Match[str], letter: str = letter) -> str:
+            return letter + "_" * (match.end() - match.start() - 1)
 
         texts.append(pattern.sub(chunk, texts[-1]))
     return texts
@@ -111,8 +111,8 @@ def tree(tags: Sequence[str], grammar: str = "code") -> tuple[Node | int, ...]:
         first = [at for at, letter in enumerate(text) if letter != "_"]
         for start, stop in zip(first, [*first[1:], len(text)], strict=True):
             inside = [node for node, at in zip(nodes, starts, strict=True) if start <= at < stop]
-            made = text[start] != before[start] and text[start] in LABELS
-            grouped.append((LABELS[text[start]], tuple(inside)) if made else inside[0])
+            new = text[start] != before[start] and text[start] in LABELS
+            grouped.append((LABELS[text[start]], tuple(inside)) if new else inside[0])
         nodes, starts, before = grouped, first, text
     return tuple(nodes)
 

@@ -1,8 +1,8 @@
-"""A caption to sentences of word tokens that keep their case and their place, by the Treebank conventions.
+"""Captions cut into sentences of word tokens that keep their case and their offsets, by the Treebank conventions.
 
 Tokens are those of NLTK's word tokenizer, which SPECS's pipeline uses: marks stand alone, ``isn't`` is ``is n't``,
-double quotes become `` and ''. A period is cut off at the end of a sentence only. Sentences are found by rules of our
-own.
+double quotes become `` and ''. A period is a token of its own at the end of a sentence only. Sentences end by rules of
+our own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Below Under Beside Next Near Another One Two Some Several Many Both Each All No 
 ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 """Words whose period does not end a sentence; that of *no*, *co*, *st* and *fig* does if a small letter follows."""
 STARTERS = frozenset(_STARTING.split())
-"""Words that, behind an initial or an abbreviation with inner periods, start a new sentence: *of the U.S. The flag*."""
+"""Words that, after an initial or an abbreviation with inner periods, start a new sentence: *of the U.S. The flag*."""
 
 _CHUNK = re.compile(r"\S+")
 _END = re.compile(r"""^(.*?)([.!?]+)[]"'”’)}»>]*$""", re.DOTALL)
@@ -69,7 +69,7 @@ def sentences(caption: str) -> list[Sentence]:
     >>> [" ".join(sentence.tokens) for sentence in sentences("Mr. Fox isn't here, is he? He's at 3.5 m.")]
     ["Mr. Fox is n't here , is he ?", "He 's at 3.5 m ."]
     """
-    chunks = [(found.group(), found.start()) for found in _CHUNK.finditer(caption)]
+    chunks = [(match.group(), match.start()) for match in _CHUNK.finditer(caption)]
     return [_sentence(part) for part in _split(chunks, caption)]
 
 
@@ -78,9 +78,9 @@ def _split(chunks: list[tuple[str, int]], caption: str) -> Iterator[list[tuple[s
     for number, (chunk, start) in enumerate(chunks):
         if number + 1 == len(chunks):
             break
-        following, place = chunks[number + 1]
+        following, next_start = chunks[number + 1]
         stop = start + len(chunk)
-        blank = caption.count("\n", stop, place) > 1 and not following[0].islower()
+        blank = caption.count("\n", stop, next_start) > 1 and not following[0].islower()
         if blank or (not chunk[-1].isalnum() and _ends(chunk, following)):
             yield chunks[first : number + 1]
             first = number + 1
@@ -89,11 +89,11 @@ def _split(chunks: list[tuple[str, int]], caption: str) -> Iterator[list[tuple[s
 
 
 def _ends(chunk: str, following: str) -> bool:
-    """Whether a sentence ends behind a chunk that does not end in a letter or digit, seeing the next chunk."""
-    found = _END.match(chunk)
-    if not found:
+    """Whether a sentence ends after a chunk that does not end in a letter or digit, by the next chunk."""
+    match = _END.match(chunk)
+    if not match:
         return False
-    body, marks = found[1].lstrip("([{<\"'“‘«`"), found[2]
+    body, marks = match[1].lstrip("([{<\"'“‘«`"), match[2]
     capital = not following[0].islower()
     if not set("]\"'”’)}»>").isdisjoint(following) and not any(map(str.isalnum, following)):
         return False  # a closing quote or bracket that stands alone still belongs to this sentence
@@ -134,7 +134,7 @@ def _sentence(chunks: list[tuple[str, int]]) -> Sentence:
 @lru_cache(maxsize=1 << 16)
 def _pieces(chunk: str, final: bool) -> tuple[tuple[str, int], ...]:
     """The tokens of what stands between spaces, each with its width there; ``final`` if it ends the sentence."""
-    found: list[str] = []
+    pieces: list[str] = []
     tail: list[str] = []
     body = chunk
     if final:
@@ -142,12 +142,12 @@ def _pieces(chunk: str, final: bool) -> tuple[tuple[str, int], ...]:
         if stem.endswith(".") and not stem.endswith("..") and len(stem) > 1:
             body, tail = stem[:-1], [".", *_PIECE.findall(chunk[len(stem) :])]
     for piece in [*_PIECE.findall(body), *tail]:
-        found += _words(piece)
+        pieces += _words(piece)
     written = []
-    for number, piece in enumerate(found):
-        opens = number == 0 or found[number - 1] in ("(", "[", "{", "<")
+    for number, piece in enumerate(pieces):
+        opens = number == 0 or pieces[number - 1] in ("(", "[", "{", "<")
         written.append(("``" if opens else "''") if piece == '"' else piece)
-    return tuple(zip(written, map(len, found), strict=True))
+    return tuple(zip(written, map(len, pieces), strict=True))
 
 
 def _words(piece: str) -> list[str]:
@@ -158,8 +158,8 @@ def _words(piece: str) -> list[str]:
         return [piece[:cut], piece[cut:]]
     if "'" not in piece or len(piece) == 1:
         return [piece]
-    if found := _CLITIC.match(piece):
-        return [*_words(found[1]), found[2]]
+    if clitic := _CLITIC.match(piece):
+        return [*_words(clitic[1]), clitic[2]]
     if piece.endswith("'"):
         return [*_words(piece[:-1]), "'"]
     if (lone := _LONE_LETTER.search(piece)) and lone.start() == 0:

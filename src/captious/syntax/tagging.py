@@ -1,8 +1,9 @@
-"""A greedy averaged-perceptron tagger that goes through many sentences in lock step.
+"""Part-of-speech taggers: one in the package, and those of spaCy and NLTK by name.
 
-What a word adds to the scores of the tags depends on its form alone, for each of the five places it can take in the
-window, so these sums are made once a form; and all sentences of a batch go from left to right together, so that a
-position costs a few array operations. Weights are small integers: the tags are the same on every machine.
+The package's own is a greedy averaged perceptron that goes through many sentences in lock step. What a word adds to the
+scores of the tags depends on its form alone, for each of the five positions it can take in the window, so these sums
+are computed once for each form; and all sentences of a batch go from left to right together, so that a position costs a
+few array operations. Weights are small integers: the tags are the same on every machine.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ import numpy.typing as npt
 
 from captious._files import Kind
 from captious.errors import InputError, nearest, require
+from captious.syntax.sentences import Sentence
+from captious.syntax.sentences import sentences as split_sentences
 
 KIND = Kind("captious-tagger", 1, "part-of-speech tagger", "python lab/benchmarks/train_tagger.py")
-PLACES = ("own", "before", "after", "two-before", "two-after")
+POSITIONS = ("own", "before", "after", "two-before", "two-after")
 START, END = "\x02", "\x03"
-"""What stands before the first and behind the last word."""
+"""What stands before the first and after the last word."""
 
 _BATCH = 1 << 14
 _MOST_FORMS = 1 << 17
@@ -39,13 +42,13 @@ def form(word: str, first: bool) -> str:
 
 
 def features(form: str) -> dict[str, list[str]]:
-    """The names of the features of a form, in each place of the window.
+    """The names of the features of a form, in each position of the window.
 
     >>> features("riding")["before"]
     ['bw riding', 'bs ing']
     """
     if form in (START, END):
-        return {place: [f"{place[0]}{place[-1] if '-' in place else ''}w {form}"] for place in PLACES}
+        return {name: [f"{name[0]}{name[-1] if '-' in name else ''}w {form}"] for name in POSITIONS}
     word = form.lstrip("\x01")
     low = word.lower()
     own = [f"ow {low}", *(f"os{size} {low[-size:]}" for size in (1, 2, 3, 4) if len(low) > size), f"op {low[:2]}", "o"]
@@ -58,14 +61,14 @@ def features(form: str) -> dict[str, list[str]]:
         own.append("ofirst" if form is not word and form[0] == "\x01" else "ocapital")
         if len(word) > 1 and word.isupper():
             own.append("oupper")
-    near = {place: [f"{place[0]}w {low}", f"{place[0]}s {low[-3:]}"] for place in ("before", "after")}
+    near = {name: [f"{name[0]}w {low}", f"{name[0]}s {low[-3:]}"] for name in ("before", "after")}
     return {"own": own, **near, "two-before": [f"tew {low}"], "two-after": [f"trw {low}"]}
 
 
-def number_of(word: str, ambiguous: dict[str, int]) -> int:
+def ambiguous_number(word: str, ambiguous: dict[str, int]) -> int:
     """The number of a word in lower case, or else of its last three letters, among the ambiguous ones; 0 for none.
 
-    >>> number_of("tallest", {"left": 1, "-est": 2})
+    >>> ambiguous_number("tallest", {"left": 1, "-est": 2})
     2
     """
     return ambiguous.get(word) or ambiguous.get("-" + word[-3:], 0)
@@ -132,11 +135,11 @@ class Tagger:
         for step, number in enumerate(reach.tolist()):
             at = starts[:number] + step
             last, before = last[:number], before[:number]
-            found = scores[at]
-            found += self.history[before, last]
-            found += self.after_tag[self._word[numbers[at]], last]
+            totals = scores[at]
+            totals += self.history[before, last]
+            totals += self.after_tag[self._word[numbers[at]], last]
             forced = chosen[at]
-            best = np.where(forced >= 0, forced, found.argmax(1))
+            best = np.where(forced >= 0, forced, totals.argmax(1))
             chosen[at] = best
             before, last = last, best
         names = [self.tags[tag] for tag in chosen.tolist()]
@@ -144,26 +147,26 @@ class Tagger:
         return [names[end - 2 - len(words) : end - 2] for end, words in zip(ends, sentences, strict=True)]
 
     def _learn(self, forms: Iterable[str]) -> None:
-        """Add up the weights of forms not met before."""
+        """Add up the weights of new forms."""
         new = [form for form in forms if form not in self._numbers]
         if not new:
             return
-        sums = np.zeros((len(PLACES), len(new), len(self.tags)), np.int16)
+        sums = np.zeros((len(POSITIONS), len(new), len(self.tags)), np.int16)
         forced = np.full(len(new), -1, np.int16)
         word = np.zeros(len(new), np.int16)
         for number, form in enumerate(new):
             low = form.lstrip("\x01").lower()
             forced[number] = 0 if form in (START, END) else self.only.get(low, -1)
-            word[number] = number_of(low, self.ambiguous)
-            for place, names in enumerate(features(form).values()):
+            word[number] = ambiguous_number(low, self.ambiguous)
+            for position, names in enumerate(features(form).values()):
                 rows = [self.rows[name] for name in names if name in self.rows]
                 if rows:
-                    sums[place, number] = self.weights[rows].sum(0, dtype=np.int16)
-        known = len(self._numbers)
-        self._numbers.update((form, known + number) for number, form in enumerate(new))
-        self._sums = [np.concatenate(pair) for pair in zip(self._sums, sums, strict=True)] if known else list(sums)
-        self._forced = np.concatenate([self._forced[:known], forced])
-        self._word = np.concatenate([self._word[:known], word])
+                    sums[position, number] = self.weights[rows].sum(0, dtype=np.int16)
+        size = len(self._numbers)
+        self._numbers.update((form, size + number) for number, form in enumerate(new))
+        self._sums = [np.concatenate(pair) for pair in zip(self._sums, sums, strict=True)] if size else list(sums)
+        self._forced = np.concatenate([self._forced[:size], forced])
+        self._word = np.concatenate([self._word[:size], word])
 
     def save(self, path: str | Path) -> None:
         """Write the weights whole, compressed."""
@@ -278,12 +281,37 @@ def spacy_tag(sentences: Sentences) -> list[list[str]]:
     return [penn(words, [token.tag_ for token in next(tagged)]) if words else [] for words in sentences]
 
 
-TAGGERS: dict[str, Tagging] = {"captious": tag, "spacy": spacy_tag}
+def nltk_tag(sentences: Sentences) -> list[list[str]]:
+    """The same by NLTK's tagger, which the original of SPECS uses; its data must be downloaded."""
+    nltk = require("nltk", "nltk")
+    try:
+        return [[tag for _, tag in nltk.pos_tag(list(words))] for words in sentences]
+    except LookupError:
+        raise InputError(
+            "tagger 'nltk' needs its data: python -m nltk.downloader averaged_perceptron_tagger_eng"
+        ) from None
 
 
-def tagger_named(name: str) -> Tagging:
-    """Look a tagger up, or say which there are."""
+TAGGERS: dict[str, Tagging] = {"captious": tag, "spacy": spacy_tag, "nltk": nltk_tag}
+
+
+def tagger_named(name: str | Tagging) -> Tagging:
+    """Look a tagger up, or say which there are; a function is a tagger already."""
+    if not isinstance(name, str):
+        return name
     try:
         return TAGGERS[name]
     except KeyError:
         raise InputError(f"unknown tagger {name!r}, expected {' or '.join(TAGGERS)}{nearest(name, TAGGERS)}") from None
+
+
+def tag_texts(texts: Sequence[str], tagger: str | Tagging = "captious") -> list[list[tuple[Sentence, list[str]]]]:
+    """The sentences of each text with the Penn tags of their words; all sentences are tagged at once.
+
+    >>> [(sentence, tags)] = tag_texts(["A dog runs."])[0]
+    >>> sentence.tokens, tags
+    (('A', 'dog', 'runs', '.'), ['DT', 'NN', 'VBZ', '.'])
+    """
+    parsed = [split_sentences(text) for text in texts]
+    tags = iter(tagger_named(tagger)([sentence.tokens for one in parsed for sentence in one]))
+    return [[(sentence, next(tags)) for sentence in one] for one in parsed]

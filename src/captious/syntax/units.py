@@ -33,15 +33,15 @@ class Rules:
     """Which cuts are taken back, inside a sentence, from left to right."""
 
     subjects: bool = True
-    """Behind at most ``longest_subject`` words of which the first is *The*: it most likely repeats what was said."""
+    """After at most ``longest_subject`` words of which the first is *The*: it most likely repeats what was said."""
     attached: bool = True
     """Before a word of ``prepositions``."""
-    places: bool = True
+    locations: bool = True
     """In a sentence that starts with a word of ``prepositions``, before its first *is* or *are*."""
     first_sentence: bool = False
-    """Whether ``subjects`` and ``places`` act in the first sentence too; in the original they do not."""
+    """Whether ``subjects`` and ``locations`` act in the first sentence too; in the original they do not."""
     auxiliaries: bool = False
-    """Behind a form of *be* or *have*, so that no unit ends in *A cat is*. Not in the original."""
+    """After a form of *be* or *have*, so that no unit ends in *A cat is*. Not in the original."""
     longest_subject: int = 3
     prepositions: frozenset[str] = PREPOSITIONS
 
@@ -55,7 +55,7 @@ class Rules:
             return False
         if self.subjects and tokens[0] == "The" and end <= self.longest_subject:
             return True
-        return self.places and end <= verb and tokens[0].lower() in self.prepositions
+        return self.locations and end <= verb and tokens[0].lower() in self.prepositions
 
 
 RULES = Rules()
@@ -94,8 +94,8 @@ def units(
     """The detail units of a caption, or of each of many, which is much faster than one by one.
 
     ``text`` is what a unit is written as: its ``tokens`` with spaces between them, as SPECS's models have been trained
-    on, or the ``surface``, the very part of the caption. ``tagger`` is ``captious``, ``spacy``, or any function from
-    tokenized sentences to Penn tags.
+    on, or the ``surface``, the very part of the caption. ``tagger`` is ``captious``, ``spacy``, ``nltk``, or any
+    function from tokenized sentences to Penn tags.
 
     >>> units("A cat sleeps on a sofa. The cat is under a blanket with fringed edges.")
     ['A cat sleeps on a sofa .', 'The cat is under a blanket', 'with fringed edges .']
@@ -108,17 +108,15 @@ def units(
     if legacy and rules != RULES:
         raise InputError("legacy units have the original's rules; leave out legacy or rules")
     parsed = [sentences(one) for one in captions]
-    found: list[list[str]]
+    parts: list[list[str]]
     if legacy:
-        found = [_legacy(segments) for segments in _segments(parsed, grammar, tagger)]
+        parts = [_legacy(segments) for segments in _segments(parsed, grammar, tagger)]
     elif text == "tokens":
-        found = [[" ".join(words) for words in one] for one in _token_units(parsed, grammar, tagger, rules)]
+        parts = [[" ".join(words) for words in one] for one in _token_units(parsed, grammar, tagger, rules)]
     else:
-        found = [
-            [one[start:stop] for start, stop in places]
-            for one, places in zip(captions, _spans(parsed, grammar, tagger, rules), strict=True)
-        ]
-    return found[0] if isinstance(caption, str) else found
+        spans = _spans(parsed, grammar, tagger, rules)
+        parts = [[one[start:stop] for start, stop in own] for one, own in zip(captions, spans, strict=True)]
+    return parts[0] if isinstance(caption, str) else parts
 
 
 def unit_spans(
@@ -134,13 +132,12 @@ def unit_spans(
 
 def _shapes(parsed: Sequence[list[Sentence]], grammar: str, tagger: str | Tagging) -> Iterator[list[str]]:
     """The outlines of the sentences of every caption, tagged all at once."""
-    tag = tagger_named(tagger) if isinstance(tagger, str) else tagger
-    shapes = iter(outline(tag([sentence.tokens for one in parsed for sentence in one]), grammar))
+    shapes = iter(outline(tagger_named(tagger)([sentence.tokens for one in parsed for sentence in one]), grammar))
     return (list(islice(shapes, len(one))) for one in parsed)
 
 
 def _ends(parsed: Sequence[list[Sentence]], grammar: str, tagger: str | Tagging, rules: Rules) -> Iterator[list[int]]:
-    """Behind which tokens of each caption, counted through all its sentences, a unit ends."""
+    """After which tokens of each caption, counted through all its sentences, a unit ends."""
     for one, shapes in zip(parsed, _shapes(parsed, grammar, tagger), strict=True):
         ends: list[int] = []
         offset = 0
@@ -151,8 +148,8 @@ def _ends(parsed: Sequence[list[Sentence]], grammar: str, tagger: str | Tagging,
             if not words and ends:
                 ends.pop()  # marks alone belong to what stands before them
             verb = next((at for at, token in enumerate(tokens) if token in ("is", "are")), len(tokens))
-            for found in _SEGMENT.finditer(shape):
-                end = found.end()
+            for segment in _SEGMENT.finditer(shape):
+                end = segment.end()
                 if end < words and not rules.takes_back(tokens, end, verb, offset == 0):
                     ends.append(offset + end)
             offset += len(tokens)
@@ -185,9 +182,9 @@ def _segments(parsed: Sequence[list[Sentence]], grammar: str, tagger: str | Tagg
     """The segments of each caption before any cut is taken back."""
     for one, shapes in zip(parsed, _shapes(parsed, grammar, tagger), strict=True):
         yield [
-            " ".join(tokens[found.start() : found.end()])
+            " ".join(tokens[segment.start() : segment.end()])
             for (tokens, _, _), shape in zip(one, shapes, strict=True)
-            for found in _SEGMENT.finditer(shape)
+            for segment in _SEGMENT.finditer(shape)
         ]
 
 

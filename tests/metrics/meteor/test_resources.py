@@ -44,12 +44,12 @@ def test_tables_live_under_the_one_root_where_the_cache_command_lists_them(make_
     """Only CAPTIOUS_HOME moves anything that captious keeps."""
     monkeypatch.setenv("CAPTIOUS_CACHE", str(tmp_path / "elsewhere"))
     resources.load(str(make_source()))
-    listed = json.loads(CliRunner().invoke(cache.app, ["--json"]).output)
+    listed = json.loads(CliRunner().invoke(cache.app, ["show", "--json"]).output)
     (tables,) = listed["tables"]
     assert Path(listed["home"]) == data_folder() == tmp_path / "home"
     assert Path(listed["folder"]).parent == Path(tables["path"]).parents[1] == data_folder()
     assert tables["bytes"] > 0 and not (tmp_path / "elsewhere").exists()
-    assert "METEOR's compiled tables" in CliRunner().invoke(cache.app).output
+    assert "METEOR's tables" in CliRunner().invoke(cache.app, ["show"]).output
     assert CliRunner().invoke(cache.app, ["prune", "--all"]).exit_code == 0 and compiled() == []
 
 
@@ -103,7 +103,7 @@ def test_added_tables_outlive_their_source(make_source, nothing_installed):
 def test_damaged_added_tables_are_reported(make_source, nothing_installed):
     target = resources.add(make_source())
     target.write_bytes(target.read_bytes()[:-1])
-    with pytest.raises(InputError, match=r"damaged.*captious resources add meteor PATH"):
+    with pytest.raises(InputError, match=r"damaged.*captious cache add meteor PATH"):
         resources.load()
 
 
@@ -112,7 +112,7 @@ def test_absent_tables_say_what_to_do_in_one_line(nothing_installed):
         resources.load()
     message = str(caught.value)
     assert "pip install 'captious[meteor]'" in message
-    assert "captious resources add meteor PATH" in message
+    assert "captious cache add meteor PATH" in message
     assert "\n" not in message
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lab.toy import make
 
 from captious.errors import InputError
 from captious.metrics.style.model import StyleModel, fit
 from captious.metrics.style.stylecider import READINGS, Reading
 from captious.probes.style import Pairs, StyleCheck, StyledCorpus, read_styled, table_one
-from captious.samples import make
 
 
 def styled(rows: list[tuple[str, str]]) -> StyledCorpus:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lab.toy import make, write
 
 from captious.cli.app import main
-from captious.samples import make, write
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -1,4 +1,4 @@
-"""The LSTM cell of ``cells.py`` as Triton kernels, one pass over memory each way.
+"""The LSTM cell of ``_stack.py`` as Triton kernels, one pass over memory each way.
 
 Triton comes with the GPU builds of torch; without it ``AVAILABLE`` is false and nothing else is defined.
 """
@@ -72,13 +72,13 @@ if AVAILABLE:
         tl.store(back_cell + carried, tl.where(there, through * forget, kept), mask=real)
 
     def forward(gates: Any, cell: Any, hidden: Any, present: Any, step: int) -> None:
-        """As ``cells.forward``."""
+        """As ``_stack.forward``."""
         runs, steps, captions, size = hidden.shape
         block = triton.next_power_of_2(size)
         _forward[(runs * captions,)](gates, cell, hidden, present, step, steps, captions, size, BLOCK=block)
 
     def backward(gates: Any, cell: Any, slope: Any, present: Any, back: Any, back_cell: Any, step: int) -> None:
-        """As ``cells.backward``."""
+        """As ``_stack.backward``."""
         runs, steps, captions, size = cell.shape
         grid, block = (runs * captions,), triton.next_power_of_2(size)
         _backward[grid](gates, cell, slope, present, back, back_cell, step, steps, captions, size, BLOCK=block)

@@ -13,10 +13,11 @@ import numpy as np
 
 from captious._files import digest
 from captious._typing import Floats
-from captious.bias.classifiers.lstm import device_named
 from captious.bias.corpus import Progress, Task
 from captious.bias.masking import as_text
 from captious.errors import InputError, require
+from captious.models.devices import device_called
+from captious.options import current
 
 BERT = "bert-base-uncased"
 
@@ -42,7 +43,6 @@ class Bert:
     hidden: int = 256
     decay: float = 0.1
     frozen_dropout: bool = True
-    device: str = "auto"
 
     @property
     def name(self) -> str:
@@ -61,11 +61,11 @@ class Bert:
         return cls(**{"frozen": True, "epochs": 20, "rate": 5e-5, **changed})
 
     def settings(self) -> Mapping[str, Any]:
-        """Everything that can move its numbers; of a local model, its weights and not its place."""
-        kept = {key: value for key, value in asdict(self).items() if key != "device"}
-        products = "tf32" if device_named(self.device) == "cuda" else "float32"
+        """Everything that can move its numbers; of a local model, its weights and not its path."""
         versions = {name: require(name, "bias").__version__ for name in ("torch", "transformers")}
-        return {"classifier": self.name, **kept, "model": _identity(self.model), "products": products, **versions}
+        products = "tf32" if device_called(current().device).type == "cuda" else "float32"
+        model = _identity(self.model)
+        return {"classifier": self.name, **asdict(self), "model": model, "products": products, **versions}
 
     def stacks(self, tasks: Sequence[Task]) -> list[list[Task]]:
         """One at a time."""
@@ -97,13 +97,10 @@ def loaded(model: str) -> tuple[Any, Any]:
         raise InputError(f"BERT {model!r}: cannot be loaded, expected a local folder or a hub id ({reason})") from None
 
 
-torch = require("torch", "bias")
-nn: Any = torch.nn
-
-
 def train(config: Bert, task: Task, progress: Progress) -> Floats:
     """Train on the task's training captions; the class probabilities of its test captions."""
-    device = torch.device(device_named(config.device))
+    torch = require("torch", "bias")
+    device = device_called(current().device)
     before = torch.backends.cuda.matmul.allow_tf32
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(int.from_bytes(np.array(task.entropy[:2], dtype="<u4").tobytes(), "little") >> 1)
@@ -115,6 +112,7 @@ def train(config: Bert, task: Task, progress: Progress) -> Floats:
 
 
 def _train(config: Bert, task: Task, device: Any, progress: Progress) -> Floats:
+    torch = require("torch", "bias")
     tokenizer, original = loaded(config.model)
     encoder = deepcopy(original).to(device).train()
     head = _head(encoder.config.hidden_size, config.hidden, task.classes).to(device).train()
@@ -132,7 +130,7 @@ def _train(config: Bert, task: Task, device: Any, progress: Progress) -> Floats:
         for chosen in _batches(order.permutation(len(truth)), config.batch):
             picked = torch.from_numpy(chosen).to(device)
             logits = head(_first_token(encoder, words, chosen, picked))
-            loss = nn.functional.cross_entropy(logits, truth[picked])
+            loss = torch.nn.functional.cross_entropy(logits, truth[picked])
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
@@ -140,15 +138,16 @@ def _train(config: Bert, task: Task, device: Any, progress: Progress) -> Floats:
     encoder.eval()
     head.eval()
     tested = _encoded(tokenizer, task, task.split.test, config.length, device)
-    found = []
+    probabilities = []
     with torch.no_grad():
         for chosen in _batches(np.arange(len(task.split.test)), 4 * config.batch):
             logits = head(_first_token(encoder, tested, chosen, torch.from_numpy(chosen).to(device)))
-            found.append(torch.softmax(logits.double(), dim=-1).cpu().numpy())
-    return np.concatenate(found)
+            probabilities.append(torch.softmax(logits.double(), dim=-1).cpu().numpy())
+    return np.concatenate(probabilities)
 
 
 def _head(width: int, hidden: int, classes: int) -> Any:
+    nn = require("torch", "bias").nn
     return nn.Sequential(
         nn.BatchNorm1d(width),
         nn.Linear(width, hidden),
@@ -160,22 +159,25 @@ def _head(width: int, hidden: int, classes: int) -> Any:
 
 def _groups(config: Bert, encoder: Any, head: Any) -> list[dict[str, Any]]:
     """Weight decay on everything but biases and layer norms; the pooler, which is not used, is left out."""
-    named = [(name, value) for name, value in head.named_parameters()]
+    named = [*head.named_parameters()]
     if not config.frozen:
         named += [(name, value) for name, value in encoder.named_parameters() if "pooler" not in name]
-    plain = [value for name, value in named if name.endswith("bias") or "LayerNorm.weight" in name]
-    plain_ids = {id(value) for value in plain}
-    decayed = [value for _, value in named if id(value) not in plain_ids]
-    return [{"params": decayed, "weight_decay": config.decay}, {"params": plain, "weight_decay": 0.0}]
+    groups: dict[bool, list[Any]] = {True: [], False: []}
+    for name, value in named:
+        groups[not (name.endswith("bias") or "LayerNorm.weight" in name)].append(value)
+    return [
+        {"params": groups[True], "weight_decay": config.decay},
+        {"params": groups[False], "weight_decay": 0.0},
+    ]
 
 
-def _encoded(tokenizer: Any, task: Task, positions: Any, length: int, device: Any) -> tuple[Any, Any, Any]:
+def _encoded(tokenizer: Any, task: Task, indices: Any, length: int, device: Any) -> tuple[Any, Any, Any]:
     """Token ids, attention mask, and lengths on the CPU."""
     unknown = tokenizer.unk_token or ""
-    texts = [as_text(task.captions[i], tokenizer.mask_token or unknown, unknown) for i in positions.tolist()]
-    found = tokenizer(texts, truncation=True, max_length=length, padding=True, return_tensors="pt")
-    mask = found["attention_mask"]
-    return found["input_ids"].to(device), mask.to(device), mask.sum(dim=1).numpy()
+    texts = [as_text(task.captions[i], tokenizer.mask_token or unknown, unknown) for i in indices.tolist()]
+    encoded = tokenizer(texts, truncation=True, max_length=length, padding=True, return_tensors="pt")
+    mask = encoded["attention_mask"]
+    return encoded["input_ids"].to(device), mask.to(device), mask.sum(dim=1).numpy()
 
 
 def _first_token(encoder: Any, words: tuple[Any, Any, Any], chosen: Any, picked: Any) -> Any:

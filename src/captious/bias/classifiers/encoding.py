@@ -43,15 +43,15 @@ class Captions:
         flat = np.array([numbers[word] for words in lists for word in words], dtype=np.int64)
         return cls(len(numbers), flat, np.cumsum(lengths) - lengths, lengths)
 
-    def rows(self, positions: Ints) -> tuple[Ints, Ints]:
+    def rows(self, indices: Ints) -> tuple[Ints, Ints]:
         """The numbers of some lists one after another, and how many each has."""
-        lengths = self.lengths[positions]
-        shift = np.repeat(self.starts[positions] - (np.cumsum(lengths) - lengths), lengths)
+        lengths = self.lengths[indices]
+        shift = np.repeat(self.starts[indices] - (np.cumsum(lengths) - lengths), lengths)
         return self.flat[shift + np.arange(int(lengths.sum()))], lengths
 
-    def padded(self, positions: Ints, numbers: Ints) -> Padded:
+    def padded(self, indices: Ints, numbers: Ints) -> Padded:
         """Some lists, renumbered."""
-        flat, lengths = self.rows(positions)
+        flat, lengths = self.rows(indices)
         there = np.arange(int(lengths.max())) < lengths[:, None]
         words = np.full(there.shape, PAD, dtype=np.int64)
         words[there] = numbers[flat]
@@ -108,7 +108,7 @@ def stacked_words(runs: Sequence[Padded]) -> tuple[Ints, Ints]:
 
 
 def epoch_batches(lengths: Ints, generators: Sequence[np.random.Generator], epoch: int, size: int) -> Ints:
-    """Batches × runs × captions of one epoch: positions, −1 where a batch is not full.
+    """Batches × runs × captions of one epoch: indices, −1 where a batch is not full.
 
     As in the originals' bucketing, a run's captions are shuffled, sorted by length and cut into batches, which come in
     random order. What is in a batch is each run's own draw; in which order short and long batches come is drawn from

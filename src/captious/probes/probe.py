@@ -1,0 +1,96 @@
+"""What all probes share: how a result names its data, and how shares with intervals are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import ClassVar
+
+from captious._version import __version__
+from captious.captions import CaptionSet
+from captious.evaluation import disambiguate_labels
+from captious.metrics.contract import Measurement, Metric
+from captious.options import Resampling
+from captious.render import Chart, Column, Result, Series
+from captious.stats.bootstrap import Estimate
+
+Labeled = tuple[str, Estimate]
+TIE = 1e-6
+"""Scores that differ by less are equal: a text truncated at the limit gives the same tokens, but a batch of another
+size rounds differently."""
+
+
+@dataclass(frozen=True, repr=False)
+class Probe(Result):
+    """What a probe measured on some data."""
+
+    name: str
+    """Of the data: the files that it was read from, with commas between them."""
+    resampling: Resampling
+    unit: ClassVar[str] = "images"
+    """What the bootstrap resamples."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.name}>"
+
+    @property
+    def short_name(self) -> str:
+        """The data without folders."""
+        return ", ".join(PurePath(name).name for name in self.name.split(", "))
+
+    @property
+    def interval(self) -> str:
+        """How intervals were made."""
+        return self.resampling.signature(self.unit)
+
+    def signature(self, probe: str) -> str:
+        """The line of the probe's own settings."""
+        return f"{probe}|ci:{self.interval}|captious:{__version__}"
+
+    def percent(self, name: str) -> Column:
+        """A column of shares, in per cent, with their intervals."""
+        return Column(name, decimals=2, scale=100, level=self.resampling.level)
+
+
+def forest(title: str, groups: Mapping[str, Sequence[Labeled]], note: str, chance: float | None = None) -> Chart:
+    """Shares with their intervals in per cent, a row each; rows of one group have one color."""
+    series = [
+        Series(
+            group,
+            [label for label, _ in rows],
+            [100 * estimate.value for _, estimate in rows],
+            [100 * estimate.low for _, estimate in rows],
+            [100 * estimate.high for _, estimate in rows],
+        )
+        for group, rows in groups.items()
+    ]
+    reference = None if chance is None else 100 * chance
+    return Chart("intervals", series, title, note, reference=reference, reference_name="chance" if chance else "")
+
+
+def encoder_name(identity: str) -> str:
+    """The name of an encoder without the digest of its content.
+
+    >>> encoder_name("captious-mini#ad1cd87d5ad8")
+    'captious-mini'
+    """
+    return identity.partition("#")[0]
+
+
+def encoder_signatures(identities: Iterable[str]) -> tuple[str, ...]:
+    """A line for each encoder."""
+    return tuple(f"encoder:{identity}" for identity in dict.fromkeys(identities))
+
+
+def measure_all(
+    captions: CaptionSet, metrics: Sequence[Metric], progress: Callable[[str], None] | None = None
+) -> Iterator[tuple[str, Measurement]]:
+    """Every metric on the captions, with a label that no other metric has."""
+    labels = disambiguate_labels({str(metric): metric.label for metric in metrics})
+    for metric in metrics:
+        if progress:
+            progress(metric.label)
+        measurement = metric.measure(captions)
+        metric.refuse_empty(measurement, captions.name)
+        yield labels[str(metric)], measurement

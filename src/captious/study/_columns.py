@@ -1,0 +1,70 @@
+"""Statistics as tables show them: what they are called, what they mean, times 100 with two digits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from captious.render import Column
+
+INTERVALS = "Intervals are percentiles of the bootstrap over images."
+
+
+class Shown(NamedTuple):
+    """How a statistic is printed."""
+
+    label: str
+    meaning: str
+    latex: str = ""
+    scale: float = 100.0
+    higher_is_better: bool = True
+
+
+STATISTICS = {
+    "tau_b": Shown("τ-b", "Kendall's tau-b over rows", r"$\tau_b$"),
+    "tau_c": Shown("τ-c", "Kendall's tau-c over rows", r"$\tau_c$"),
+    "pearson": Shown("Pearson", "over rows"),
+    "spearman": Shown("Spearman", "over rows"),
+    "sample_tau": Shown("sample τ", "tau-b within each image, averaged", r"sample $\tau$"),
+    "accuracy": Shown("pair acc.", "caption pairs of one image in people's order"),
+    "accuracy_eq": Shown("acc. eq", "caption pairs of one image in people's order, ties by the best threshold"),
+    "system_tau": Shown("system τ", "tau-b of the systems' means", r"system $\tau$"),
+    "system_pearson": Shown("system r", "Pearson's r of the systems' means"),
+    "r2": Shown("R²", "of ratings on 0..1 predicted by the metric as it is", "$R^2$", 1.0),
+    "one_minus_r2": Shown(
+        "1−R²", "squared error over the metric's sum of squares, lower is better", "$1-R^2$", 1.0, False
+    ),
+    "r2_fitted": Shown("R² fitted", "after the best straight line", "$R^2$ fitted", 1.0),
+    "mean": Shown("mean", "accuracy over categories, a tie of the metric ½"),
+    "strict": Shown("strict mean", "the same, a tie of the metric wrong"),
+    "soft": Shown("soft acc.", "soft pairwise accuracy: is the metric as sure as people which system is better"),
+}
+
+
+def label(statistic: str) -> str:
+    """What tables call a statistic; a category of pairs is called by its own name."""
+    return STATISTICS[statistic].label if statistic in STATISTICS else statistic
+
+
+def column(statistic: str, name: str = "", *, best: bool = False, **options: Any) -> Column:
+    """A column of one statistic; with ``best`` its best value is marked."""
+    shown = STATISTICS.get(statistic) or Shown(statistic, "")
+    return Column(
+        name or shown.label,
+        decimals=2,
+        scale=shown.scale,
+        higher_is_better=shown.higher_is_better if best else None,
+        key=options.pop("key", statistic),
+        latex=shown.latex if not name else "",
+        **options,
+    )
+
+
+def meanings(statistics: Iterable[str]) -> str:
+    """The abbreviations of a table's columns explained in a line.
+
+    >>> meanings(["tau_b", "HC"])
+    "τ-b: Kendall's tau-b over rows"
+    """
+    known = [STATISTICS[name] for name in statistics if name in STATISTICS]
+    return "; ".join(f"{shown.label}: {shown.meaning}" for shown in known)

@@ -1,0 +1,41 @@
+"""What a study is made from, as options. Nothing heavy is imported here: the command line reads it at every start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from captious.errors import InputError
+from captious.options import Argument, Option, Options
+
+
+@dataclass(frozen=True)
+class StudyInput(Options):
+    """Ratings, the columns of their file, and the metrics to hold against them."""
+
+    source: Annotated[str, Argument("A recipe (captious study recipes), a recipe in TOML, or a file with ratings.")]
+    data: Annotated[str | Path | None, Option("Folder with the data of a recipe.", type=Path, metavar="FOLDER")] = None
+    rating: Annotated[
+        tuple[str, ...], Option("Column of the rating or ratings; several, one for each rater.", metavar="NAMES")
+    ] = ()
+    group: Annotated[str | None, Option("Column of the image: its captions are drawn together.", metavar="NAME")] = None
+    system: Annotated[str | None, Option("Column of the system that wrote the caption.", metavar="NAME")] = None
+    rater: Annotated[str | None, Option("Column of the rater, one rating a row.", metavar="NAME")] = None
+    scale: Annotated[tuple[float, float] | None, Option("Lowest and highest rating, such as 1,5.")] = None
+    rows: Annotated[Literal["each", "mean"] | None, Option("Every rating a row, or the mean of a caption's.")] = None
+    metrics: Annotated[
+        tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)".', flags=("-m",), metavar="METRICS")
+    ] = ()
+    scores: Annotated[
+        tuple[Path, ...], Option("File of a metric computed elsewhere: id and columns of numbers.", metavar="FILE")
+    ] = ()
+    statistic: Annotated[
+        str | None, Option("Headline: tau_b, tau_c, pearson, spearman, sample_tau, …", metavar="NAME")
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scale is not None and self.scale[0] >= self.scale[1]:
+            low, high = self.scale
+            raise InputError(f"scale={low:g},{high:g}: expected the lowest and the highest rating, such as 1,5")

@@ -1,0 +1,74 @@
+"""``captious probe`` of encoders and metrics, as a user types it."""
+
+import json
+
+import pytest
+from lab.toy import make, write
+
+pytestmark = pytest.mark.usefixtures("colors")
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    return write(make(items=12), tmp_path_factory.mktemp("sample") / "s", size=32)
+
+
+def test_specificity(run, sample, tmp_path):
+    given = (sample / "long.jsonl", "--images", sample / "images", "--metrics", "clipscore,specs", "--samples", 20)
+    code, out, error = run("probe", "specificity", *given, "--out", tmp_path / "sr")
+    assert code == 0 and "SR_pos" in out and "12 captions of 12 images" in out and "report.html" in error
+    assert (tmp_path / "sr" / "report.html").read_text().count('<svg class="chart"') == 2
+    summary = json.loads(run("probe", "specificity", *given, "--counting", "macro", "--json")[1])
+    assert summary["counting"] == "macro" and [row["label"] for row in summary["metrics"]] == ["CLIPScore", "SPECS"]
+    code, _, error = run("probe", "specificity", sample / "long.jsonl", "--metrics", "rouge")
+    assert code == 2 and "no references; give a file of references with --references" in error
+    code, out, _ = run(
+        "probe", "specificity", *given[:3], "-r", sample / "references.json", "--metrics", "rouge", "--samples", 0
+    )
+    assert code == 0 and "ROUGE-L" in out
+
+
+@pytest.mark.parametrize("name", ["retrieval", "hubness"])
+def test_retrieval_and_hubness(run, sample, tmp_path, name):
+    given = (sample / "references.json", "--images", sample / "images", "--encoder", "one, two", "--samples", 20)
+    more = ("--k", 3) if name == "hubness" else ()
+    code, out, error = run("probe", name, *given, *more, "--out", tmp_path / "a")
+    assert code == 0, error
+    assert "two" in out and "image → caption" in out and "encoder:two#" in out
+    assert (
+        len(json.loads(run("probe", name, *given, *more, "--json")[1])["recall" if name == "retrieval" else name]) == 4
+    )
+    code, _, error = run("probe", name, *given, *more, "--out", tmp_path / "a")
+    assert code == 2 and "--overwrite" in error
+
+
+def test_classification(run, sample, tmp_path):
+    rows = [json.loads(line) for line in (sample / "scenes.jsonl").read_text().splitlines()]
+    path = tmp_path / "labels.csv"
+    path.write_text("id,label\n" + "".join(f"{row['id']},{row['setting']}\n" for row in rows))
+    code, out, error = run("probe", "classification", path, "--images", sample / "images", "--samples", 20)
+    assert code == 0 and "accuracy at 1" in out, error
+
+
+def test_compositionality(run, sample, tmp_path):
+    given = ("--images", sample / "images", "--metrics", "clipscore", "--samples", 20)
+    code, out, error = run("probe", "compositionality", sample / "predictions" / "solid.json", *given)
+    assert code == 0 and "within-trigrams" in out, error
+    code, out, _ = run(
+        "probe", "compositionality", sample / "predictions" / "solid.json", *given, "--perturbations", "words"
+    )
+    assert code == 0 and "within-trigrams" not in out
+
+
+def test_fitting_heeds_the_long_encoder_of_the_routed_score(run, sample, tmp_path):
+    row = {"id": 1001, "units": ["a cat", "in a room", "by a red chair", "under a lamp"]}
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text(json.dumps({**row, "wrong_units": row["units"]}) + "\n")
+    given = (pairs, "--images", sample / "images", "--metrics", "specs_routed(long=short)", "--json", "--samples", 0)
+    assert [
+        json.loads(run("probe", "specificity", *given, *more)[1])["metrics"][0]["steps"]
+        for more in ((), ("--fitting",))
+    ] == [
+        3,
+        1,  # "a cat in a room" has 7 tokens with its ends, of 8 that fit; the next unit has four more
+    ]

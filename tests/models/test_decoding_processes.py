@@ -1,0 +1,91 @@
+"""Images read in processes of their own come out as those read here."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from captious.models import pipeline
+from captious.models._segments import key_of
+from captious.models.pipeline import DecodedImage, DecodingProcess, decode, image_batches
+from captious.models.preprocess import Preparation
+from captious.options import Runtime, using
+
+PREPARATION = Preparation(size=16, crop=16)
+
+
+@pytest.fixture
+def paths(tmp_path):
+    chance = np.random.default_rng(5)
+    found = []
+    for place in range(6):
+        path = tmp_path / f"bild ü{place}.png"
+        Image.fromarray(chance.integers(0, 256, (40, 30 + place, 3), dtype=np.uint8)).save(path)
+        found.append(str(path))
+    return found
+
+
+@pytest.fixture
+def process():
+    made = DecodingProcess(PREPARATION, False)
+    yield made
+    made.close()
+
+
+def same(a: DecodedImage, b: DecodedImage) -> bool:
+    pixels = a.pixels is b.pixels is None or np.array_equal(a.pixels, b.pixels)
+    return pixels and (a.key, a.fault) == (b.key, b.fault)
+
+
+def test_a_reader_gives_what_reading_here_gives(paths, process, tmp_path):
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no image at all")
+    for path in [*paths, str(broken), str(tmp_path / "missing.png"), paths[0]]:
+        for wanted in (True, False):
+            expected = decode(path, PREPARATION.prepare, lambda key, wanted=wanted: wanted, False)
+            assert same(process(path, lambda key, wanted=wanted: wanted), expected)
+    assert process(paths[0], lambda key: True).pixels.shape == (16, 16, 3)
+
+
+def test_an_image_that_brings_its_decoder_down_costs_that_image_alone(paths, process):
+    def crash(key):
+        process.process.kill()
+        process.process.wait()
+        return True
+
+    found = process(paths[0], crash)
+    assert found.pixels is None and "brought its decoder down" in found.fault
+    assert found.key == key_of(open(paths[0], "rb").read())  # noqa: PTH123, SIM115
+    assert process(paths[1], lambda key: True).pixels is not None
+
+
+def test_a_reader_ends_when_its_pipe_is_closed():
+    process = DecodingProcess(PREPARATION, False)
+    process.process.stdin.close()
+    assert process.process.wait(timeout=60) == 0
+    process.process.stdout.close()
+
+
+def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypatch):
+    class Sums:
+        dimension, preparation = 3, PREPARATION
+
+        def prepare(self, picture):
+            return PREPARATION.prepare(picture)
+
+        def image_features(self, pixels):
+            return pixels.astype(np.float32).sum(axis=(1, 2))
+
+    def rows():
+        with using(Runtime(batch=4, workers=4)):
+            batches = list(image_batches(Sums(), paths))
+        assert [index for batch in batches for index in batch.indices] == list(range(6))
+        return np.concatenate([batch.features for batch in batches])
+
+    here = rows()
+    started = []
+    monkeypatch.setattr(pipeline, "MANY_IMAGES", 6)
+    monkeypatch.setattr(
+        pipeline, "DecodingProcess", lambda *setup: started.append(DecodingProcess(*setup)) or started[-1]
+    )
+    assert np.array_equal(rows(), here)
+    assert len(started) == 4 and all(process.process.poll() is not None for process in started)
