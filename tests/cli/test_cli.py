@@ -57,7 +57,7 @@ def test_a_failed_score_writes_nothing(run, sample, tmp_path):
     ("arguments", "message"),
     [
         (("score", "nowhere.json"), "captious: nowhere.json: no such file"),
-        (("score", "{predictions}", "--metrics", "bleu"), "no references; give a file of references with --references"),
+        (("score", "{predictions}", "--metrics", "bleu"), "no references; pass --references"),
         (("score", "{predictions}", "-r", "{references}", "--level", "95"), "confidence level 95.0, expected"),
         (("score", "{predictions}", "-r", "{references}", "-m", "cider(idf=nope)"), "no idf corpus 'nope'"),
         (("score", "{predictions}", "-r", "{references}", "--images", "nowhere"), "nowhere: no such folder of images"),

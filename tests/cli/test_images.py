@@ -27,7 +27,7 @@ def test_score_with_images(run, sample, tmp_path):
     summary = json.loads((tmp_path / "run" / MARKER).read_text())
     assert [row["unscored"] for row in summary["metrics"]] == [0] * 5
     code, _, error = run("score", *given, "--metrics", "clipscore")
-    assert code == 2 and "no image; give their folder with --images" in error and error.count("\n") == 1
+    assert code == 2 and "no image; pass --images" in error and error.count("\n") == 1
 
 
 def test_a_caption_beyond_the_limit_is_warned_of_and_written_down(run, sample, tmp_path):

@@ -21,7 +21,7 @@ def test_specificity(run, sample, tmp_path):
     summary = json.loads(run("probe", "specificity", *given, "--counting", "macro", "--json")[1])
     assert summary["counting"] == "macro" and [row["label"] for row in summary["metrics"]] == ["CLIPScore", "SPECS"]
     code, _, error = run("probe", "specificity", sample / "long.jsonl", "--metrics", "rouge")
-    assert code == 2 and "no references; give a file of references with --references" in error
+    assert code == 2 and "no references; pass --references" in error
     code, out, _ = run(
         "probe", "specificity", *given[:3], "-r", sample / "references.json", "--metrics", "rouge", "--samples", 0
     )
