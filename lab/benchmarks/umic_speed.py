@@ -20,7 +20,7 @@ from lab.toy import make, write
 from measure import table
 
 from captious import CaptionSet
-from captious.io.images import open_picture
+from captious.io.images import open_image
 from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.umic import Umic
 from captious.models.crossencoders import spread
@@ -61,7 +61,7 @@ def training(backbone: Fusion, examples: list[Example], batch: int) -> str:
     pictures = backbone.pictures(made.paths)
     goal = Ranking(backbone, pictures, backbone.texts(made.texts, keep=False), made.table)
     encoder, inside = backbone.encoder, HiddenStates(backbone.encoder)
-    pixels = np.stack([encoder.prepare(open_picture(path)) for path in map(Path, made.paths)])
+    pixels = np.stack([encoder.prepare(open_image(path)) for path in map(Path, made.paths)])
     tokens = encoder.tokenize(made.texts)
     counts = np.minimum(tokens.lengths, encoder.limit)
     rng = np.random.default_rng(0)

@@ -67,3 +67,13 @@ class Encoder(Protocol):
 
     def text_features(self, ids: Ints) -> Features:
         """Vectors of a batch of tokenized texts, as the model gives them: not of unit length."""
+
+
+BLOCK = 4096
+"""Texts tokenized at a time where only their lengths are wanted."""
+
+
+def token_counts(encoder: Encoder, texts: Sequence[str]) -> Ints:
+    """How many tokens texts have before truncation, start and end included."""
+    blocks = [encoder.tokenize(texts[first : first + BLOCK]).lengths for first in range(0, len(texts), BLOCK)]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *blocks])

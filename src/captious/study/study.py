@@ -250,7 +250,7 @@ class Study(Result):
     def _metrics_table(self, title: str) -> Table:
         shown, rated = self._shown(), isinstance(self.design, Rows)
         columns: list[Column | str] = [Column("rank", "text"), "metric"]
-        columns += [column(self.statistic, best=True, level=self.resampling.level, bold=True, bar=True)]
+        columns += [column(self.statistic, best=True, level=self.resampling.level, bold=True)]
         columns += [column(name, best=True) for name in shown[1:]]
         columns.append(Column("ties", scale=100, decimals=1, unit="%"))
         columns += [Column("τ=0: p", "p", key="p_zero")] if rated else []
@@ -368,18 +368,17 @@ class Study(Result):
 
     def _forest(self) -> Chart:
         estimates = [self.estimates[key][self.statistic] for key in self.order]
+        scale = column(self.statistic).scale
         return Chart(
             "intervals",
             [
                 Series(
                     label(self.statistic),
                     [self.labels[key] for key in self.order],
-                    [100 * e.value for e in estimates],
-                    [100 * e.low for e in estimates],
-                    [100 * e.high for e in estimates],
+                    *([scale * getattr(e, part) for e in estimates] for part in ("value", "low", "high")),
                 )
             ],
-            f"{label(self.statistic)} × 100",
+            label(self.statistic) + (" × 100" if scale == 100 else ""),
             "Metrics of one shade cannot be told apart.",
             bands=[self.rank(key) for key in self.order],
         )
