@@ -134,7 +134,9 @@ def test_systems_are_tested_on_the_items_both_have_a_value_for():
 def test_where_nothing_is_shared_there_is_no_p_value_and_no_winner(test):
     first = CaptionSet.of({"1": ["a b", "c"], "2": ["", ""]})
     second = CaptionSet.of({"1": ["", ""], "2": ["a b", "c"]})
-    row = compare({"first": first, "second": second}, "lsa", test=test, permutations=100).differences[0]
+    result = compare({"first": first, "second": second}, "lsa", test=test, permutations=100)
+    assert "second − first           —  —         —  no difference shown" in str(result) and "█" not in str(result)
+    row = result.differences[0]
     assert math.isnan(row.p) and math.isnan(row.p_holm) and row.better is None and row.items == 0
 
 

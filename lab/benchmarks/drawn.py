@@ -49,18 +49,18 @@ MINI, MINI_SPECS = "captious-mini", "captious-mini-specs"
 def recipe(out: Path, items: int = ITEMS, fewer: int = FEWER, epochs: int = 22, specs_epochs: int = 14) -> list[str]:
     """The commands that make captious-mini and captious-mini-specs; the last four do not need each other."""
     drawn = f"--images {out}/scenes/images"
-    rates = f"--batch 400 --accumulate 1 --lr 5e-4 --warmup 40 --clip 1 --epochs {specs_epochs}"
+    rates = f"--batch-size 400 --accumulate 1 --lr 5e-4 --warmup-steps 40 --clip-norm 1 --epochs {specs_epochs}"
     commands = [
         f"{sys.executable} -m lab.toy training --items {items} --seed {TRAIN_SEED} --out {out}/scenes",
-        f"captious train clip --data {out}/scenes/train.jsonl {drawn} --new mini --out {out}/clip"
-        f" --batch 512 --lr 1e-3 --warmup 200 --epochs {epochs}",
+        f"captious train clip {out}/scenes/train.jsonl {drawn} --new mini --out {out}/clip"
+        f" --batch-size 512 --lr 1e-3 --warmup-steps 200 --epochs {epochs}",
         f"head -n {fewer} {out}/scenes/train.jsonl > {out}/fewer.jsonl",
     ]
     for name, folder in VARIANTS.items():
         weights, _, source = name.partition(" ")
         commands.append(
-            f"captious train specs --data {out}/fewer.jsonl {drawn} --base {out}/clip --out {out}/{folder}"
-            f" --weights {weights.replace(':', ',')} {rates}" + (f" --negatives {source}" if source else "")
+            f"captious train specs {out}/fewer.jsonl {drawn} --base {out}/clip --out {out}/{folder}"
+            f" --loss-weights {weights.replace(':', ',')} {rates}" + (f" --negatives {source}" if source else "")
         )
     return commands
 

@@ -27,17 +27,39 @@ from data import SHARED
 
 RATES = ("3e-5", "6e-5", "1e-4")
 """Of the towers; the best on the dev split is taken."""
-TUNED = ("--captions", "2", "--soften", "0.5", "--augment", "0.5", "--epochs", "30", "--batch", "512")
+TUNED = ("--captions-per-image", "2", "--soften", "0.5", "--augment", "0.5", "--epochs", "30", "--batch-size", "512")
 FIXED = {
-    "locked": ("--lock", "image,text", "--captions", "5", "--soften", "0.5", "--epochs", "30", "--batch", "512"),
+    "locked": (
+        "--lock",
+        "image,text",
+        "--captions-per-image",
+        "5",
+        "--soften",
+        "0.5",
+        "--epochs",
+        "30",
+        "--batch-size",
+        "512",
+    ),
     "part": (
-        *("--lock", "image:9,text", "--captions", "5", "--soften", "0.5", "--epochs", "6", "--batch", "256"),
+        *(
+            "--lock",
+            "image:9,text",
+            "--captions-per-image",
+            "5",
+            "--soften",
+            "0.5",
+            "--epochs",
+            "6",
+            "--batch-size",
+            "256",
+        ),
         *("--lr", "1e-4", "--head-lr", "1e-3", "--precision", "bf16"),
     ),
 }
 """Nothing is chosen here: one training each."""
-SPECS = ("--lr", "3e-5", "--epochs", "5", "--batch", "128", "--accumulate", "1", "--augment", "0.5")
-HEADS_SPECS = ("--lock", "image,text", "--lr", "3e-4", "--epochs", "20", "--batch", "128", "--accumulate", "1")
+SPECS = ("--lr", "3e-5", "--epochs", "5", "--batch-size", "128", "--accumulate", "1", "--augment", "0.5")
+HEADS_SPECS = ("--lock", "image,text", "--lr", "3e-4", "--epochs", "20", "--batch-size", "128", "--accumulate", "1")
 Command = tuple[str, ...]
 
 
@@ -165,16 +187,16 @@ def main() -> None:
     options = parser.parse_args()
     run = Runner(options.captious, options.out.resolve())
     write_data(options.flickr, run.out, options.limit, options.rows)
-    trial = ("--epochs", "1", "--batch", "16") if options.limit else ()
+    trial = ("--epochs", "1", "--batch-size", "16") if options.limit else ()
     images, features = options.flickr / "images", options.flickr / "dinov2_small.npz"
     known: Command = ("--image-features", str(features)) if options.how == "locked" and features.is_file() else ()
-    start = ("train", "clip", "--vision", str(options.parts / "dinov2-small"), "--text", str(options.parts / "minilm"))
-    start = (*start, "--data", str(run.out / "train.jsonl"), "--images", str(images))
+    towers = f"{options.parts / 'dinov2-small'},{options.parts / 'minilm'}"
+    start = ("train", "clip", str(run.out / "train.jsonl"), "--images", str(images), "--towers", towers)
     if options.how == "tuned":
         best, specific = tuned(run, start, images, trial), SPECS
     else:
         best, specific = fixed(run, start, options.how, known, trial), (*HEADS_SPECS, *known)
-    long = ("--data", str(run.out / "train_long.jsonl"), "--images", str(images), "--base", str(best))
+    long = (str(run.out / "train_long.jsonl"), "--images", str(images), "--base", str(best))
     run(("train", "specs", *long, *specific, "--out", str(run.out / f"{best.name}-specs"), *trial))
     judge(run, best, options.flickr)
 

@@ -13,6 +13,7 @@ import copy
 import statistics
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,15 @@ from captious.models.clip import wrap
 from captious.models.mini import WordTokenizer
 from captious.models.preprocess import Preparation
 from captious.models.tokenizers import tokenizer_of
-from captious.train import contrast as losses
+from captious.options import Runtime
 from captious.train import towers as branches
+from captious.train.contrast import contrast as contrast_loss
+from captious.train.contrast import unit
 from captious.train.data import Example, tokenized
 from captious.train.loop import Trainer
-from captious.train.schedule import Plan, Settings
-from captious.train.specs import Negatives, Specificity, chains
+from captious.train.options import Settings
+from captious.train.schedule import Plan
+from captious.train.specs import Margin, Negatives, Specificity, chains
 from captious.train.towers import Towers
 
 LIMIT = 248
@@ -108,17 +112,17 @@ def pooled(found: Any) -> Any:
     return getattr(found, "pooler_output", found)
 
 
-def plain_loss(model: Any, margin: losses.Margin, images: Any, blocks: list[Any], once: bool) -> Any:
+def plain_loss(model: Any, margin: Margin, images: Any, blocks: list[Any], once: bool) -> Any:
     """The published objective the plain way; ``once`` at least encodes the image once and the texts together."""
     if once:
-        image = losses.unit(pooled(model.get_image_features(images)))
-        texts = losses.unit(pooled(model.get_text_features(torch.cat(blocks)))).chunk(4)
+        image = unit(pooled(model.get_image_features(images)))
+        texts = unit(pooled(model.get_text_features(torch.cat(blocks)))).chunk(4)
         pairs = [(image, text) for text in texts]
     else:
         found = [model(pixel_values=images, input_ids=ids) for ids in blocks]
-        pairs = [(losses.unit(one.image_embeds), losses.unit(one.text_embeds)) for one in found]
+        pairs = [(unit(one.image_embeds), unit(one.text_embeds)) for one in found]
     scale = model.logit_scale.exp()
-    contrast = losses.contrast(*pairs[0], scale, both=False)
+    contrast = contrast_loss(*pairs[0], scale, both=False)
     positive, base, negative = (scale * (image * text).sum(-1) for image, text in pairs[1:])
     first, second = margin.hinges(base, positive, negative)
     return contrast + 8 * first + 0.8 * second
@@ -127,7 +131,7 @@ def plain_loss(model: Any, margin: losses.Margin, images: Any, blocks: list[Any]
 def plain(objective: Specificity, batch: int, accumulate: int, steps: int, precision: Any, once: bool) -> list[float]:
     """Seconds of each optimizer step of the straightforward loop."""
     encoder = objective.towers.encoder
-    model, margin = encoder.module.train(), losses.Margin()
+    model, margin = encoder.module.train(), Margin()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=1e-2)
     count = len(objective) // batch
     batches = [ready(objective, np.arange(at * batch, (at + 1) * batch), 0) for at in range(min(count, 8))]
@@ -147,7 +151,36 @@ def plain(objective: Specificity, batch: int, accumulate: int, steps: int, preci
     return taken
 
 
-def ours(objective: Specificity, batch: int, accumulate: int, steps: int, precision: str, together: int) -> list[float]:
+class Step:
+    """What the loop asks of ``accelerate.Accelerator``, for one process, so that the step is timed without it."""
+
+    def __init__(self, device: str, precision: Any) -> None:
+        self.device, self.precision = device, precision
+
+    def prepare_model(self, module: Any, device_placement: bool) -> Any:
+        forward = module.forward
+
+        def mixed(batch: Any) -> Any:
+            with torch.autocast(self.device, dtype=self.precision, enabled=self.precision is not None):
+                return forward(batch)
+
+        module.forward = mixed
+        return module
+
+    def prepare_optimizer(self, optimizer: Any, device_placement: bool) -> Any:
+        return optimizer
+
+    def no_sync(self, module: Any) -> Any:
+        return nullcontext()
+
+    def backward(self, loss: Any) -> None:
+        loss.backward()
+
+    def unscale_gradients(self) -> None:
+        """Nothing is scaled in fp32 and bf16."""
+
+
+def ours(objective: Specificity, batch: int, accumulate: int, steps: int, precision: Any, together: int) -> list[float]:
     """Seconds of each optimizer step of the real loop; ``together`` of its batches are encoded at once."""
     stamps: list[float] = []
     objective.towers.encoder.module.zero_grad(set_to_none=True)
@@ -157,10 +190,11 @@ def ours(objective: Specificity, batch: int, accumulate: int, steps: int, precis
         stamps.append(time.perf_counter())
 
     each = len(objective) // batch // accumulate
-    settings = Settings(-(-steps // each), batch, accumulate, together, 1e-5, save_every=10**9, precision=precision)
+    epochs = -(-steps // each)
+    settings = Settings(epochs, batch, accumulate, 1e-5, save_every=10**9, together=together)
     with tempfile.TemporaryDirectory() as folder:
-        plan = Plan(len(objective), batch, accumulate, settings.epochs)
-        trainer = Trainer(objective, settings, plan, Path(folder), stamp)
+        plan, step = Plan(len(objective), batch, accumulate, epochs), Step(objective.model.device.type, precision)
+        trainer = Trainer(objective, settings, plan, Path(folder), step, Runtime(progress=stamp))
         trainer._save = lambda: None  # type: ignore[method-assign]
         trainer.run()
     return np.diff(stamps)[:steps].tolist()
@@ -173,11 +207,11 @@ def agreement(objective: Specificity, batch: int) -> float:
     found = []
     for kind in ("ours", "plain"):
         model.zero_grad()
-        objective.margin = losses.Margin()
+        objective.margin = Margin()
         if kind == "ours":
             loss = objective.parts(objective.batch(rows, 0))["loss"]
         else:
-            loss = plain_loss(model, losses.Margin(), *ready(objective, rows, 0), once=False)
+            loss = plain_loss(model, Margin(), *ready(objective, rows, 0), once=False)
         loss.backward()
         found.append((loss.item(), {name: one.grad.clone() for name, one in model.named_parameters()}))
     (one, slopes), (other, expected) = found
@@ -191,7 +225,7 @@ def arithmetic(objective: Specificity, batch: int) -> tuple[float, float]:
     from torch.utils.flop_counter import FlopCounterMode
 
     model = copy.deepcopy(objective.towers.encoder.module).to("meta")
-    packed = objective.batch(np.arange(batch), 0).written.packed.to("meta")
+    packed = objective.batch(np.arange(batch), 0).texts.packed.to("meta")
     usual = branches._bias
     branches._bias = lambda seen, hidden: torch.empty(seen.shape, device="meta")
     side = objective.towers.encoder.preparation.crop
@@ -234,8 +268,8 @@ def main() -> None:
     runs = {
         "model(image, text) four times, padded to 248": lambda: plain(*shape, numbers, False),
         "image once, four texts padded to 248": lambda: plain(*shape, numbers, True),
-        "captious: image once, shared beginnings, packed": lambda: ours(*shape, given.precision, 1),
-        "captious, the batches of a step encoded at once": lambda: ours(*shape, given.precision, given.accumulate),
+        "captious: image once, shared beginnings, packed": lambda: ours(*shape, numbers, 1),
+        "captious, the batches of a step encoded at once": lambda: ours(*shape, numbers, given.accumulate),
     }
     rows: list[tuple[str, float, float]] = []
     on_gpu = given.device.startswith("cuda")

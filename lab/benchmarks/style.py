@@ -25,7 +25,7 @@ from style_peer import Peer, table_one
 
 from captious.metrics.style.model import fit, load, save
 from captious.metrics.style.onlystyle import Placed, all_scores
-from captious.probes.style import StyleCheck, StyledCorpus, read_styled
+from captious.probes.style import StyledCaptions, StyledCorpus, read_styled
 
 STYLES, CAPTIONS, VOCABULARY = 215, 186_698, 33_641
 
@@ -68,14 +68,14 @@ def _timed(task: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, float
 
 def ours(path: str) -> tuple[float, float]:
     corpus = read_styled(path)
-    check = StyleCheck.of(None, corpus)
+    check = StyledCaptions.of(None, corpus)
     return check.retrieval().value, float(np.nanmean(check.stylecider()))
 
 
 def ours_apart(path: str) -> tuple[float, float]:
     """As two commands do it: the captions are cut into words once to fit and again to check."""
     corpus = read_styled(path)
-    check = StyleCheck.of(fit(zip(corpus.styles, corpus.texts, strict=True)), corpus)
+    check = StyledCaptions.of(fit(zip(corpus.styles, corpus.texts, strict=True)), corpus)
     return check.retrieval().value, float(np.nanmean(check.stylecider()))
 
 
@@ -127,7 +127,7 @@ def peer_many(number: int) -> str:
 def check_many(path: str) -> str:
     styles, texts = zip(*generated(), strict=True)
     corpus = StyledCorpus("generated", styles, texts, tuple(map(str, range(len(texts)))))
-    check = StyleCheck.of(load(path), corpus)
+    check = StyledCaptions.of(load(path), corpus)
     start = time.perf_counter()
     found = check.retrieval()
     middle = time.perf_counter()

@@ -22,7 +22,8 @@ from captious.options import Resampling, Runtime, using
 from captious.stats.bootstrap import Estimate, bootstrap, observed
 from captious.stats.correlation import Within
 from captious.stats.kendall import Kendall
-from captious.train.umic import SETTINGS, Job, train
+from captious.train.options import Training, UmicOptions
+from captious.train.run import train
 
 MINI = "captious-mini"
 TRAIN_SEED, TEST_SEED, TEST_ITEMS = 2, 1, 400
@@ -42,25 +43,18 @@ def run(out: Path, items: int, epochs: int, seed: int = 0) -> None:
         "this training nor the encoder's\n"
     )
     started = time.perf_counter()
-    job = Job(
-        str(train_data),
-        out / "model",
-        replace(SETTINGS, epochs=epochs, lr=1e-3, device="cpu", seed=seed),
-        encoder=MINI,
-        sizes={"width": 128, "layers": 2},
-        draws=min(epochs, 2),
-        validate=str(test_data),
-    )
-    outcome = train(job, say=print)
-    print(
-        f"\ntrained in {time.perf_counter() - started:.0f} s: {outcome.steps} steps of {job.settings.batch} captions\n"
-    )
+    training = Training(out / "model", str(train_data), validate=str(test_data))
+    options = UmicOptions("fusion(width=128,layers=2)", MINI, draws=min(epochs, 2))
+    settings = replace(UmicOptions.published, epochs=epochs, lr=1e-3, seed=seed)
+    outcome = train(training, options, settings, Runtime(device="cpu", log=print))
+    seconds = time.perf_counter() - started
+    print(f"\ntrained in {seconds:.0f} s: {outcome.steps} steps of {settings.batch_size} captions\n")
     print("Ranking accuracy on unseen scenes in per cent\n\n" + accuracies(outcome.validations))
     print("\nKendall's tau-b with the true quality of the simulated captioners, 95 % intervals over scenes\n")
     metrics: dict[str, Metric] = {
         'CLIPScore, captious-mini, prefix=""': ClipScore(weights=MINI, value="raw", prefix=""),
         "CLIPScore, captious-mini": ClipScore(weights=MINI, value="raw"),
-        "umic-fusion over captious-mini": Umic(weights=str(job.out)),
+        "umic-fusion over captious-mini": Umic(weights=str(training.out)),
     }
     rated = [row for scene in unseen for row in test.rated(scene)]
     print(correlations(rated, out / "test" / "scenes" / "images", metrics))

@@ -20,7 +20,7 @@ from captious import CaptionSet, evaluate
 from captious.options import Resampling
 
 RATES = ("5e-4", "1e-3")
-SMALL = ("--width", "64", "--dropout", "0.4", "--batch", "128", "--draws", "2")
+SMALL = ("--backbone", "fusion(width=64,dropout=0.4)", "--batch-size", "128", "--draws", "2")
 """Eight hundred images teach no more."""
 PARTS = 5
 """One of so many parts of the dev split is kept to choose by."""
@@ -39,7 +39,7 @@ def run(out: Path, flickr: Path, encoder: str, device: str, items: int, epochs: 
         (out / f"{name}.jsonl").write_text("".join(lines[place] for place in part), encoding="utf-8")
     images = str(flickr / "images")
     where = ("--images", images, "--device", device)
-    start = ("train", "umic", "--data", str(out / "learn.jsonl"), *where, "--encoder", encoder, *SMALL)
+    start = ("train", "umic", str(out / "learn.jsonl"), *where, "--encoder", encoder, *SMALL)
     start = (*start, "--epochs", str(epochs), "--seed", str(seed), "--validate", str(out / "choose.jsonl"))
     captious(*((*start, "--lr", rate, "--out", str(out / f"umic-{rate}")) for rate in RATES))
     plain = f'clipscore(weights={encoder},value=raw,prefix="")'
@@ -101,14 +101,15 @@ def _ranked(model: Path, data: Path, images: str, device: str) -> str:
     from captious.models.features import image_features
     from captious.options import Runtime, using
     from captious.train.data import read_examples
-    from captious.train.umic import KINDS, Accuracy, keyed, prepared
+    from captious.train.negatives import KINDS
+    from captious.train.umic import Accuracy, distinct, prepared
 
     with using(Runtime(device=device)):
         after = open_backbone(model)
-        examples = keyed(read_examples(data, images)[0])
-        vectors = image_features(after.encoder, [one.image for one in examples.values()])
+        examples = distinct(read_examples(data, images)[0])
+        vectors = image_features(after.encoder, [one.image for one in examples])
         made = prepared(examples, KINDS, 1, 1, vectors.rows[vectors.index], data.name)
-        pictures, texts = after.pictures([str(path) for path in made.paths]), after.texts(made.texts, keep=False)
+        pictures, texts = after.pictures(made.paths), after.texts(made.texts, keep=False)
         judge = Accuracy(after, pictures, texts, made.table)
         found = judge()
         head = after.module.head

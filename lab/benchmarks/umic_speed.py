@@ -29,7 +29,8 @@ from captious.models.states import HiddenStates
 from captious.options import Runtime, using
 from captious.train.data import Example
 from captious.train.loop import optimizer
-from captious.train.umic import SETTINGS, Ranking, keyed, losses, prepared
+from captious.train.options import UmicOptions
+from captious.train.umic import Ranking, distinct, losses, prepared
 
 STEPS, ROUNDS = {"cuda": 20, "cpu": 2}, 3
 
@@ -50,22 +51,22 @@ def run(out: Path, encoder: str, device: str, items: int, batch: int) -> None:
         encodes = f"{backbone.encoder.name} in {backbone.encoder.precision}"
         print(f"{encodes} on {backbone.device} ({where}); a fusion of {size:,} parameters, {len(paths)} images\n")
         examples = [Example(str(scene.id), path, texts) for scene, path, texts in zip(scenes, paths, said, strict=True)]
-        print(training(backbone, keyed(examples), batch))
+        print(training(backbone, distinct(examples), batch))
         print("\n" + scoring(backbone, paths, [texts[0] for texts in said], encoder, out / "model"))
 
 
-def training(backbone: Fusion, examples: dict[str, Example], batch: int) -> str:
+def training(backbone: Fusion, examples: list[Example], batch: int) -> str:
     """Samples (a caption with five negatives) a second, forward, backward and optimizer step."""
     made = prepared(examples, ("hard", "random", "substitute", "shuffle", "repeat"), 1, seed=0)
-    pictures = backbone.pictures([str(path) for path in made.paths])
+    pictures = backbone.pictures(made.paths)
     goal = Ranking(backbone, pictures, backbone.texts(made.texts, keep=False), made.table)
     encoder, inside = backbone.encoder, HiddenStates(backbone.encoder)
-    pixels = np.stack([encoder.prepare(open_picture(path)) for path in made.paths])
+    pixels = np.stack([encoder.prepare(open_picture(path)) for path in map(Path, made.paths)])
     tokens = encoder.tokenize(made.texts)
     counts = np.minimum(tokens.lengths, encoder.limit)
     rng = np.random.default_rng(0)
     batch = min(batch, len(goal))
-    optimize = optimizer(backbone.module, replace(SETTINGS, lr=1e-5), backbone.device.type)
+    optimize = optimizer(backbone.module, replace(UmicOptions.published, lr=1e-5), backbone.device.type)
 
     def cached(rows: Any) -> Any:
         return goal.batch(rows, 0)
@@ -91,8 +92,8 @@ def training(backbone: Fusion, examples: dict[str, Example], batch: int) -> str:
         laid = lay(rng.choice(len(goal), batch, replace=False))
         half = backbone.device.type == "cuda"
         with torch.autocast(backbone.device.type, dtype=torch.bfloat16, enabled=half):
-            logits = backbone.logits(laid.pictures, laid.texts)
-        losses(torch.sigmoid(logits.float()), laid.there, 0.2)["loss"].backward()
+            logits = backbone.logits(laid.images, laid.texts)
+        losses(torch.sigmoid(logits.float()), laid.extra, 0.2)["loss"].backward()
         torch.nn.utils.clip_grad_norm_(backbone.module.parameters(), 2.0)
         optimize.step()
         optimize.zero_grad(set_to_none=True)

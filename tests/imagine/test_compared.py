@@ -28,7 +28,7 @@ def test_two_painters_added_to_one_metric_are_told_apart(run, pipeline, tmp_path
         "imagine(kind=image,painter=lab.toy.painter:drawn,seeds=2,weights=captious-mini)",
         f"imagine(kind=image,painter={pipeline},seeds=2,weights=captious-mini,steps=2)",
     ]
-    more = ("--base", "rouge", "--add", ",".join(names), "--samples", 20, "--folds", 2, "--device", "cpu")
+    more = ("--metrics", "rouge", "--add", ",".join(names), "--samples", 20, "--folds", 2, "--device", "cpu")
     code, printed, _ = run(*given, *more, "--json")
     assert code == 0
     found = json.loads(printed)

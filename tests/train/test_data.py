@@ -60,7 +60,7 @@ def test_bad_rows_are_named(folder, row, said):
 
 def test_missing_images_stop_or_are_left_out(folder):
     rows = ({"id": 7, "caption": "x"}, {"id": 8, "caption": "y"}, {"id": 9, "caption": "z"})
-    with pytest.raises(InputError, match=r"row 2: no image .*8 \(and 1 more\); --missing skip leaves"):
+    with pytest.raises(InputError, match=r"row 2: no image .*8 \(and 1 more\); missing='skip' leaves"):
         read(folder, *rows)
     found, notes = read(folder, *rows, skip=True)
     assert [one.id for one in found] == ["7"] and notes == ["2 rows left out: their image is missing"]

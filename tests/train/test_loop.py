@@ -9,28 +9,33 @@ import torch
 from safetensors.torch import load_file
 
 from captious.errors import InputError
-from captious.train import loop as checkpoints
+from captious.options import Runtime
 from captious.train import loop as log
 from captious.train.loop import Stop
-from captious.train.run import Choices, Job, train
-from captious.train.schedule import Settings
+from captious.train.options import ClipOptions, LongClipOptions, Settings, SpecsOptions, Training
+from captious.train.run import train as run
 
-QUICK = Settings(epochs=2, batch=4, accumulate=3, lr=1e-3, warmup=2, gather=False, save_every=1000, workers=1)
+QUICK = Settings(2, 4, 3, 1e-3, warmup_steps=2, gather=False, save_every=1000)
+CPU = Runtime(device="cpu", workers=1)
 OBJECTIVES = {
-    "clip": ("short.jsonl", QUICK),
-    "longclip": ("train.jsonl", replace(QUICK, frozen_positions=4)),
-    "specs": ("train.jsonl", replace(QUICK, frozen_positions=4)),
+    "clip": ("short.jsonl", QUICK, ClipOptions()),
+    "longclip": ("train.jsonl", replace(QUICK, frozen_positions=4), LongClipOptions(components=3, logit_scale=None)),
+    "specs": ("train.jsonl", replace(QUICK, frozen_positions=4), SpecsOptions()),
 }
 
 
 @pytest.fixture
 def job(data, base, tmp_path):
-    def make(objective="specs", out="out", settings=None, **more):
-        file, usual = OBJECTIVES[objective]
-        more = {"base": str(base), "choices": Choices(components=3), **more}
-        return Job(objective, str(data / file), tmp_path / out, settings or usual, data / "images", **more)
+    def make(objective="specs", out="out", settings=None, options=None, **more):
+        file, usual, own = OBJECTIVES[objective]
+        more = {"base": str(base), "images": data / "images", **more}
+        return Training(tmp_path / out, str(data / file), **more), options or own, settings or usual
 
     return make
+
+
+def train(job, runtime=CPU, stop=None):
+    return run(*job, runtime, stop)
 
 
 def weights(folder):
@@ -102,7 +107,7 @@ def test_a_killed_training_resumes_to_the_bit(job, monkeypatch):
 
 def test_the_order_does_not_depend_on_workers(job):
     one = train(job("specs", "one"))
-    many = train(job("specs", "many", settings=replace(OBJECTIVES["specs"][1], workers=3)))
+    many = train(job("specs", "many"), replace(CPU, workers=3))
     assert same(weights(one.folder), weights(many.folder))
 
 
@@ -130,26 +135,26 @@ def test_accumulated_hinges_equal_one_large_batch(job):
 
     Save the biases of keys: softmax does not see them, their gradient is rounding, and Adam steps at any gradient.
     """
-    choices = Choices(weights=(0, 8, 0.8), margin="0.3")
-    settings = replace(QUICK, epochs=1, batch=12, accumulate=3, weight_decay=0.0)
-    small = train(job(out="small", settings=settings, choices=choices))
-    large = train(job(out="large", settings=replace(settings, batch=36, accumulate=1), choices=choices))
+    options = SpecsOptions(loss_weights=(0, 8, 0.8), margin="0.3")
+    settings = replace(QUICK, epochs=1, batch_size=12, accumulate=3, weight_decay=0.0)
+    small = train(job(out="small", settings=settings, options=options))
+    large = train(job(out="large", settings=replace(settings, batch_size=36, accumulate=1), options=options))
     expected = weights(large.folder)
     for key, value in weights(small.folder).items():
         assert key.endswith("k_proj.bias") or torch.allclose(value, expected[key], atol=2e-5), key
 
 
 def test_contrast_is_learnt_and_the_best_is_kept(job, data):
-    settings = replace(QUICK, epochs=12, batch=18, accumulate=1, lr=3e-3, clip=1.0)
+    settings = replace(QUICK, epochs=12, batch_size=18, accumulate=1, lr=3e-3, clip_norm=1.0)
     done = train(job("clip", settings=settings, validate=str(data / "short-val.jsonl")))
     first, last = done.validations[0]["validation"], done.validations[-1]["validation"]
     assert last["text_to_image_r5"] > first["text_to_image_r5"] + 20
     assert (done.best / "model.safetensors").is_file()
-    assert "recall" in (done.folder / "curves.html").read_text()
+    assert str(done.best) in str(done) and "text_to_image_r5" in str(done)
 
 
 def test_specificity_is_learnt(job, data):
-    settings = replace(QUICK, epochs=15, batch=18, accumulate=1, lr=3e-3)
+    settings = replace(QUICK, epochs=15, batch_size=18, accumulate=1, lr=3e-3)
     done = train(job(settings=settings, validate=str(data / "val.jsonl")))
     first, last = done.validations[0]["validation"], done.validations[-1]["validation"]
     assert last["sr"] > first["sr"] + 20
@@ -185,7 +190,7 @@ def test_weight_decay_spares_vectors_and_positions(job):
     from captious.models.load import load_trainable
     from captious.train.loop import optimizer
 
-    module = load_trainable(job().base, "cpu").module
+    module = load_trainable(job()[0].base, "cpu").module
     decayed, spared = optimizer(module, replace(QUICK, weight_decay=0.5), "cpu").param_groups
     names = {id(one): name for name, one in module.named_parameters()}
     assert decayed["weight_decay"] == 0.5 and spared["weight_decay"] == 0
@@ -195,7 +200,7 @@ def test_weight_decay_spares_vectors_and_positions(job):
 
 
 def test_mixed_precision_trains(job):
-    done = train(job(settings=replace(OBJECTIVES["specs"][1], precision="bf16")))
+    done = train(job(), replace(CPU, precision="bf16"))
     exact = train(job(out="exact"))
     assert done.last["loss"] == pytest.approx(exact.last["loss"], rel=0.05) and done.last != exact.last
 
@@ -205,8 +210,8 @@ def test_the_saved_folder_is_an_encoder_like_any_other(job, data):
 
     done = train(job())
     loaded = load(str(done.folder))
-    state = torch.load(done.folder / "checkpoints" / checkpoints.FILE, weights_only=True)["model"]
-    assert same(dict(loaded.module.state_dict()), {key: state[key] for key in loaded.module.state_dict()})
+    state = weights(done.folder / "checkpoints" / "last")
+    assert same(dict(loaded.module.state_dict()), {key: state[f"model.{key}"] for key in loaded.module.state_dict()})
     record = json.loads((done.folder / "captious-training.json").read_text())
     assert record["finished"] and record["objective"] == "specs" and record["steps"] == 6
 
@@ -215,16 +220,32 @@ def test_what_cannot_be_resumed_is_said(job):
     with pytest.raises(InputError, match="no checkpoint to resume from"):
         train(job(out="new", resume=True))
     train(job(), stop=After(1))
-    with pytest.raises(InputError, match="holds a training already; --resume goes on with it"):
+    with pytest.raises(InputError, match="holds a training already; resume=True goes on with it"):
         train(job())
     other = replace(OBJECTIVES["specs"][1], lr=5e-4)
     with pytest.raises(InputError, match=r"cannot resume: lr was 0\.001, now it is 0\.0005"):
         train(job(settings=other, resume=True))
     started = train(job(overwrite=True), stop=After(0))
     assert started.steps == 1 and len(log.read(started.folder)) == 1
-    (started.folder / "checkpoints" / "last.pt").write_bytes(b"no")
+    (started.folder / "checkpoints" / "last" / "optimizer.bin").write_bytes(b"no")
     with pytest.raises(InputError, match="is damaged"):
         train(job(resume=True))
+
+
+def test_a_training_resumes_from_its_folder_alone(job, tmp_path):
+    whole = train(job(out="whole"))
+    train(job(), stop=After(1))
+    alone = Training(tmp_path / "out", resume=True)
+    with pytest.raises(InputError, match="takes every option from the folder"):
+        run(alone, SpecsOptions(), replace(QUICK, lr=5e-4), CPU)
+    with pytest.raises(InputError, match="is a training of specs, not of clip"):
+        run(alone, ClipOptions(), runtime=CPU)
+    done = run(alone, SpecsOptions(), runtime=CPU)
+    assert done.finished and same(weights(done.folder), weights(whole.folder))
+    with pytest.raises(InputError, match="no data to learn from"):
+        run(Training(tmp_path / "other"), runtime=CPU)
+    with pytest.raises(InputError, match="no training to resume"):
+        run(Training(tmp_path / "other", resume=True), runtime=CPU)
 
 
 def test_a_foreign_folder_is_left_alone(job, tmp_path):
@@ -236,16 +257,17 @@ def test_a_foreign_folder_is_left_alone(job, tmp_path):
 
 
 def test_a_loss_that_is_not_a_number_stops_the_training(job):
-    with pytest.raises(InputError, match=r"the loss is nan; try a smaller --lr"):
+    with pytest.raises(InputError, match=r"the loss is nan; try a smaller lr="):
         train(job(settings=replace(QUICK, lr=1e18, epochs=20)))
 
 
 @pytest.mark.parametrize("objective", ["longclip", "specs"])
 def test_batches_encoded_together_give_what_single_ones_give(job, objective):
     """Also the margin, which goes from batch to batch, and negatives that come from the batch."""
-    usual, choices = OBJECTIVES[objective][1], Choices(components=3, negatives="batch")
-    one = train(job(objective, "one", settings=usual, choices=choices))
-    all_ = train(job(objective, "all", settings=replace(usual, together=3), choices=choices))
+    usual, options = OBJECTIVES[objective][1:]
+    options = replace(options, negatives="batch") if objective == "specs" else options
+    one = train(job(objective, "one", settings=usual, options=options))
+    all_ = train(job(objective, "all", settings=replace(usual, together=3), options=options))
     expected = weights(one.folder)
     for key, value in weights(all_.folder).items():
         assert key.endswith("k_proj.bias") or torch.allclose(value, expected[key], atol=5e-5), key
@@ -267,7 +289,7 @@ def test_memory_that_runs_out_halves_what_is_encoded_at_once(job, monkeypatch):
         return found
 
     monkeypatch.setattr(Specificity, "parts", full)
-    done = train(job(settings=settings), say=said.append)
+    done = train(job(settings=settings), replace(CPU, log=said.append))
     assert "out of memory: from step 1 on, 1 of a step's batches are encoded at once" in said
     assert done.finished and same(weights(done.folder), expected)
 
@@ -279,6 +301,6 @@ def test_memory_that_runs_out_is_one_line(job, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
 
     monkeypatch.setattr(Contrast, "parts", full)
-    with pytest.raises(InputError, match=r"out of memory with --batch 4: try --batch 2 --accumulate 6") as error:
+    with pytest.raises(InputError, match=r"out of memory with batch_size=4: try batch_size=2 accumulate=6") as error:
         train(job("clip"))
     assert "\n" not in str(error.value)

@@ -6,6 +6,7 @@ import torch
 
 from captious.errors import InputError
 from captious.train import contrast as losses
+from captious.train.specs import Margin
 
 
 def hinge(margin, gap):
@@ -28,7 +29,7 @@ def test_margin_of_the_code_is_one_number_carried_through_the_steps():
     #   step 4: pos uses 0;   ε = mean(.3, .3) = .3;    neg uses .3;  ε = mean(3, 3) -> 1.5
     expected = [(0, 0.4), (0.25, 1.5), (0.1, 0), (0, 0.3)]
     left = [0.25, 0.1, 0, 1.5]
-    margin = losses.Margin.named("code")
+    margin = Margin.named("code")
     for (base, positive, negative), (first, second), after in zip(STEPS, expected, left, strict=True):
         found = margin.hinges(*map(torch.tensor, (base, positive, negative)))
         assert found[0].item() == pytest.approx(hinge(first, positive - base), abs=1e-6)
@@ -37,7 +38,7 @@ def test_margin_of_the_code_is_one_number_carried_through_the_steps():
 
 
 def test_margin_of_the_paper_is_each_pairs_own_and_forgets():
-    margin = losses.Margin.named("paper")
+    margin = Margin.named("paper")
     for base, positive, negative in STEPS:
         up, down = positive - base, base - negative
         found = margin.hinges(*map(torch.tensor, (base, positive, negative)))
@@ -46,7 +47,7 @@ def test_margin_of_the_paper_is_each_pairs_own_and_forgets():
 
 
 def test_a_fixed_margin_stays():
-    margin = losses.Margin.named("0.5")
+    margin = Margin.named("0.5")
     for base, positive, negative in STEPS:
         found = margin.hinges(*map(torch.tensor, (base, positive, negative)))
         assert found[0].item() == pytest.approx(hinge(0.5, positive - base), abs=1e-6)
@@ -56,12 +57,12 @@ def test_a_fixed_margin_stays():
 
 def test_an_unknown_margin_is_named():
     with pytest.raises(InputError, match="margin 'wide', expected code, paper, or a number"):
-        losses.Margin.named("wide")
+        Margin.named("wide")
 
 
 def test_no_gradient_flows_through_the_margin():
     base, positive, negative = (torch.tensor(part, requires_grad=True) for part in STEPS[0])
-    margin = losses.Margin.named("paper")
+    margin = Margin.named("paper")
     margin.hinges(base, positive, negative)[0].backward()
     # mean gap .4: only the second example (gap .2) is inside the margin; 1/N of it goes up and down.
     assert base.grad.tolist() == [0, 0.5] and positive.grad.tolist() == [0, -0.5]
@@ -95,9 +96,9 @@ def test_contrast_in_one_and_both_directions(vectors):
 @pytest.mark.parametrize(("size", "width"), [(5, 4), (4, 9)])
 def test_coarse_features_are_the_projection_on_principal_components(size, width):
     images = np.random.default_rng(0).normal(size=(size, width))
-    centerd = images - images.mean(axis=0)
-    _, _, directions = np.linalg.svd(centerd)
-    expected = centerd @ directions[:2].T @ directions[:2] + images.mean(axis=0)
+    centered = images - images.mean(axis=0)
+    _, _, directions = np.linalg.svd(centered)
+    expected = centered @ directions[:2].T @ directions[:2] + images.mean(axis=0)
     assert np.allclose(losses.coarse_images(torch.tensor(images), 2).numpy(), expected)
     whole = losses.coarse_images(torch.tensor(images), 32).numpy()
     assert np.allclose(whole, images, atol=1e-6)

@@ -1,44 +1,64 @@
 """Two real processes by torchrun on the CPU against one with twice the batch; and signals."""
 
+import json
 import os
 import pickle
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from captious.options import Runtime
 from captious.train import loop as log
-from captious.train.run import Choices, Job, train
-from captious.train.schedule import Settings
+from captious.train.options import ClipOptions, LongClipOptions, Settings, SpecsOptions, Training, UmicOptions
+from captious.train.run import train
 
 SCRIPT = """
 import pickle, sys
 import torch
-from captious.train import loop as processes
+from captious.options import Runtime
 from captious.train.run import train
 torch.set_num_threads(1)
-with processes.together("cpu"):
-    for job in pickle.load(open(sys.argv[1], "rb")):
-        train(job, say=lambda line: print(line, flush=True))
+torch.distributed.init_process_group("gloo")
+runtime = Runtime(device="cpu", workers=1, log=lambda line: print(line, flush=True))
+for job in pickle.load(open(sys.argv[1], "rb")):
+    done = train(*job, runtime)
+    print("finished", done.finished, done.steps, flush=True)
+torch.distributed.destroy_process_group()
 """
+CPU = Runtime(device="cpu", workers=1)
+OBJECTIVES = {
+    "longclip": LongClipOptions(components=3, smoothing=0.1, logit_scale=None),
+    "specs": SpecsOptions(),
+    "clip": ClipOptions(),
+}
 
 
 def job(objective, out, data, base, batch, **more):
-    settings = Settings(epochs=1, batch=batch, accumulate=2, lr=1e-3, warmup=1, gather=True, device="cpu", workers=1)
-    return Job(objective, str(data / "train.jsonl"), out, settings, data / "images", str(base), **more)
+    settings = Settings(1, batch, 2, 1e-3, warmup_steps=1)
+    training = Training(out, str(data / "train.jsonl"), str(base), images=data / "images", **more)
+    return training, OBJECTIVES[objective], settings
+
+
+def stopping(out, data, base):
+    """A training that gets no better."""
+    training = Training(out, str(data / "short.jsonl"), validate=str(data / "short-val.jsonl"), images=data / "images")
+    options = UmicOptions("fusion(width=16)", str(base), early_stop=1)
+    return training, options, replace(UmicOptions.published, epochs=9, batch_size=20, lr=1e-30)
 
 
 @pytest.fixture(scope="module")
 def both(data, base, tmp_path_factory):
     """The same trainings by one process, and by two with half the batch; and what the two said."""
     folder = tmp_path_factory.mktemp("processes")
-    choices = {"longclip": Choices(components=3, smoothing=0.1), "specs": Choices(), "clip": Choices()}
-    for name, chosen in choices.items():
-        train(job(name, folder / f"one-{name}", data, base, 12, choices=chosen))
-    jobs = [job(name, folder / f"two-{name}", data, base, 6, choices=chosen) for name, chosen in choices.items()]
+    for name in OBJECTIVES:
+        train(*job(name, folder / f"one-{name}", data, base, 12), CPU)
+    jobs = [job(name, folder / f"two-{name}", data, base, 6) for name in OBJECTIVES]
+    jobs.append(stopping(folder / "umic", data, base))
     (folder / "jobs.pickle").write_bytes(pickle.dumps(jobs))
     (folder / "train.py").write_text(SCRIPT)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -70,6 +90,11 @@ def test_one_process_speaks_for_all(both):
     assert both[1].count("images kept in memory") == 3
 
 
+def test_early_stopping_is_no_failure_in_any_of_two_processes(both):
+    assert both[1].count("no better validation in the last 1: stopped after step 1 of 9") == 1
+    assert both[1].count("finished True 1") == 2
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_after_the_step_with_a_checkpoint(data, base, tmp_path, number):
     before = signal.getsignal(number)
@@ -78,9 +103,9 @@ def test_a_signal_stops_after_the_step_with_a_checkpoint(data, base, tmp_path, n
         if what == "steps" and done == 1:
             os.kill(os.getpid(), number)
 
-    stopped = train(job("specs", tmp_path / "out", data, base, 6), report=interrupt)
+    stopped = train(*job("specs", tmp_path / "out", data, base, 6), replace(CPU, progress=interrupt))
     assert (stopped.finished, stopped.steps, stopped.of) == (False, 1, 3)
-    assert torch.load(tmp_path / "out" / "checkpoints" / "last.pt", weights_only=True)["step"] == 1
+    assert json.loads((tmp_path / "out" / "checkpoints" / "last" / "training.json").read_text())["step"] == 1
     assert (tmp_path / "out" / "model.safetensors").is_file()
     assert signal.getsignal(number) is before
-    assert train(job("specs", tmp_path / "out", data, base, 6, resume=True)).finished
+    assert train(*job("specs", tmp_path / "out", data, base, 6, resume=True), CPU).finished

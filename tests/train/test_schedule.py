@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from captious.train.schedule import Plan, draws, rate
+from captious._random import draws
+from captious.train.schedule import Plan, rate
 
 
 def test_every_example_once_an_epoch_and_in_another_order():

@@ -8,8 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from captious.train.contrast import Batch, Contrast, SoftContrast
+from captious.train.contrast import Contrast, SoftContrast
 from captious.train.data import Frame, TokenLists
+from captious.train.objective import Batch
 
 FIRST = np.array([0, 2, 5, 6])
 """Three images with two, three and one captions."""

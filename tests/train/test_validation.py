@@ -1,38 +1,32 @@
 """What a training reports of its model is what the analyses report of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from captious.io.read import read
 from captious.metrics.registry import parse_all
 from captious.models.load import load
-from captious.options import Reading, Resampling
+from captious.options import Reading, Resampling, Runtime
 from captious.probes.retrieval import recalls
 from captious.probes.specificity import probe_specificity, read_details
 from captious.probes.vectors import embed
-from captious.train.run import Choices, Job, train
-from captious.train.schedule import chosen
+from captious.train.options import ClipOptions, SpecsOptions, Training
+from captious.train.run import train
 
 ONCE = Resampling(samples=0)
 
 
-def before(data, base, out, objective, rows, **choices):
+def before(data, base, out, options, rows):
     """The first validation, of the model as it was."""
-    settings = chosen(objective, False, False, epochs=1, batch=12, device="cpu", lock=())
-    job = Job(
-        objective,
-        str(data / f"{rows.removesuffix('-val').replace('val', 'train')}.jsonl"),
-        out,
-        settings,
-        images=data / "images",
-        base=str(base),
-        choices=Choices(**choices),
-        validate=str(data / f"{rows}.jsonl"),
-    )
-    return train(job).validations[0]["validation"]
+    learnt = data / f"{rows.removesuffix('-val').replace('val', 'train')}.jsonl"
+    job = Training(out, str(learnt), str(base), validate=str(data / f"{rows}.jsonl"), images=data / "images")
+    settings = replace(options.published, epochs=1, batch_size=12)
+    return train(job, options, settings, Runtime(device="cpu")).validations[0]["validation"]
 
 
 def test_the_specificity_rate_is_that_of_captious_probe_specificity(data, base, tmp_path):
-    told = before(data, base, tmp_path / "out", "specs", "val", negatives="given")
+    told = before(data, base, tmp_path / "out", SpecsOptions(negatives="given"), "val")
     details = read_details(data / "val.jsonl", data / "images")
     (found,) = probe_specificity(details, parse_all(f"specs(weights={base},value=raw)"), ONCE).rows
     assert told["sr_pos"] == pytest.approx(100 * found.positive.value, abs=1e-3)
@@ -41,7 +35,7 @@ def test_the_specificity_rate_is_that_of_captious_probe_specificity(data, base, 
 
 
 def test_the_recall_is_that_of_captious_probe_retrieval(data, base, tmp_path):
-    told = before(data, base, tmp_path / "out", "clip", "short-val")
+    told = before(data, base, tmp_path / "out", ClipOptions(), "short-val")
     captions = read(data / "short-val.jsonl", images=data / "images", reading=Reading(several=True))
     to_image, to_text = recalls(embed(captions, load(str(base))), ONCE)
     for name, found in (("text_to_image", to_image), ("image_to_text", to_text)):

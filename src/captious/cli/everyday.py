@@ -14,7 +14,7 @@ import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import EVERYDAY, Metrics, Permutations, Session
-from captious.options import PERMUTATIONS, Argument, Option, Output
+from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
@@ -264,16 +264,12 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
     """
     from captious import data
     from captious.comparison import compare
-    from captious.metrics.clip.clipscore import ClipScore
-    from captious.metrics.clip.specs import Specs
-    from captious.metrics.registry import parse_all
-    from captious.options import Runtime
 
     folder = data.DEMO
     with session.working() as step:
         result = compare(
             {name: folder / "predictions" / f"{name}.json" for name in ("parrot", "sloppy", "solid", "expert")},
-            [*parse_all(USUAL), ClipScore(weights="captious-mini"), Specs(weights="captious-mini-specs")],
+            (*USUAL, "clipscore(weights=captious-mini)", "specs(weights=captious-mini-specs)"),
             # A first look at captious leaves nothing in the cache.
             runtime=Runtime(device="cpu", cache=False),
             progress=step,

@@ -199,7 +199,7 @@ def _with_bars(table: Table, shown: list[Shown], room: int, gap: int) -> list[Sh
     """A column of bars after each that asks for it and has no intervals, where there is room."""
     wide = list(shown)
     for index, column in enumerate(table.heads):
-        if not column.bar or any(one.interval and one.index == index for one in shown):
+        if not column.bar or column.spread == "half" or any(one.interval and one.index == index for one in shown):
             continue
         values = [numeric(row[index]) for row in table.rows]
         most = max((abs(value) for value in values if value == value), default=0.0) or 1.0

@@ -1,29 +1,30 @@
-"""The losses: contrast of images and texts, and the two hinges of specificity with their moving margin.
+"""Contrast of images and texts: CLIP, with several captions and softened targets, and LongCLIP.
 
-All similarities are cosines times exp(logit scale), about 100, as in the published code: margins are in those units.
+All similarities are cosines times exp(logit scale), about 100, as in the published code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
+from captious._random import draws
 from captious._typing import Ints
-from captious.errors import InputError, require
-from captious.train import loop as processes
-from captious.train.data import TokenLists
-from captious.train.schedule import Rows, draws
-from captious.train.towers import Pictures, Towers, Written, halves
+from captious.errors import require
+from captious.train import processes
+from captious.train.data import Example, TokenLists, tokenized
+from captious.train.objective import Batch, Method, Objective, Validation, means
+from captious.train.schedule import Rows
+from captious.train.start import starting_encoder, stretched
+from captious.train.towers import Towers, halves, lock, towers_of
+from captious.train.validation import Recall
 
 torch = require("torch", "clip")
 
 Tensor = Any
-
-MOST_MARGIN = 1.5
-"""The published clamp of the margin, in logit units: about .015 of cosine."""
 
 
 def unit(features: Tensor) -> Tensor:
@@ -58,113 +59,28 @@ def coarse_images(images: Tensor, components: int, *, gather: bool = False) -> T
     everything = processes.gathered(images, gather)
     with torch.autocast(images.device.type, enabled=False):
         mean = everything.mean(dim=0)
-        centerd = (everything - mean).detach()
+        centered = (everything - mean).detach()
         # The smaller of the two Gram matrices has the same leading directions.
-        if len(centerd) < centerd.shape[1]:
-            values, vectors = torch.linalg.eigh(centerd @ centerd.T)
-            # Rows that are centerd span one direction less than there are rows: nothing is left of the last.
+        if len(centered) < centered.shape[1]:
+            values, vectors = torch.linalg.eigh(centered @ centered.T)
+            # Rows that are centered span one direction less than there are rows: nothing is left of the last.
             length = torch.where(values > 1e-6 * values[-1], values.clamp(min=0).rsqrt(), 0)
-            basis = (centerd.T @ (vectors * length))[:, -components:]
+            basis = (centered.T @ (vectors * length))[:, -components:]
         else:
-            _, vectors = torch.linalg.eigh(centerd.T @ centerd)
+            _, vectors = torch.linalg.eigh(centered.T @ centered)
             basis = vectors[:, -components:]
         return (images - mean) @ basis @ basis.T + mean
 
 
-@dataclass
-class Margin:
-    """The margin ε of the two hinges.
-
-    ``code``: one ε for both, carried from step to step as the published code does. The positive hinge uses the ε that
-    the previous step's negative gap left; then ε becomes the clamped mean of s_pos − s_base, which the negative hinge
-    uses; then the clamped mean of s_base − s_neg, for the next step. It starts at 0.
-    ``paper``: each hinge uses the clamped mean gap of its own pair in this batch.
-    A number: that margin, always.
-    """
-
-    kind: str = "code"
-    value: Tensor = field(default_factory=lambda: torch.zeros(()))
-    fixed: float | None = None
-
-    @classmethod
-    def named(cls, text: str) -> Margin:
-        """``code``, ``paper``, or a number."""
-        if text in ("code", "paper"):
-            return cls(text)
-        try:
-            return cls("fixed", torch.tensor(float(text)), float(text))
-        except ValueError:
-            raise InputError(f"margin {text!r}, expected code, paper, or a number in logit units") from None
-
-    def hinges(self, base: Tensor, positive: Tensor, negative: Tensor, gather: bool = False) -> tuple[Tensor, Tensor]:
-        """The positive and the negative loss of a batch of scaled similarities; moves the margin on."""
-        if self.kind == "fixed":
-            return _hinge(positive - base, self.fixed), _hinge(base - negative, self.fixed)
-        if self.kind == "paper":
-            self.value = _gap(positive - base, gather)
-            return _hinge(positive - base, self.value), _hinge(base - negative, _gap(base - negative, gather))
-        positive_loss = _hinge(positive - base, self.value.to(base.device))
-        self.value = _gap(positive - base, gather)
-        negative_loss = _hinge(base - negative, self.value)
-        self.value = _gap(base - negative, gather)
-        return positive_loss, negative_loss
-
-
-def _hinge(gap: Tensor, margin: Tensor | float | None) -> Tensor:
-    return torch.relu(margin - gap).mean()
-
-
-def _gap(gap: Tensor, gather: bool) -> Tensor:
-    return processes.mean(gap.detach().mean(), gather).clamp(0, MOST_MARGIN)
-
-
-_CAPTION = 21
-
-
-class Batch(NamedTuple):
-    """A batch that only has to travel to the device."""
-
-    pictures: Pictures
-    written: Written
-    extra: Any = None
-    """What else an objective wants to find again."""
-    joined: int = 1
-    """Of how many batches, which are encoded together and whose losses are taken one by one."""
-
-
-class Objective(Protocol):
-    """Batches of examples, and the losses of a batch."""
-
-    towers: Towers
-    joins: ClassVar[bool]
-    """Whether ``batch`` can lay out several batches as one."""
-
-    def __len__(self) -> int:
-        """How many examples there are."""
-
-    def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
-        """Lay out examples; depends on nothing but the arguments, and may run in any thread."""
-
-    def parts(self, batch: Batch) -> dict[str, Tensor]:
-        """The losses of a batch by name, means where it is several; ``loss`` is what is minimized."""
-
-    def state(self) -> dict[str, Any]:
-        """What is carried from step to step."""
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up what was carried."""
-
-    def after_step(self) -> None:
-        """Mend weights after an optimizer step."""
-
-
-def means(found: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of each part over batches."""
-    return {key: sum(parts[key] for parts in found) / len(found) for key in found[0]}
+_CAPTION, _CAPTIONS = 21, 41
+"""Purposes of draws."""
+CHUNK = 256
+LONGCLIP_BASE = "openai/clip-vit-base-patch32"
+"""Where no model is named to start from."""
 
 
 @dataclass
-class Contrast:
+class Contrast(Objective):
     """CLIP: image and caption belong together, both directions; one caption of each image per epoch, drawn anew."""
 
     towers: Towers
@@ -175,30 +91,21 @@ class Contrast:
     gather: bool = True
     most_scale: float = 4.6052
     """The logit scale is held below ln 100, as CLIP's training does."""
-    joins: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return len(self.images)
 
     def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
-        """See :class:`Objective`."""
+        """Images, each with a caption of this epoch."""
         counts = self.first[rows + 1] - self.first[rows]
         chosen = self.first[rows] + (draws(rows, self.seed, epoch, _CAPTION) * counts).astype(np.int64)
         texts = [[self.towers.frame.around(self.captions[caption])] for caption in chosen.tolist()]
         return Batch(self.towers.pictures(self.images[rows], epoch), self.towers.written(texts))
 
     def parts(self, batch: Batch) -> dict[str, Tensor]:
-        """See :class:`Objective`."""
-        images = unit(self.towers.images(batch.pictures))
-        texts = unit(self.towers.texts(batch.written))
+        images = unit(self.towers.images(batch.images))
+        texts = unit(self.towers.texts(batch.texts))
         return {"loss": contrast(images, texts, self.towers.scale, gather=self.gather)}
-
-    def state(self) -> dict[str, Any]:
-        """Nothing is carried."""
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Nothing is carried."""
 
     def after_step(self) -> None:
         """Hold the logit scale."""
@@ -207,7 +114,7 @@ class Contrast:
 
 
 @dataclass
-class LongShort:
+class LongShort(Objective):
     """LongCLIP: the long caption against the image, its first sentence against the image's coarse features.
 
     Coarse features are the projection on the first principal components of the batch. Both directions, labels smoothed.
@@ -220,21 +127,20 @@ class LongShort:
     gather: bool = True
     components: int = 32
     smoothing: float = 0.1
-    joins: ClassVar[bool] = True
+    joins = True
 
     def __len__(self) -> int:
         return len(self.images)
 
     def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
-        """See :class:`Objective`."""
+        """Images, each with its caption and the caption's first sentence."""
         around = self.towers.frame.around
         texts = [[around(self.long[row]), around(self.short[row])] for row in rows.tolist()]
         return Batch(self.towers.pictures(self.images[rows], epoch), self.towers.written(texts), joined=count)
 
     def parts(self, batch: Batch) -> dict[str, Tensor]:
-        """See :class:`Objective`."""
-        images = unit(self.towers.images(batch.pictures)).chunk(batch.joined)
-        texts = unit(self.towers.texts(batch.written)).unflatten(0, (-1, 2)).chunk(batch.joined)
+        images = unit(self.towers.images(batch.images)).chunk(batch.joined)
+        texts = unit(self.towers.texts(batch.texts)).unflatten(0, (-1, 2)).chunk(batch.joined)
         return means([self._losses(*pair) for pair in zip(images, texts, strict=True)])
 
     def _losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
@@ -246,20 +152,6 @@ class LongShort:
             "short": contrast(coarse, short, scale, gather=gather, smoothing=smoothing),
         }
         return {"loss": parts["long"] + parts["short"], **parts}
-
-    def state(self) -> dict[str, Any]:
-        """Nothing is carried."""
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Nothing is carried."""
-
-    def after_step(self) -> None:
-        """Nothing to mend."""
-
-
-_CAPTIONS = 41
-CHUNK = 256
 
 
 @dataclass
@@ -277,13 +169,13 @@ class SoftContrast(Contrast):
 
     def __post_init__(self) -> None:
         if self.soften:
-            self._texts = self._judged()
+            self._texts = self._caption_vectors()
             owner = torch.from_numpy(np.repeat(np.arange(len(self)), np.diff(self.first))).to(self._texts.device)
             sums = torch.zeros(len(self), self._texts.shape[1], device=self._texts.device)
             self._images = unit(sums.index_add_(0, owner, self._texts))
 
     def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
-        """See :class:`captious.train.contrast.Objective`."""
+        """Images, each with its captions of this epoch."""
         chosen = self.chosen(rows, epoch)
         texts = [[self.towers.frame.around(self.captions[caption])] for caption in chosen.ravel().tolist()]
         pictures = self.towers.pictures(self.images[rows], epoch)
@@ -292,18 +184,17 @@ class SoftContrast(Contrast):
     def chosen(self, rows: Rows, epoch: int) -> Ints:
         """Captions of each example, all different where it has enough."""
         counts = self.first[rows + 1] - self.first[rows]
-        places = np.arange(max(int(counts.max()), 1))
-        captions = self.first[rows][:, None] + places
-        keys = np.where(places < counts[:, None], draws(captions, self.seed, epoch, _CAPTIONS), 2.0)
+        columns = np.arange(max(int(counts.max()), 1))
+        captions = self.first[rows][:, None] + columns
+        keys = np.where(columns < counts[:, None], draws(captions, self.seed, epoch, _CAPTIONS), 2.0)
         order = np.argsort(keys, axis=1)
         turns = np.arange(self.per_image) % counts[:, None]
-        found: Ints = np.take_along_axis(captions, np.take_along_axis(order, turns, axis=1), axis=1)
-        return found
+        indices: Ints = np.take_along_axis(captions, np.take_along_axis(order, turns, axis=1), axis=1)
+        return indices
 
     def parts(self, batch: Batch) -> dict[str, Tensor]:
-        """See :class:`captious.train.contrast.Objective`."""
-        images = unit(self.towers.images(batch.pictures))
-        texts = unit(self.towers.texts(batch.written))
+        images = unit(self.towers.images(batch.images))
+        texts = unit(self.towers.texts(batch.texts))
         every_image, every_text = (processes.gathered(each, self.gather) for each in (images, texts))
         rows, chosen = batch.extra
         to_text, to_image = self._targets(rows, chosen, images.device)
@@ -329,22 +220,121 @@ class SoftContrast(Contrast):
         keep = 1 - self.soften
         return keep * to_text + self.soften * near.softmax(1), keep * to_image + self.soften * far.softmax(1)
 
-    def _judged(self) -> Tensor:
+    def _caption_vectors(self) -> Tensor:
         """Unit vectors of all captions by the text tower as it is now; one that is locked need not see them again."""
         encoder, frame = self.towers.encoder, self.towers.frame
         below, _ = halves(encoder, "text")
         encoder.module.eval()
         order = np.argsort(np.diff(self.captions.offsets), kind="stable")  # texts of one length pad little
-        found = []
+        vectors = []
         with torch.no_grad():
             for at in range(0, len(order), CHUNK):
                 texts = [frame.around(self.captions[caption]) for caption in order[at : at + CHUNK].tolist()]
                 features = below(torch.from_numpy(frame.stacked(texts)).to(encoder.device)).float()
                 if "text" in self.towers.locked:
                     self.towers.learn_texts(texts, features)
-                found.append(unit(features))
-        return torch.cat(found)[torch.from_numpy(np.argsort(order)).to(encoder.device)]
+                vectors.append(unit(features))
+        return torch.cat(vectors)[torch.from_numpy(np.argsort(order)).to(encoder.device)]
 
 
 def _entropy(logits: Tensor, target: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(logits, target)
+
+
+class EncoderMethod(Method):
+    """An objective that trains an encoder with an image and a text tower."""
+
+    def start(self, examples: Sequence[Example]) -> Any:
+        """A fresh encoder, with the towers locked that do not learn."""
+        encoder = self.opened(examples)
+        lock(encoder, self.job.settings.lock)
+        return encoder
+
+    def opened(self, examples: Sequence[Example]) -> Any:
+        """The encoder to start from."""
+        return starting_encoder(self.job.training.base, self.job.runtime.device)
+
+    def towers(self, examples: Sequence[Example], encoder: Any) -> tuple[Towers, Ints]:
+        """The towers with the images of the examples, and the image of each example."""
+        towers, images, note = towers_of(examples, encoder, self.job)
+        self.notes.append(note)
+        return towers, images
+
+    def noted(self, texts: TokenLists, encoder: Any) -> TokenLists:
+        """The texts, with a note on those that are longer than the encoder reads."""
+        cut = int((texts.lengths > np.diff(texts.offsets)).sum())
+        if cut:
+            self.notes.append(f"{cut} of {len(texts)} captions are longer than {encoder.limit} tokens and are cut")
+        return texts
+
+    def validation(self, checks: Sequence[Example], model: Any) -> Validation:
+        """Retrieval recall."""
+        towers, images, _ = towers_of(checks, model, self.job)
+        return Recall(towers, *_captions([self.captions(example) for example in checks], model), images)
+
+    def captions(self, example: Example) -> Sequence[str]:
+        """The captions of an example that are retrieved."""
+        return example.captions
+
+
+class ClipMethod(EncoderMethod):
+    """``captious train clip``."""
+
+    merges = True
+
+    def opened(self, examples: Sequence[Example]) -> Any:
+        """A model that exists, a new small one, or new heads on two towers."""
+        options = self.job.options
+        texts = [text for one in examples for text in (*one.captions, *one.units, *one.wrong_units)]
+        where, seed = self.job.runtime.device, self.job.settings.seed
+        return starting_encoder(
+            self.job.training.base, where, options.new, options.towers, options.heads, texts=texts, seed=seed
+        )
+
+    def objective(self, examples: Sequence[Example], model: Any) -> Objective:
+        """One caption of an image at a time, or several."""
+        options, settings = self.job.options, self.job.settings
+        towers, images = self.towers(examples, model)
+        captions, first = _captions([example.captions for example in examples], model)
+        shared = (towers, self.noted(captions, model), first, images, settings.seed, settings.gather)
+        if options.captions_per_image == 1 and not options.soften:
+            return Contrast(*shared)
+        return SoftContrast(*shared, per_image=options.captions_per_image, soften=options.soften)
+
+
+class LongClipMethod(EncoderMethod):
+    """``captious train longclip``."""
+
+    def opened(self, examples: Sequence[Example]) -> Any:
+        """A CLIP with room for 248 tokens."""
+        encoder = stretched(starting_encoder(self.job.training.base or LONGCLIP_BASE, self.job.runtime.device))
+        if self.job.options.logit_scale is not None:
+            encoder.logit_scale.data.fill_(self.job.options.logit_scale)
+        return encoder
+
+    def objective(self, examples: Sequence[Example], model: Any) -> Objective:
+        """Long captions, and their first sentences."""
+        options = self.job.options
+        towers, images = self.towers(examples, model)
+        long = self.noted(tokenized(model, [example.captions[0] for example in examples]), model)
+        short = tokenized(model, [first_sentence(example.captions[0]) for example in examples])
+        return LongShort(towers, long, short, images, self.job.settings.gather, options.components, options.smoothing)
+
+    def captions(self, example: Example) -> Sequence[str]:
+        """The long caption."""
+        return example.captions[:1]
+
+
+def first_sentence(caption: str) -> str:
+    """The caption up to its first full stop and space, as LongCLIP cuts it.
+
+    >>> first_sentence("A dog runs. It is brown.")
+    'A dog runs'
+    """
+    return caption.split(". ", 1)[0]
+
+
+def _captions(lists: Sequence[Sequence[str]], encoder: Any) -> tuple[TokenLists, Ints]:
+    """All captions, and the index of the first of each example."""
+    first = np.concatenate([[0], np.cumsum([len(texts) for texts in lists])]).astype(np.int64)
+    return tokenized(encoder, [text for texts in lists for text in texts]), first

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from captious._random import draws
 from captious._typing import Floats32, Ints, Ints32
 from captious.errors import InputError, require
 from captious.io.columns import (
@@ -25,7 +26,7 @@ from captious.io.formats import Row, rows_of
 from captious.io.images import SUFFIXES, open_picture
 from captious.models import features as vectors
 from captious.models.encoder import Pixels
-from captious.train.schedule import Rows, draws
+from captious.train.schedule import Rows
 
 TEXT_COLUMNS = (*CANDIDATE_COLUMNS, *REFERENCE_COLUMNS)
 """Everything that is said of an image, references last."""
@@ -60,9 +61,8 @@ def read_examples(
     absent = [example for example in read if not example.image.is_file()]
     if absent and (not skip or len(absent) == len(read)):
         first, more = absent[0], f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""
-        hint = (
-            "; --missing skip leaves such rows out" if len(absent) < len(read) else "; where are they? --images FOLDER"
-        )
+        some = len(absent) < len(read)
+        hint = "; missing='skip' leaves such rows out" if some else "; where are they? pass images=..."
         raise InputError(f"{first.where}: no image {first.image}{more}{hint}")
     bare, empty = len(found) - len(read), sum(_blank(row.fields) for row in rows)
     notes = [f"{bare:,} rows left out: they have no caption"] if bare else []
@@ -125,6 +125,13 @@ def _merged(examples: Iterable[Example]) -> list[Example]:
             example = replace(found[example.image], captions=tuple(captions))
         found[example.image] = example
     return list(found.values())
+
+
+def numbered_images(examples: Sequence[Example]) -> tuple[list[Path], Ints]:
+    """The distinct images, and the image of each example as an index into them."""
+    numbers: dict[Path, int] = {}
+    images = [numbers.setdefault(example.image, len(numbers)) for example in examples]
+    return list(numbers), np.array(images, dtype=np.int64)
 
 
 class _Finder:
@@ -224,7 +231,7 @@ def learn_features(towers: Any, path: str | Path) -> str:
     """Give a locked image tower its features from a file; those that are missing are computed. A remark on how many."""
     torch = require("torch", "clip")
     if "image" not in towers.locked:
-        raise InputError("--image-features are those of a locked image tower: add --lock image")
+        raise InputError("image_features=... are those of a locked image tower: add lock='image'")
     given = read_features(path)
     paths: Sequence[Path] = towers.album.paths
     there = [row for row, image in enumerate(paths) if image.stem in given]

@@ -695,7 +695,7 @@ def _read_vectors(corpus: Corpus, path: Path) -> tuple[Floats32, dict[str, str]]
     if (index < 0).all():
         raise InputError(f"{path}: holds no vector of any image of {corpus.name}, such as {corpus.ids[0]}")
     missing = [corpus.ids[number] for number in np.flatnonzero(index < 0)]
-    return _spread(rows, index), dict.fromkeys(missing, f"not in {path.name}")
+    return spread_vectors(rows, index), dict.fromkeys(missing, f"not in {path.name}")
 
 
 def _encoded(corpus: Corpus, images: str | Path, encoder: str) -> tuple[Floats32, dict[str, str]]:
@@ -706,10 +706,10 @@ def _encoded(corpus: Corpus, images: str | Path, encoder: str) -> tuple[Floats32
 
     encoded = image_features(load(encoder), find_images(images, corpus.ids))
     reasons = {corpus.ids[number]: why for number, why in encoded.faults.items()}
-    return _spread(encoded.rows, np.asarray(encoded.index)), reasons
+    return spread_vectors(encoded.rows, np.asarray(encoded.index)), reasons
 
 
-def _spread(rows: Floats32, index: Ints) -> Floats32:
+def spread_vectors(rows: Floats32, index: Ints) -> Floats32:
     """Rows by index, NaN where it is -1."""
     spread = np.full((len(index), rows.shape[1]), np.nan, dtype=np.float32)
     spread[index >= 0] = rows[index[index >= 0]]

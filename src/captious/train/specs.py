@@ -1,4 +1,6 @@
-"""Base, positive and negative captions: a caption up to unit k, up to unit k + 1, and up to k with a wrong unit.
+"""Specificity (SPECS): a right detail more must raise the score, a wrong one must lower it.
+
+The captions: a base up to unit k, a positive one up to unit k + 1, a negative one up to k and then a wrong unit.
 
 The published data are made thus: the negative unit is the one of the same index k (the last, where there are fewer) of
 a random row of the whole data that has another image, and its words are shuffled 90 % of the time; the chain of a row
@@ -8,22 +10,29 @@ stops where a text exceeds the encoder's limit; rows without any pair are droppe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from captious._random import draws
 from captious._typing import Bools, Ints
 from captious.errors import InputError, require
-from captious.train import contrast as losses
-from captious.train.contrast import Batch, means
-from captious.train.data import Example, Frame, TokenLists, tokenized
-from captious.train.schedule import Rows, draws
-from captious.train.towers import Towers
+from captious.train import processes
+from captious.train.contrast import EncoderMethod, contrast, unit
+from captious.train.data import Example, Frame, TokenLists, numbered_images, tokenized
+from captious.train.objective import Batch, Objective, Validation, means
+from captious.train.schedule import Rows
+from captious.train.towers import Towers, towers_of
+from captious.train.validation import SpecificityRate
 
+torch = require("torch", "clip")
+
+Tensor = Any
 Source = Literal["dataset", "epoch", "batch", "given"]
-SOURCES = ("dataset", "epoch", "batch", "given")
+MOST_MARGIN = 1.5
+"""The published clamp of the margin, in logit units: about .015 of cosine."""
 CHECKED = 1000
 """Captions on which is checked that the tokens of a text are those of its units."""
 _PICK, _COIN, _WORDS, _STEP = 11, 12, 13, 14
@@ -92,10 +101,10 @@ class Chains:
 
     def _tokenized_whole(self, rows: Rows, steps: Ints, wrong: Sequence[str]) -> list[tuple[Ints, Ints, Ints]]:
         texts = []
-        for row, step, unit in zip(rows.tolist(), steps.tolist(), wrong, strict=True):
+        for row, step, wrong_unit in zip(rows.tolist(), steps.tolist(), wrong, strict=True):
             start = int(self.first[row])
             base = " ".join(self.texts[start : start + step + 1])
-            texts += [base, " ".join(self.texts[start : start + step + 2]), f"{base} {unit}"]
+            texts += [base, " ".join(self.texts[start : start + step + 2]), f"{base} {wrong_unit}"]
         found = tokenized(self.encoder, texts)
         framed = [self.frame.around(found[number]) for number in range(len(texts))]
         return [(framed[at], framed[at + 1], framed[at + 2]) for at in range(0, len(framed), 3)]
@@ -130,7 +139,7 @@ def chains(examples: Sequence[Example], images: Ints, negatives: Negatives, enco
     """The chains of examples that have units, and which examples are left: those with at least one pair."""
     if negatives.source == "given" and not all(example.wrong_units for example in examples):
         missing = next(example for example in examples if not example.wrong_units)
-        raise InputError(f"{missing.where}: has no wrong_units, which --negatives given needs in every row")
+        raise InputError(f"{missing.where}: has no wrong_units, which negatives='given' needs in every row")
     rows = np.arange(len(examples))
     found = _chains(
         [unit for example in examples for unit in example.units],
@@ -220,13 +229,55 @@ def _additive(texts: Sequence[str], tokens: TokenLists, first: Ints, encoder: An
     return all(np.array_equal(whole[row], tokens.span(first[row], first[row + 1])[:room]) for row in rows)
 
 
-torch = require("torch", "clip")
+@dataclass
+class Margin:
+    """The margin ε of the two hinges.
 
-Tensor = Any
+    ``code``: one ε for both, carried from step to step as the published code does. The positive hinge uses the ε that
+    the previous step's negative gap left; then ε becomes the clamped mean of s_pos − s_base, which the negative hinge
+    uses; then the clamped mean of s_base − s_neg, for the next step. It starts at 0.
+    ``paper``: each hinge uses the clamped mean gap of its own pair in this batch.
+    A number: that margin, always.
+    """
+
+    kind: str = "code"
+    value: Tensor = field(default_factory=lambda: torch.zeros(()))
+    fixed: float | None = None
+
+    @classmethod
+    def named(cls, text: str) -> Margin:
+        """``code``, ``paper``, or a number."""
+        if text in ("code", "paper"):
+            return cls(text)
+        try:
+            return cls("fixed", torch.tensor(float(text)), float(text))
+        except ValueError:
+            raise InputError(f"margin {text!r}, expected code, paper, or a number in logit units") from None
+
+    def hinges(self, base: Tensor, positive: Tensor, negative: Tensor, gather: bool = False) -> tuple[Tensor, Tensor]:
+        """The positive and the negative loss of a batch of scaled similarities; moves the margin on."""
+        if self.kind == "fixed":
+            return _hinge(positive - base, self.fixed), _hinge(base - negative, self.fixed)
+        if self.kind == "paper":
+            self.value = _gap(positive - base, gather)
+            return _hinge(positive - base, self.value), _hinge(base - negative, _gap(base - negative, gather))
+        positive_loss = _hinge(positive - base, self.value.to(base.device))
+        self.value = _gap(positive - base, gather)
+        negative_loss = _hinge(base - negative, self.value)
+        self.value = _gap(base - negative, gather)
+        return positive_loss, negative_loss
+
+
+def _hinge(gap: Tensor, margin: Tensor | float | None) -> Tensor:
+    return torch.relu(margin - gap).mean()
+
+
+def _gap(gap: Tensor, gather: bool) -> Tensor:
+    return processes.mean(gap.detach().mean(), gather).clamp(0, MOST_MARGIN)
 
 
 @dataclass
-class Specificity:
+class Specificity(Objective):
     """SPECS: weights · (contrast of the full caption, positive hinge, negative hinge).
 
     As in the published code the contrast asks only which image a text belongs to, among those of this process;
@@ -237,16 +288,16 @@ class Specificity:
     full: TokenLists
     chains: Chains
     weights: tuple[float, float, float] = (1.0, 8.0, 0.8)
-    margin: losses.Margin = field(default_factory=losses.Margin)
+    margin: Margin = field(default_factory=Margin)
     both: bool = False
     gather: bool = False
-    joins: ClassVar[bool] = True
+    joins = True
 
     def __len__(self) -> int:
         return len(self.chains)
 
     def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
-        """See :class:`captious.train.contrast.Objective`."""
+        """Images, each with its full, positive, base and negative caption."""
         parts = np.split(rows, count)
         triplets = [one for part in parts for one in self.chains.triplets(part, self.chains.steps(part, epoch), epoch)]
         texts = [
@@ -256,20 +307,20 @@ class Specificity:
         return Batch(self.towers.pictures(self.chains.images[rows], epoch), self.towers.written(texts), joined=count)
 
     def parts(self, batch: Batch) -> dict[str, Tensor]:
-        """See :class:`captious.train.contrast.Objective`."""
-        images = losses.unit(self.towers.images(batch.pictures)).chunk(batch.joined)
-        texts = losses.unit(self.towers.texts(batch.written)).unflatten(0, (-1, 4)).chunk(batch.joined)
+        """The contrast and the two hinges, the margin, and the rates within the batch."""
+        images = unit(self.towers.images(batch.images)).chunk(batch.joined)
+        texts = unit(self.towers.texts(batch.texts)).unflatten(0, (-1, 4)).chunk(batch.joined)
         return means([self._losses(*pair) for pair in zip(images, texts, strict=True)])
 
     def _losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
         scale = self.towers.scale
         positive, base, negative = (scale * (texts[:, 1:] * images[:, None]).sum(-1)).unbind(1)
-        contrast = losses.contrast(images, texts[:, 0], scale, both=self.both, gather=self.gather)
+        entropy = contrast(images, texts[:, 0], scale, both=self.both, gather=self.gather)
         first, second = self.margin.hinges(base, positive, negative, self.gather)
         alpha, beta, gamma = self.weights
         return {
-            "loss": alpha * contrast + beta * first + gamma * second,
-            "contrast": contrast,
+            "loss": alpha * entropy + beta * first + gamma * second,
+            "contrast": entropy,
             "positive": first,
             "negative": second,
             "margin": self.margin.value,
@@ -285,18 +336,56 @@ class Specificity:
         """The margin."""
         self.margin.value = state["margin"].to(self.towers.encoder.device)
 
-    def after_step(self) -> None:
-        """Nothing to mend."""
+
+class SpecsMethod(EncoderMethod):
+    """``captious train specs``."""
+
+    def objective(self, examples: Sequence[Example], model: Any) -> Objective:
+        """Captions of which at least two detail units fit."""
+        options, settings = self.job.options, self.job.settings
+        negatives = Negatives(options.negatives, options.shuffle, options.shuffle_rows, settings.seed)
+        whole, found, rows = self._chains(examples, negatives, model)
+        if len(rows) < len(whole):
+            left = len(whole) - len(rows)
+            self.notes.append(f"{left} of {len(whole)} captions have no two detail units that fit: left out")
+        if options.negatives != "given" and any(example.wrong_units for example in whole):
+            self.notes.append("the data have wrong_units; negatives='given' would use them")
+        kept = [whole[row] for row in rows]
+        towers, images = self.towers(kept, model)
+        full = self.noted(tokenized(model, [example.captions[0] for example in kept]), model)
+        return Specificity(
+            towers,
+            full,
+            replace(found, images=images),
+            options.loss_weights,
+            Margin.named(options.margin),
+            options.contrast == "both",
+            settings.gather,
+        )
+
+    def validation(self, checks: Sequence[Example], model: Any) -> Validation:
+        """The Specificity Rate."""
+        source: Source = "given" if self.job.options.negatives == "given" else "dataset"
+        negatives = Negatives(source, shuffle=0, seed=self.job.settings.seed)
+        whole, found, rows = self._chains(checks, negatives, model)
+        towers, images, _ = towers_of([whole[row] for row in rows], model, self.job)
+        return SpecificityRate(towers, replace(found, images=images))
+
+    def _chains(
+        self, examples: Sequence[Example], negatives: Negatives, encoder: Any
+    ) -> tuple[list[Example], Chains, Rows]:
+        whole = with_units(examples, self.job.options.grammar)
+        return whole, *chains(whole, numbered_images(whole)[1], negatives, encoder)
 
 
-def weights_of(text: str) -> tuple[float, float, float]:
-    """Three loss weights.
+def with_units(examples: Sequence[Example], grammar: str = "code") -> list[Example]:
+    """The examples with detail units: their own, or those of the segmentation of their long caption."""
+    bare = [number for number, example in enumerate(examples) if not example.units]
+    whole = list(examples)
+    if bare:
+        from captious.syntax.units import units
 
-    >>> weights_of("1,8,0.8")
-    (1.0, 8.0, 0.8)
-    """
-    try:
-        alpha, beta, gamma = (float(part) for part in text.replace(":", ",").split(","))
-    except ValueError:
-        raise InputError(f"weights {text!r}, expected three numbers such as 1,8,0.8") from None
-    return alpha, beta, gamma
+        segments = units([examples[number].captions[0] for number in bare], grammar=grammar)
+        for number, parts in zip(bare, segments, strict=True):
+            whole[number] = replace(examples[number], units=tuple(parts))
+    return whole

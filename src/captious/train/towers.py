@@ -28,7 +28,8 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.train.data import Album, Frame, drawn, seen
+from captious.train.data import Album, Example, Frame, drawn, learn_features, numbered_images, seen
+from captious.train.objective import Job
 from captious.train.schedule import Rows
 
 torch = require("torch", "clip")
@@ -265,13 +266,8 @@ class Towers:
         augment: float = 0.0,
         seed: int = 0,
     ) -> None:
-        self.augment, self.seed = augment, seed
-        self.encoder, self.album, self.locked, self.frame = (
-            encoder,
-            album,
-            frozenset(map(side_of, locked)),
-            Frame.of(encoder),
-        )
+        self.encoder, self.album, self.augment, self.seed = encoder, album, augment, seed
+        self.locked, self.frame = frozenset(map(side_of, locked)), Frame.of(encoder)
         self._room = 0
         if (
             share
@@ -351,6 +347,19 @@ class Towers:
         return tensor.pin_memory() if self.encoder.device.type == "cuda" else tensor
 
 
+def towers_of(examples: Sequence[Example], encoder: Any, job: Job) -> tuple[Towers, Ints, str]:
+    """The towers with the images of the examples, the image of each example, and a note on how images are read."""
+    paths, images = numbered_images(examples)
+    features, settings, runtime = job.training.image_features, job.settings, job.runtime
+    album = Album(paths, encoder, runtime.workers, keep=False if features else None, report=runtime.progress)
+    towers = Towers(encoder, album, settings.lock, augment=settings.augment or 0.0, seed=settings.seed)
+    if features:
+        return towers, images, learn_features(towers, features)
+    if album.kept:
+        return towers, images, f"{len(album)} images kept in memory ({album.nbytes / 2**30:.2g} GiB)"
+    return towers, images, f"{len(album)} images do not fit into memory: each is opened when its turn comes"
+
+
 class Memo:
     """Features of a locked tower by key, kept on the device in blocks."""
 
@@ -407,7 +416,7 @@ def halves(encoder: Any, side: str) -> tuple[Callable[[Tensor], Tensor], Callabl
 
 
 def side_of(locked: str) -> str:
-    """The tower that an entry of ``--lock`` names.
+    """The tower that an entry of ``lock`` names.
 
     >>> side_of("image:9"), side_of("text")
     ('image', 'text')
@@ -420,7 +429,7 @@ def lock(encoder: Any, sides: Sequence[str]) -> None:
     for entry in sides:
         side, layers = side_of(entry), entry.partition(":")[2]
         if side not in SIDES or (layers and not (layers.isdigit() and hasattr(encoder, f"hold_{side}s"))):
-            raise InputError(f"--lock {entry}: expected image, text, or both with a comma")
+            raise InputError(f"lock={entry}: expected image, text, or both with a comma")
         tower = getattr(encoder.module, "vision_model" if side == "image" else "text_model", None)
         if tower is None:
             raise InputError(f"{encoder.name}: has no {side} tower that can be locked")

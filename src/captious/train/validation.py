@@ -10,10 +10,8 @@ import numpy as np
 from captious._typing import Ints
 from captious.errors import require
 from captious.probes.specificity import exceeds
-from captious.train import contrast as losses
 from captious.train.data import TokenLists
 from captious.train.schedule import Rows
-from captious.train.specs import Chains
 from captious.train.towers import Towers
 
 torch = require("torch", "clip")
@@ -50,11 +48,11 @@ class Recall:
 
 
 @dataclass(frozen=True)
-class Rates:
+class SpecificityRate:
     """The Specificity Rate over all pairs, in percent: as ``captious probe specificity`` counts it, pooled."""
 
     towers: Towers
-    chains: Chains
+    chains: Any
     goal: str = "sr"
 
     def __call__(self) -> dict[str, float]:
@@ -94,12 +92,16 @@ class Rates:
 
 def _images(towers: Towers, rows: Rows) -> Tensor:
     parts = [towers.images(towers.pictures(rows[at : at + CHUNK])) for at in range(0, len(rows), CHUNK)]
-    return losses.unit(torch.cat(parts))
+    return _unit(torch.cat(parts))
 
 
 def _texts(towers: Towers, groups: list[list[Ints]], chunk: int = 4 * CHUNK) -> Tensor:
     parts = [towers.texts(towers.written(groups[at : at + chunk])) for at in range(0, len(groups), chunk)]
-    return losses.unit(torch.cat(parts))
+    return _unit(torch.cat(parts))
+
+
+def _unit(features: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(features.float(), dim=-1)
 
 
 def _share(hits: Tensor) -> float:

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.errors import InputError
-from captious.metrics.style.explain import all_orders, explain, ranking, score_table, top_words, unseen_words
+from captious.metrics.style.explain import StyleTable, StyleWords, explain, top_words
 from captious.metrics.style.model import StyleModel, fit
 from captious.metrics.style.onlystyle import OnlyReading
-from captious.probes._style_pages import why_page, words_chart, words_page
+from captious.render import html
 
 MODEL = fit([("happy", "a fine day"), ("happy", "a fine fine dog"), ("gloomy", "a grey day"), ("angry", "a dog")])
 
@@ -31,15 +31,15 @@ def test_contributions_add_up(text: str, style: str, reading: OnlyReading) -> No
         return
     assert sum(part.adds for part in why.contributions) == pytest.approx(why.value, abs=1e-12)
     assert sum(part for _, part in why.words) == pytest.approx(why.value, abs=1e-12)
-    assert dict(ranking(MODEL, text, reading))[style] == pytest.approx(why.value, abs=1e-12)
+    assert dict(why.ranking)[style] == pytest.approx(why.value, abs=1e-12)
 
 
 def test_unseen_words_are_named() -> None:
-    assert unseen_words(explain(MODEL, "a zebra day", "happy")) == ["zebra"]
+    assert explain(MODEL, "a zebra day", "happy").unseen == ["zebra"]
 
 
 def test_ranking_puts_the_closest_first(model: StyleModel) -> None:
-    assert ranking(model, "the grey dog weeps")[0][0] == "gloomy"
+    assert explain(model, "the grey dog weeps").style == "gloomy"
 
 
 def test_top_words_of_a_style() -> None:
@@ -47,22 +47,24 @@ def test_top_words_of_a_style() -> None:
     best = top_words(MODEL, "happy", 1, 1)[0]
     assert (best.ngram, best.captions, best.styles) == ("fine", 2, 1)
     assert best.score == pytest.approx(2 / 3)
-    assert [len(part) for part in all_orders(MODEL, "angry", 5)] == [2, 1, 0, 0]
+    assert [word.n for word in StyleWords.of(MODEL, ["angry"], 5).words["angry"]] == [1, 1, 2]
 
 
 def test_chosen_words_under_chosen_styles() -> None:
-    table = score_table(MODEL, ["FINE", "fine day", "zebra"], ["happy", "angry"])
+    table = StyleTable.of(MODEL, ["FINE", "fine day", "zebra"], ["happy", "angry"]).scores
     assert table["fine"]["happy"] == pytest.approx(2 / 3)
     assert table["fine day"]["angry"] == pytest.approx(-MODEL.scores[1].base[MODEL.number("fine day")])
     assert table["zebra"] == {"happy": None, "angry": None}
     with pytest.raises(InputError, match="'a fine fine fine dog' has 5 words, expected 1 to 4"):
-        score_table(MODEL, ["a fine fine fine dog"], [])
+        StyleTable.of(MODEL, ["a fine fine fine dog"])
 
 
 def test_pages_escape_what_they_show() -> None:
     model = fit([("<b>", "a fine day"), ("&", "a grey day")])
-    page = why_page(explain(model, "fine <script>", "<b>"), ranking(model, "fine <script>"), "sig")
-    assert "<script>" not in page and "&lt;b&gt;" in page
-    words = {"<b>": all_orders(model, "<b>", 3)}
-    assert "<h1>&lt;b&gt;</h1>" in words_page(words, "sig")
-    assert "&lt;b&gt;" in words_chart({"<b>": words["<b>"][0]}, "t")
+    for result in (
+        explain(model, "fine <script>", "<b>"),
+        StyleWords.of(model, ["<b>"], 3),
+        StyleTable.of(model, ["fine"]),
+    ):
+        page = html.page(result.document())
+        assert "<b>" not in page and "fine <script>" not in page and "&lt;b&gt;" in page

@@ -13,7 +13,7 @@ from captious.captions import CaptionSet
 from captious.metrics.style.model import fit, save
 from captious.metrics.style.onlystyle import Placed, all_scores
 from captious.metrics.style.stylecider import StyleCider
-from captious.probes.style import StyleCheck, StyledCorpus
+from captious.probes.style import StyledCaptions, StyledCorpus
 
 WORDS = list("abcdefghij")
 
@@ -61,7 +61,7 @@ def test_scores_agree(dictionaries: ModuleType, tmp_path: Path, seed: int, style
 def test_table_one_agrees(dictionaries: ModuleType, seed: int, styles: int, size: int) -> None:
     rows = corpus(seed, styles, size)
     names, texts = zip(*rows, strict=True)
-    check = StyleCheck.of(None, StyledCorpus("random", names, texts, tuple(map(str, range(size)))))
+    check = StyledCaptions.of(None, StyledCorpus("random", names, texts, tuple(map(str, range(size)))))
     only, cider = dictionaries.table_one(dictionaries.Peer(rows), rows)
     assert check.retrieval().value == pytest.approx(only, abs=1e-12)
     assert np.nanmean(check.stylecider()) == pytest.approx(cider, abs=1e-12)

@@ -48,7 +48,7 @@ class Scores(NamedTuple):
     """CNG_p(t) = share(t, p) - base(t); share is 0 where t does not occur in p."""
 
     share: Floats
-    """Of each entry, ECDF_p(f_p(t)) / occur(t)."""
+    """Of each entry, ECDF_p(f_p(t)) / occur(t); one more 0 at the end for an n-gram that the style lacks."""
     base: Floats
     """Of each n-gram, the mean of its shares over all styles; one more 0 at the end for what is unseen."""
     gram: Ints
@@ -87,6 +87,12 @@ class StyleModel:
     def __str__(self) -> str:
         return f"{self.name}:{self.mark[:8]}"
 
+    @property
+    def signature(self) -> str:
+        """The model in one line: its content, corpus and tokenizer."""
+        corpus = f"{int(self.captions.sum())}:{self.fingerprint:016x}"
+        return f"model:{self.mark}|corpus:{corpus}|styles:{len(self.styles)}|tok:{self.tokenizer}"
+
     @cached_property
     def mark(self) -> str:
         """Twelve hexadecimal digits of everything that moves a score."""
@@ -100,8 +106,8 @@ class StyleModel:
     def contrasting(self) -> StyleModel:
         """The model itself, if it has styles to contrast."""
         if len(self.styles) < 2:
-            found = f"one style ({self.styles[0]!r})" if self.styles else "no style"
-            raise InputError(f"{self.name}: holds {found}, expected at least two: a style shows by contrast")
+            held = f"one style ({self.styles[0]!r})" if self.styles else "no style"
+            raise InputError(f"{self.name}: holds {held}, expected at least two: a style shows by contrast")
         return self
 
     def style_number(self, style: str, where: str = "") -> int:
@@ -127,11 +133,9 @@ class StyleModel:
         number = 0
         for n, word in enumerate(words):
             last = self._position.get(word, -1)
-            key = number * len(self.vocabulary) + last
-            place = int(np.searchsorted(self._keys[n], key))
-            if last < 0 or place == len(self._keys[n]) or self._keys[n][place] != key:
+            number = int(_lookup(self._keys[n], np.array([number * len(self.vocabulary) + last]))[0])
+            if last < 0 or number < 0:
                 return -1
-            number = place
         return number
 
     @cached_property
@@ -142,12 +146,9 @@ class StyleModel:
     def scores_under(self, n: int, gram: Whole, style: Whole) -> Floats:
         """CNG of n-grams of order n (numbers here, -1 for unseen), each under a style."""
         share, base, _ = self.scores[n - 1]
-        keys = self._entries[n - 1]
-        wanted = np.where(gram >= 0, gram * len(self.styles) + style, -1)
-        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-        hit = keys[place] == wanted if len(keys) else np.zeros(len(wanted), dtype=np.bool_)
-        found: Floats = np.where(hit, share[place] if len(keys) else 0.0, 0.0) - base[gram]
-        return found
+        entry = _lookup(self._entries[n - 1], np.where(gram >= 0, gram * len(self.styles) + style, -1))
+        scores: Floats = share[entry] - base[gram]
+        return scores
 
     def locate(self, table: TextTable) -> list[Ints]:
         """Per order, the number here of each n-gram of a table, -1 where it is unseen."""
@@ -155,12 +156,10 @@ class StyleModel:
         words = np.fromiter((position.get(word, -1) for word in table.vocabulary), np.int64, len(table.vocabulary))
         located = [words[table.ngrams(1).last]]
         for n in range(2, ORDERS + 1):
-            grams, keys = table.ngrams(n), self._keys[n - 1]
+            grams = table.ngrams(n)
             parent, last = located[-1][grams.parent], words[grams.last]
             wanted = np.where((parent >= 0) & (last >= 0), parent * len(self.vocabulary) + last, -1)
-            place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-            hit = keys[place] == wanted if len(keys) else np.zeros(len(wanted), dtype=np.bool_)
-            located.append(np.where(hit, place, -1))
+            located.append(_lookup(self._keys[n - 1], wanted))
         return located
 
     def ngram(self, n: int, number: int) -> str:
@@ -186,6 +185,18 @@ class StyleModel:
         return {word: index for index, word in enumerate(self.vocabulary)}
 
 
+def _lookup(keys: Ints, wanted: Whole) -> Ints:
+    """Of each wanted number its index among sorted keys, -1 where it is none of them.
+
+    >>> _lookup(np.array([2, 5]), np.array([5, 3])).tolist()
+    [1, -1]
+    """
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[index] == wanted, index, -1)
+
+
 def _scored(order: Order, styles: int) -> Scores:
     """ECDFs by counting: distinct frequencies are few, so a table of styles by frequencies is small."""
     gram = np.repeat(np.arange(len(order.last)), order.occurrences)
@@ -197,7 +208,7 @@ def _scored(order: Order, styles: int) -> Scores:
     ecdf = at_most / np.maximum(at_most[:, -1:], 1) if width else np.zeros((styles, 0))
     share = ecdf[order.style, rank] / order.occurrences[gram]
     base = np.append(np.bincount(gram, weights=share, minlength=len(order.last)) / styles, 0.0)
-    return Scores(share, base, gram)
+    return Scores(np.append(share, 0.0), base, gram)
 
 
 def merge(one: StyleModel, other: StyleModel) -> StyleModel:
@@ -223,17 +234,17 @@ def merge(one: StyleModel, other: StyleModel) -> StyleModel:
             np.repeat(numbers[i], part.occurrences) * len(styles) + in_styles[i][part.style]
             for i, part in enumerate(parts)
         ]
-        found, places = _together(*entries)
-        counts = np.zeros(len(found), dtype=np.int32)
-        for place, part in zip(places, parts, strict=True):
-            counts[place] += part.frequency
-        gram = found // max(len(styles), 1)
+        merged, indices = _together(*entries)
+        counts = np.zeros(len(merged), dtype=np.int32)
+        for index, part in zip(indices, parts, strict=True):
+            counts[index] += part.frequency
+        gram = merged // max(len(styles), 1)
         orders.append(
             Order(
                 parent=(distinct // max(len(vocabulary), 1)).astype(np.int32),
                 last=(distinct % max(len(vocabulary), 1)).astype(np.int32),
                 starts=np.concatenate(([0], np.cumsum(np.bincount(gram, minlength=len(distinct))))),
-                style=(found % max(len(styles), 1)).astype(np.int32),
+                style=(merged % max(len(styles), 1)).astype(np.int32),
                 frequency=counts,
             )
         )
@@ -252,22 +263,22 @@ def merge(one: StyleModel, other: StyleModel) -> StyleModel:
 
 
 def _united(one: list[str] | tuple[str, ...], other: list[str] | tuple[str, ...]) -> tuple[list[str], list[Ints]]:
-    """Names of both, sorted, and where each side's names went."""
+    """Names of both, sorted, and the new index of each side's names."""
     names = sorted({*one, *other})
-    place = {name: index for index, name in enumerate(names)}
-    return names, [np.array([place[name] for name in side], dtype=np.int64) for side in (one, other)]
+    index = {name: number for number, name in enumerate(names)}
+    return names, [np.array([index[name] for name in side], dtype=np.int64) for side in (one, other)]
 
 
 def _together(one: Ints, other: Ints) -> tuple[Ints, tuple[Ints, Ints]]:
-    """Distinct keys of two sorted arrays, and where each side's keys went; a stable sort merges two runs at once."""
+    """Distinct keys of two sorted arrays, and the new index of each side's keys; a stable sort merges two runs."""
     both = np.concatenate([one, other])
     order = np.argsort(both, kind="stable")
     ordered = both[order]
     new = np.ones(len(both), dtype=np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
-    place = np.empty(len(both), dtype=np.int64)
-    place[order] = np.cumsum(new) - 1
-    return ordered[new], (place[: len(one)], place[len(one) :])
+    index = np.empty(len(both), dtype=np.int64)
+    index[order] = np.cumsum(new) - 1
+    return ordered[new], (index[: len(one)], index[len(one) :])
 
 
 BLOCK = 65_536
@@ -374,7 +385,8 @@ def _order(grams: NgramTable, style: Whole) -> Order:
     )
 
 
-def fingerprint_of(captions: Sequence[tuple[str, str]]) -> int:
+def fingerprint_of(captions: Iterable[tuple[str, str]]) -> int:
+    """Of captions with their styles, in any order."""
     total = 0
     for style, text in captions:
         content = f"{style}\x1f{text}".encode("utf-8", "surrogatepass")
@@ -428,12 +440,12 @@ def load(path: str | Path) -> StyleModel:
 
 def opened(path: str | Path) -> StyleModel:
     """As `load`, but a file that has not changed is read once."""
-    place = Path(path)
-    return _kept(place, place.stat().st_mtime_ns) if place.is_file() else load(place)
+    path = Path(path)
+    return _cached(path, path.stat().st_mtime_ns) if path.is_file() else load(path)
 
 
 @lru_cache(maxsize=4)
-def _kept(path: Path, changed: int) -> StyleModel:
+def _cached(path: Path, changed: int) -> StyleModel:
     return load(path)
 
 

@@ -112,11 +112,6 @@ def added(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:
     return np.bincount(keys, weights, size).astype(np.float64, copy=False)
 
 
-def blocks(size: int, width: int) -> Iterator[tuple[int, int]]:
-    """Bounds of consecutive blocks."""
-    return ((start, min(start + width, size)) for start in range(0, size, width))
-
-
 class OnlyReading(NamedTuple):
     """How to read equations 5 and 6 where the paper leaves a choice; the defaults are the literal reading."""
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from lab.toy import make, write
-
-from captious.cli.app import main
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -18,18 +15,6 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(make(items=25), tmp_path_factory.mktemp("sample") / "s", images=False)
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["captious", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        captured = capsys.readouterr()
-        return int(exit.value.code or 0), captured.out, captured.err
-
-    return command
 
 
 @pytest.fixture
@@ -43,46 +28,46 @@ def fitted(run: Run, sample: Path, tmp_path: Path) -> Path:
 
 def test_fit_refuses_to_replace_and_a_single_style(run: Run, fitted: Path, sample: Path, tmp_path: Path) -> None:
     code, _, err = run("style", "fit", sample / "styles.jsonl", "--out", fitted)
-    assert code == 2 and "is there already; add --overwrite" in err
+    assert code == 2 and "is there already; pass --overwrite" in err
     single = tmp_path / "one.jsonl"
     single.write_text('{"mood": "calm", "text": "x"}\n')
-    named = ("--style-column", "mood", "--caption-column", "text")
+    named = ("--style-column", "mood", "--candidate-column", "text")
     code, _, err = run("style", "fit", single, "--out", tmp_path / "o.style", *named)
     assert code == 2 and "holds one style ('calm')" in err
     assert not (tmp_path / "o.style").exists()
 
 
-def test_words_as_table_json_page_and_chart(run: Run, fitted: Path, tmp_path: Path) -> None:
-    page, chart = tmp_path / "w.html", tmp_path / "w.svg"
-    code, out, err = run("style", "words", fitted, "-s", "romantic", "--top", 5, "--html", page, "--chart", chart)
+def test_words_as_table_json_and_page(run: Run, fitted: Path, tmp_path: Path) -> None:
+    code, out, err = run("style", "words", fitted, "-s", "romantic", "--top", 5, "--out", tmp_path / "words")
     assert code == 0 and "written" in err
-    assert "romantic" in out and "4-gram" in out
-    assert "<h1>romantic</h1>" in page.read_text() and chart.read_text().startswith("<svg")
+    assert "romantic" in out and "CNG" in out
+    page = (tmp_path / "words" / "report.html").read_text()
+    assert "romantic" in page and "<figure" in page and (tmp_path / "words" / "words.csv").exists()
     _, out, _ = run("style", "words", fitted, "--n", 1, "--top", 3, "--json")
     found = json.loads(out)["styles"]
     assert set(found) == {"plain", "romantic", "humorous", "gloomy"}
     assert {word["n"] for word in found["gloomy"]} == {1}
 
 
-def test_rank_explains(run: Run, fitted: Path, tmp_path: Path) -> None:
+def test_explain(run: Run, fitted: Path, tmp_path: Path) -> None:
     text = "plot twist: a dog tells a silly joke to a zebra"
-    code, out, _ = run("style", "rank", fitted, text, "--html", tmp_path / "why.html")
+    code, out, _ = run("style", "explain", fitted, text, "--out", tmp_path / "why")
     assert code == 0
     assert "why humorous" in out and "no style has: zebra" in out
-    assert "silly" in (tmp_path / "why.html").read_text()
-    _, out, _ = run("style", "rank", fitted, text, "--style", "gloomy", "--json")
+    assert "silly" in (tmp_path / "why" / "report.html").read_text()
+    _, out, _ = run("style", "explain", fitted, text, "--style", "gloomy", "--json")
     found = json.loads(out)
     assert found["why"]["style"] == "gloomy"
     assert sum(part["adds"] for part in found["why"]["ngrams"]) == pytest.approx(found["styles"]["gloomy"])
-    code, _, err = run("style", "rank", fitted, "...")
+    code, _, err = run("style", "explain", fitted, "...")
     assert code == 2 and "has no words" in err
 
 
 def test_scores_and_correlate(run: Run, fitted: Path, tmp_path: Path) -> None:
-    _, out, _ = run("style", "scores", fitted, "silly", "zebra", "-s", "humorous", "--json")
+    _, out, _ = run("style", "words", fitted, "silly", "zebra", "-s", "humorous", "--json")
     scores = json.loads(out)["scores"]
     assert scores["silly"]["humorous"] > 0 and scores["zebra"]["humorous"] is None
-    assert "unseen" in run("style", "scores", fitted, "silly", "zebra")[1]
+    assert "unseen" in run("style", "words", fitted, "silly", "zebra")[1]
     rankings = tmp_path / "r.csv"
     rankings.write_text("style,caption,rank\ngloomy,hopeless sorrow,2\ngloomy,a silly joke,1\n")
     _, out, _ = run("style", "correlate", fitted, rankings, "--json")
@@ -92,13 +77,12 @@ def test_scores_and_correlate(run: Run, fitted: Path, tmp_path: Path) -> None:
 
 def test_check_prints_table_one(run: Run, fitted: Path, sample: Path) -> None:
     corpus = sample / "styles.jsonl"
-    code, out, _ = run("style", "check", fitted, corpus)
+    code, out, err = run("style", "check", fitted, corpus)
     assert code == 0 and "9: OnlyStyle" in out and "10: StyleCIDEr" in out and "top tenth" in out
-    _, out, _ = run("style", "check", fitted, corpus, "--readings", "--json")
-    found = json.loads(out)
-    assert found["captions"] == 100
-    assert found["stylecider"]["itself=keep"] >= found["stylecider"]["default"]
-    _, out, _ = run("style", "check", fitted, corpus, "--reading", "references=pooled", "--sample", 10, "--json")
+    assert "the model was fitted on these very captions" in err
+    found = json.loads(run("style", "check", fitted, corpus, "--json")[1])
+    assert found["captions"] == 100 and 0 < found["stylecider"] <= 1
+    _, out, _ = run("style", "check", fitted, corpus, "--sample", 10, "--json")
     assert json.loads(out)["captions"] == 10
 
 
@@ -109,7 +93,7 @@ def test_score_uses_the_model(run: Run, fitted: Path, tmp_path: Path) -> None:
     metrics = f"onlystyle(model={fitted}),stylecider(model={fitted})"
     code, out, _ = run("score", preds, "--metrics", metrics, "--json")
     assert code == 0
-    _, ranked, _ = run("style", "rank", fitted, row["caption"], "--json")
+    _, ranked, _ = run("style", "explain", fitted, row["caption"], "--json")
     values = {entry["metric"].split("(")[0]: entry["value"] for entry in json.loads(out)["metrics"]}
     assert values["onlystyle"] == pytest.approx(json.loads(ranked)["styles"]["gloomy"], abs=1e-12)
     assert 0 < values["stylecider"] < 1

@@ -70,7 +70,7 @@ def test_features_of_something_else_are_refused(tmp_path, ids, features, says):
 def test_only_a_locked_tower_has_features_that_stay(tmp_path):
     towers = Towers()
     towers.locked = frozenset({"text"})
-    with pytest.raises(InputError, match="add --lock image"):
+    with pytest.raises(InputError, match="add lock='image'"):
         learn_features(towers, saved(tmp_path / "f.npz", ["0"], ROWS[:1]))
     (tmp_path / "bad.npz").write_bytes(b"no")
     with pytest.raises(InputError, match=r"bad\.npz: expected an \.npz file with ids and features"):

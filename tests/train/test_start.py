@@ -8,9 +8,13 @@ import pytest
 import torch
 
 from captious.errors import InputError
+from captious.options import Runtime
+from captious.train.contrast import first_sentence
 from captious.train.data import Example
-from captious.train.run import Job, first_sentence, starting_model, stretched, train, with_units
-from captious.train.schedule import Settings
+from captious.train.options import ClipOptions, Settings, SpecsOptions, Training, UmicOptions
+from captious.train.run import train
+from captious.train.specs import with_units
+from captious.train.start import starting_encoder, stretched
 
 
 def test_units_are_found_where_rows_have_none():
@@ -24,10 +28,8 @@ def test_units_are_found_where_rows_have_none():
 def test_training_on_found_units(data, base, tmp_path):
     rows = (data / "train.jsonl").read_text().replace('"units"', '"other"').replace('"wrong_units"', '"more"')
     (tmp_path / "bare.jsonl").write_text(rows)
-    settings = Settings(epochs=1, batch=12, gather=False, device="cpu")
-    assert train(
-        Job("specs", str(tmp_path / "bare.jsonl"), tmp_path / "out", settings, data / "images", str(base))
-    ).finished
+    job = Training(tmp_path / "out", str(tmp_path / "bare.jsonl"), str(base), images=data / "images")
+    assert train(job, SpecsOptions(), Settings(1, 12, lr=1e-5, gather=False), Runtime(device="cpu")).finished
 
 
 def test_first_sentences():
@@ -58,12 +60,27 @@ def test_a_model_is_stretched_to_248_tokens_and_reads_short_texts_as_before(tmp_
 
 
 def test_a_training_starts_from_one_thing():
-    with pytest.raises(InputError, match="give one of --base"):
-        starting_model("a", "mini", [], "cpu", 0)
+    with pytest.raises(InputError, match="pass one of base="):
+        starting_encoder("a", "cpu", "mini")
+    with pytest.raises(InputError, match="pass one of base="):
+        starting_encoder(None, "cpu")
+
+
+def test_the_start_decides_what_is_left_open():
+    new, dual = ClipOptions(new="mini"), ClipOptions(towers=("vision", "text"))
+    chosen = [options.settled(None) for options in (ClipOptions(), new, dual)]
+    assert [(one.lr, one.epochs, one.batch_size) for one in chosen] == [
+        (1e-5, 10, 256),
+        (1e-3, 20, 256),
+        (1e-4, 20, 512),
+    ]
+    locked = dual.settled(replace(ClipOptions.published, lock=("image",), epochs=7))
+    assert (locked.lr, locked.head_lr, locked.epochs, locked.augment) == (1e-3, 0, 7, 0)
+    assert UmicOptions().settled(None).lr == 5e-4 and UmicOptions("vilt").settled(None).lr == 5e-5
 
 
 def test_settings_refuse_nonsense():
-    with pytest.raises(InputError, match="batch 0, expected 1 or more"):
-        replace(Settings(), batch=0)
-    with pytest.raises(InputError, match="learning rate -1, expected more than 0"):
+    with pytest.raises(InputError, match="batch_size 0, expected a whole number of at least 1"):
+        replace(Settings(), batch_size=0)
+    with pytest.raises(InputError, match="learning rate lr=-1, expected more than 0"):
         replace(Settings(), lr=-1)

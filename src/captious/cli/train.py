@@ -1,0 +1,97 @@
+"""``captious train``: an encoder, or a learnt metric, of your own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from captious.cli.params import Omit, Only, command, deliver
+from captious.cli.session import Session
+from captious.options import Runtime
+from captious.train.options import (
+    ClipOptions,
+    LongClipOptions,
+    ObjectiveOptions,
+    Settings,
+    SpecsOptions,
+    Training,
+    UmicOptions,
+)
+
+app = typer.Typer(help="Train encoders: clip, longclip, specs; and umic, a learnt metric.", no_args_is_help=True)
+
+Shared = Annotated[Session, Only("images", "missing", "device", "precision", "workers", "overwrite", "json")]
+EVERY = 30.0
+"""Seconds between lines of progress where standard error is a file."""
+
+
+@command(app)
+def clip(training: Training, session: Shared, options: ClipOptions, settings: Settings = ClipOptions.published) -> None:
+    """Contrast of images and captions, both directions; one caption of each image per epoch, or several.
+
+    Example: captious train clip train.jsonl --images photos/ --new mini --out my-clip/
+    """
+    _train(training, session, options, settings)
+
+
+@command(app)
+def longclip(
+    training: Annotated[Training, Omit("image_features")],
+    session: Shared,
+    options: LongClipOptions,
+    settings: Annotated[Settings, Omit("head_lr", "augment")] = LongClipOptions.published,
+) -> None:
+    """The LongCLIP stage: room for 248 tokens, long captions against images, first sentences against coarse ones.
+
+    Example: captious train longclip long.jsonl --images photos/ --base openai/clip-vit-base-patch32 --out my-longclip/
+    """
+    _train(training, session, options, settings)
+
+
+@command(app)
+def specs(
+    training: Training, session: Shared, options: SpecsOptions, settings: Settings = SpecsOptions.published
+) -> None:
+    """Specificity: a right detail more must raise the score, a wrong one must lower it.
+
+    Example: captious train specs long.jsonl --images photos/ --base my-longclip/ --out my-specs/
+    """
+    _train(training, session, options, settings)
+
+
+@command(app)
+def umic(
+    training: Annotated[Training, Omit("base", "image_features")],
+    session: Shared,
+    options: UmicOptions,
+    settings: Annotated[Settings, Omit("lock", "head_lr", "augment", "warmup_steps")] = UmicOptions.published,
+) -> None:
+    """UMIC: learn to rank a true caption above five kinds of wrong ones.
+
+    Example: captious train umic captions.jsonl --images photos/ --encoder captious-mini --out my-umic/
+    """
+    _train(training, session, options, settings)
+
+
+def _train(training: Training, session: Session, options: ObjectiveOptions, settings: Settings) -> None:
+    """Train with progress on standard error; the exit code of a training that was stopped is 130."""
+    from captious.render.progress import display
+    from captious.train.processes import first_here
+    from captious.train.run import train
+
+    reading, output = session.reading, session.output
+    training = replace(training, images=reading.images, missing=reading.missing, overwrite=output.overwrite)
+    with display(EVERY) as shown:
+        runtime: Runtime = replace(session.runtime, progress=shown.advance, log=shown.log)
+        trained = train(training, options, settings, runtime)
+    if first_here():
+        deliver(trained, replace(output, out=None))
+    if not trained.finished:
+        if first_here():
+            where = f"stopped after step {trained.steps} of {trained.of}"
+            typer.echo(
+                f"{where}; captious train {options.name} --resume --out {trained.folder} goes on from there", err=True
+            )
+        raise typer.Exit(130)

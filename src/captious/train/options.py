@@ -1,0 +1,222 @@
+"""What a training can be told: what to learn from, how to learn, and what each objective asks besides.
+
+The classes are arguments of :func:`captious.train.train` and options of ``captious train``. This module imports no
+model library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from captious.errors import InputError
+from captious.options import Argument as Positional
+from captious.options import Missing, Option, Options
+
+START = {"epochs": 10, "batch_size": 256, "lr": 1e-5, "head_lr": 0.0, "augment": 0.0}
+"""What a fine-tuning needs, where neither the user nor the start says otherwise."""
+NEW = {"lr": 1e-3, "epochs": 20}
+"""What a model that starts from nothing needs."""
+DUAL = {"lr": 1e-4, "head_lr": 1e-3, "epochs": 20, "batch_size": 512, "augment": 0.5}
+"""What new heads on two pretrained towers need."""
+LOCKED = {"lr": 1e-3, "epochs": 30, "batch_size": 512}
+"""The same where the image tower is locked, so that one view of each image is seen."""
+FREE = frozenset({"save_every", "together"})
+"""Settings that may differ when a training resumes: they do not move the data or the schedule."""
+
+
+@dataclass(frozen=True)
+class Settings(Options):
+    """How to learn. None stands for what the model that the training starts from needs."""
+
+    epochs: Annotated[int | None, Option("Passes over the data.", min=1)] = None
+    batch_size: Annotated[int | None, Option("Examples per process and forward pass.", min=1)] = None
+    """The contrast is among these."""
+    accumulate: Annotated[int, Option("Batches summed in one optimizer step.", min=1)] = 1
+    lr: Annotated[float | None, Option("Largest learning rate.")] = None
+    head_lr: Annotated[float | None, Option("Learning rate of projection heads; 0 for the same.", min=0)] = None
+    """Of what is no tower: projection heads and the logit scale."""
+    augment: Annotated[float | None, Option("Share of an image's area that a view of it may lose.")] = None
+    warmup_steps: Annotated[int, Option("Steps until the largest learning rate.", min=0)] = 100
+    weight_decay: Annotated[float, Option("Weight decay of matrices.", min=0)] = 1e-2
+    clip_norm: Annotated[float, Option("Longest gradient; 0 for any.", min=0)] = 0.0
+    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0)] = 0
+    save_every: Annotated[int, Option("Steps between checkpoints.", min=1)] = 200
+    validate_every: Annotated[int, Option("Steps between validations, besides the ends of epochs.", min=0)] = 0
+    lock: Annotated[
+        tuple[str, ...], Option("Towers that do not learn: image, text; image:9 for nine layers.", metavar="TOWERS")
+    ] = ()
+    together: int = 0
+    """Batches of a step that are encoded at once, for speed: losses stay those of single batches. 0: all, on a GPU."""
+    gather: bool = True
+    """Contrast over all processes, or within each."""
+    frozen_positions: int = 0
+    """Rows of the text tower's position table, from the first, that do not learn."""
+    beta2: float = 0.999
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lr is not None and self.lr <= 0:
+            raise InputError(f"learning rate lr={self.lr:g}, expected more than 0")
+        if self.augment is not None and not 0 <= self.augment < 1:
+            raise InputError(f"augment={self.augment:g}: expected 0 or more and less than 1")
+        if self.augment and any(side.startswith("image") for side in self.lock):
+            raise InputError("augment=... shows a new view of each image each epoch; a locked image tower looks once")
+
+    def filled(self, start: dict[str, Any]) -> Settings:
+        """The same with what the start needs in place of None."""
+        needed = {**START, **start}
+        return replace(self, **{name: value for name, value in needed.items() if getattr(self, name) is None})
+
+
+@dataclass(frozen=True)
+class Training(Options):
+    """What to learn from, and where the model goes."""
+
+    out: Annotated[Path, Option("Folder or file to write.", flags=("-o",), metavar="PATH")]
+    data: Annotated[
+        str | None, Positional("Rows with an id or image, and captions: JSONL, CSV, Parquet.", metavar="DATA")
+    ] = None
+    """Without it, a training that resumes takes everything from its folder."""
+    base: Annotated[str | None, Option("Model to start from: a folder, a checkpoint file, a hub id.")] = None
+    validate: Annotated[str | None, Option("Rows to measure the model on while it learns.", metavar="FILE")] = None
+    resume: Annotated[bool, Option("Continue from the checkpoint in --out.")] = False
+    image_features: Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")] = (
+        None
+    )
+    """Features of a locked image tower."""
+    images: str | Path | None = None
+    missing: Missing = "error"
+    overwrite: bool = False
+
+
+class ObjectiveOptions(Options):
+    """Base of what an objective asks besides: its name, its published settings, and what its start needs."""
+
+    name: ClassVar[str]
+    published: ClassVar[Settings]
+
+    def settled(self, settings: Settings | None) -> Settings:
+        """Settings without None."""
+        return (settings or self.published).filled({})
+
+    def warmup(self, settings: Settings, steps: int) -> int:
+        """Steps until the largest learning rate: at most a fifth of all."""
+        return min(settings.warmup_steps, steps // 5)
+
+
+@dataclass(frozen=True)
+class ClipOptions(ObjectiveOptions):
+    """Contrast of images and captions, in CLIP's manner."""
+
+    name = "clip"
+    published = Settings(warmup_steps=100, weight_decay=0.1, beta2=0.98, clip_norm=1.0)
+    new: Annotated[Literal["mini"] | None, Option("Start from nothing, with a small model.")] = None
+    towers: Annotated[
+        tuple[str, str] | None, Option("New heads on an image and a text model: folders or hub ids.", metavar="MODELS")
+    ] = None
+    heads: Annotated[Literal["residual", "linear"], Option("Heads of those two.")] = "residual"
+    captions_per_image: Annotated[int, Option("Captions of an image in one step.", min=1)] = 1
+    soften: Annotated[float, Option("Share of targets that follows how near captions are.", min=0, max=1)] = 0.0
+
+    def settled(self, settings: Settings | None) -> Settings:
+        """A new model and new heads need more than a fine-tuning."""
+        settings = settings or self.published
+        if self.towers is not None:
+            locked = any(side.startswith("image") for side in settings.lock)
+            return settings.filled(LOCKED if locked else DUAL)
+        return settings.filled(NEW if self.new is not None else {})
+
+
+@dataclass(frozen=True)
+class LongClipOptions(ObjectiveOptions):
+    """The LongCLIP stage; settings as published for LongCLIP*, the base of SPECS."""
+
+    name = "longclip"
+    published = Settings(6, 200, 2, 1e-6, warmup_steps=200, frozen_positions=20)
+    components: Annotated[int, Option("Principal components of images, for first sentences.", min=1)] = 32
+    smoothing: Annotated[float, Option("Label smoothing.", min=0, max=1)] = 0.1
+    logit_scale: float | None = 4.6052
+    """Logarithm of the factor on cosines to start with, ln 100 as published; None keeps the model's."""
+
+
+@dataclass(frozen=True)
+class SpecsOptions(ObjectiveOptions):
+    """Specificity. Every default is the published code's, except the coin per unit; the paper trained 3 epochs, the
+    script 6.
+    """
+
+    name = "specs"
+    published = Settings(3, 100, 4, 1e-5, warmup_steps=40, gather=False, frozen_positions=20)
+    loss_weights: Annotated[
+        tuple[float, float, float], Option("Weights of contrast, positive and negative hinge.", metavar="NUMBERS")
+    ] = (1.0, 8.0, 0.8)
+    margin: Annotated[str, Option("code, paper, or a number in logit units.")] = "code"
+    shuffle: Annotated[float, Option("Share of negatives with words mixed.", min=0, max=1)] = 0.9
+    negatives: Annotated[
+        Literal["dataset", "epoch", "batch", "given"],
+        Option("Where wrong units come from; epoch: drawn anew, given: the rows' wrong_units."),
+    ] = "dataset"
+    contrast: Annotated[Literal["text-to-image", "both"], Option("Directions of the contrast.")] = "text-to-image"
+    grammar: Annotated[Literal["code", "paper"], Option("Of detail units: SPECS's code, or its paper's appendix.")] = (
+        "code"
+    )
+    shuffle_rows: bool = False
+    """Mix the words of the first rows' negatives, as published, instead of tossing a coin."""
+
+
+@dataclass(frozen=True)
+class UmicOptions(ObjectiveOptions):
+    """UMIC: rank true captions above wrong ones. Settings are UNITER's own for matching; UMIC's number of epochs and
+    batch size are not known.
+    """
+
+    name = "umic"
+    published = Settings(10, 64, weight_decay=0.01, beta2=0.98, clip_norm=2.0)
+    backbone: Annotated[
+        str, Option('"fusion(width=256,layers=2,dropout=0.1)", vilt, blip, or a model to go on from.')
+    ] = "fusion"
+    encoder: Annotated[str, Option("Hub id, folder, checkpoint file or captious-mini.", metavar="MODEL")] = ""
+    """Of a fusion; for the others it says which images look alike."""
+    regions: Annotated[str | None, Option("Folder of region features, for a UNITER.", metavar="FOLDER")] = None
+    kinds: Annotated[tuple[str, ...], Option("Kinds of wrong captions.", flags=("-k",), metavar="KINDS")] = (
+        *("hard", "random", "substitute", "shuffle", "repeat"),
+    )
+    margin: Annotated[float, Option("Margin between a true caption's score and a wrong one's.")] = 0.2
+    draws: Annotated[int, Option("Sets of negatives, taken in turn by epochs; 0: new ones in each.", min=0)] = 3
+    hold_out: Annotated[float, Option("Share of images to validate on, without --validate.", min=0, max=0.9)] = 0.05
+    early_stop: Annotated[int, Option("End after so many validations without a new best; 0: never.", min=0)] = 0
+    warmup_share: Annotated[float, Option("Share of all steps until the largest learning rate.", min=0, max=0.2)] = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.margin <= 1:
+            raise InputError(f"margin {self.margin:g}: expected more than 0 and at most 1, as scores are")
+
+    def settled(self, settings: Settings | None) -> Settings:
+        """A fusion starts from nothing."""
+        return (settings or self.published).filled({"lr": 5e-4 if self.backbone.startswith("fusion") else 5e-5})
+
+    def warmup(self, settings: Settings, steps: int) -> int:
+        """A share of all steps."""
+        return round(self.warmup_share * steps)
+
+
+OBJECTIVES: dict[str, type[ObjectiveOptions]] = {
+    one.name: one for one in (ClipOptions, LongClipOptions, SpecsOptions, UmicOptions)
+}
+
+
+def as_record(options: Any) -> dict[str, Any]:
+    """Plain values, to be written as JSON."""
+    return {
+        name: list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
+        for name, value in asdict(options).items()
+    }
+
+
+def from_record(kind: Any, record: dict[str, Any]) -> Any:
+    """The options that were written."""
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
+    return kind(**plain)

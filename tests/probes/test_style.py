@@ -1,0 +1,177 @@
+"""Captions under their own style and others, and against people's rankings."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lab.toy import make
+
+from captious.errors import InputError
+from captious.metrics.style.model import StyleModel, fit
+from captious.options import Resampling
+from captious.probes.style import Agreement, StyledCaptions, StyledCorpus, check, correlate, read_styled
+
+CORPUS = [
+    ("happy", "a fine day"),
+    ("happy", "a fine and sunny day"),
+    ("happy", "sunny sunny dog"),
+    ("gloomy", "a grey day"),
+    ("gloomy", "the grey dog weeps"),
+    ("angry", "the day from hell"),
+    ("angry", "a dog barks at a dog"),
+]
+
+
+@pytest.fixture
+def model() -> StyleModel:
+    return fit(CORPUS, name="moods")
+
+
+def styled(rows: list[tuple[str, str]]) -> StyledCorpus:
+    styles, texts = zip(*rows, strict=True)
+    return StyledCorpus("rows", styles, texts, tuple(map(str, range(len(rows)))))
+
+
+@pytest.fixture(scope="module")
+def sample() -> StyledCorpus:
+    made = make(40)
+    return styled([(row["style"], row["caption"]) for scene in made.scenes() for row in made.styled(scene)])
+
+
+def test_table_one_by_hand() -> None:
+    # x stands in one style only, y in the other: both captions win. "z" is alike in both and ties, which fails.
+    result = check(None, styled([("p", "x"), ("q", "y"), ("p", "z"), ("q", "z")]))
+    assert result.retrieval.wins.tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert result.retrieval.ranks.tolist() == [1, 2, 1, 2]
+    # No caption shares a weighted word with another: similarity 0 on both sides, and a tie fails.
+    assert result.wins.tolist() == [0.0, 0.0, 0.0, 0.0]
+
+
+def test_mean_similarity_by_hand() -> None:
+    # Unigrams: x in p only (2 captions), y in q only, u and v in p once each. F_p = [x 2, u 1, v 1]: ECDF(1) = 2/3.
+    # CNG_p: x 1/2, u and v 1/3, y −1/2. "x u" resembles the rest of p ("x v") by x, and q shares nothing: a win.
+    wins = check(None, styled([("p", "x u"), ("p", "x v"), ("q", "y")])).wins
+    assert wins[:2].tolist() == [1.0, 1.0]
+    assert np.isnan(wins[2]), "the only caption of its style has no reference"
+
+
+def test_repeated_rows_are_not_their_own_references() -> None:
+    rows = styled([("p", "x u"), ("p", "x u"), ("p", "x w"), ("q", "y"), ("q", "y x")])
+    twice = StyledCorpus("rows", rows.styles, rows.texts, ("1", "1", "2", "3", "4"))
+    assert StyledCaptions.of(None, twice).copy_of.tolist() == [0, 0, 2, 3, 4]
+    assert StyledCaptions.of(None, rows).copy_of.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_sampling_is_seeded(sample: StyledCorpus) -> None:
+    model = fit(zip(sample.styles, sample.texts, strict=True))
+    one, same = (StyledCaptions.of(model, sample, 30, Resampling(seed=7)) for _ in range(2))
+    assert one.tested.sum() == 30
+    assert np.array_equal(one.tested, same.tested)
+    whole = StyledCaptions.of(model, sample)
+    assert np.array_equal(whole.retrieval().wins[one.tested], one.retrieval().wins)
+    assert np.array_equal(whole.stylecider()[one.tested], one.stylecider())
+
+
+def test_styles_of_the_sample_are_told_apart(sample: StyledCorpus) -> None:
+    model = fit(zip(sample.styles, sample.texts, strict=True))
+    made = make(60, seed=1)
+    fresh = styled([(row["style"], row["caption"]) for scene in made.scenes() for row in made.styled(scene)])
+    assert StyledCaptions.of(model, fresh).retrieval().value > 0.95
+
+
+def test_a_check_on_the_fitted_captions_says_so(sample: StyledCorpus) -> None:
+    model = fit(zip(sample.styles, sample.texts, strict=True))
+    assert "fitted on these very captions" in check(model, sample).document().warnings[0]
+    part = StyledCorpus("part", sample.styles[4:], sample.texts[4:], sample.ids[4:])
+    assert not check(model, part).document().warnings
+
+
+def test_bad_corpora(model: StyleModel, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"rows: holds one style \('happy'\)"):
+        StyledCaptions.of(model, styled([("happy", "x")]))
+    with pytest.raises(InputError, match=r"rows: the style model moods has no style 'hapy'.*did you mean 'happy'"):
+        StyledCaptions.of(model, styled([("hapy", "x"), ("angry", "y")]))
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"sentence": "x", "style": "a"}\n')
+    with pytest.raises(InputError, match="row 1: no caption: found columns sentence, style"):
+        read_styled(path)
+    path.write_text('{"caption": "x", "style": null}\n')
+    with pytest.raises(InputError, match="row 1: style is None, expected the name of a style"):
+        read_styled(path)
+
+
+def write(path: Path, rows: list[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def rows(ranks: dict[str, list[int]], captions: list[str], style: str = "happy") -> list[dict[str, object]]:
+    return [
+        {"style": style, "caption": caption, "rank": rank, "rater": rater}
+        for rater, given in ranks.items()
+        for caption, rank in zip(captions, given, strict=True)
+    ]
+
+
+def agreements(model: StyleModel, path: Path) -> tuple[Agreement, ...]:
+    return correlate(model, path).styles
+
+
+def test_the_most_common_ranking_stands_for_people(model: StyleModel, tmp_path: Path) -> None:
+    captions = ["a fine day", "a day", "the grey dog weeps"]
+    votes = {"1": [3, 2, 1], "2": [1, 2, 3], "3": [3, 2, 1]}
+    (found,) = agreements(model, write(tmp_path / "r.jsonl", rows(votes, captions)))
+    assert found.ranking == (3, 2, 1)
+    assert (found.style, found.raters) == ("happy", 3)
+    assert found.spearman == pytest.approx(1.0)
+    # Pearson by the textbook formula for n = 3: ranks 3, 2, 1 have deviations 1, 0, −1.
+    high, middle, low = found.scores
+    mean = (high + middle + low) / 3
+    spread = math.sqrt(sum((score - mean) ** 2 for score in found.scores))
+    assert found.pearson == pytest.approx((high - low) / (math.sqrt(2) * spread))
+
+
+def test_a_swapped_pair_gives_one_half(model: StyleModel, tmp_path: Path) -> None:
+    captions = ["a fine day", "a day", "the grey dog weeps"]
+    (found,) = agreements(model, write(tmp_path / "r.jsonl", rows({"1": [2, 3, 1]}, captions)))
+    assert found.spearman == pytest.approx(0.5)
+
+
+def test_constant_scores_have_no_correlation(model: StyleModel, tmp_path: Path) -> None:
+    (found,) = agreements(model, write(tmp_path / "r.jsonl", rows({"1": [1, 2]}, ["zebra", "yak"])))
+    assert math.isnan(found.pearson) and math.isnan(found.spearman)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"style": "hapy"}, "row 2: the style model moods has no style 'hapy'"),
+        ({"rank": "best"}, "row 2: rank is 'best', expected a number"),
+        ({"caption": "x"}, "row 2: caption 'x' is ranked twice"),
+    ],
+)
+def test_bad_rows(model: StyleModel, tmp_path: Path, change: dict[str, object], message: str) -> None:
+    given = rows({"1": [1, 2]}, ["x", "y"])
+    given[1] |= change
+    with pytest.raises(InputError, match=message):
+        correlate(model, write(tmp_path / "r.jsonl", given))
+
+
+def test_missing_column_and_rank(model: StyleModel, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="row 1: no rank: found columns style, caption"):
+        correlate(model, write(tmp_path / "r.jsonl", [{"style": "happy", "caption": "x"}]))
+    given = rows({"1": [1, 2], "2": [1, 2]}, ["x", "y"])[:-1]
+    with pytest.raises(InputError, match="rater '2' gives 'y' no rank for 'happy'"):
+        correlate(model, write(tmp_path / "r.jsonl", given))
+
+
+@pytest.mark.shared_data
+def test_table_one_on_flickrstyle(shared_data: Path) -> None:
+    # 0.9992 and 0.850 come from an independent implementation (the issue's quick check); the paper has 0.9994, 0.9032.
+    result = check(None, read_styled(shared_data / "style" / "flickrstyle.jsonl"))
+    assert result.retrieval.value == pytest.approx(0.9992, abs=5e-5)
+    assert result.stylecider == pytest.approx(0.850, abs=5e-4)
