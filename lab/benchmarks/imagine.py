@@ -22,7 +22,7 @@ from imagine_speed import PICTURES, SEEDS, speed
 from measure import table
 
 from captious import CaptionSet
-from captious.metrics.imagine import judged
+from captious.metrics.imagine import likeness
 from captious.models._segments import Space, as_keys
 from captious.models.encoder import Tokens
 from captious.models.features import text_features
@@ -68,7 +68,7 @@ def warm(pairs: int) -> None:
     for kind in ("image", "text&image"):
         close_stores()
         start = time.perf_counter()
-        found = judged(captions, captions.references, stored, stored, kind, (seeds, seeds))
+        found = likeness(captions, captions.references, stored, stored, kind, (seeds, seeds))
         times.append([kind, f"{time.perf_counter() - start:.2f} s"])
         assert not np.isnan(found.values).any()
     print(f"{pairs:,} pairs of different texts, {SEEDS} seeds, {stored.dimension} numbers each, {os.cpu_count()} cores")

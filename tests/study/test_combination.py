@@ -110,7 +110,7 @@ def test_power_refuses_numbers_that_no_study_can_have(wrong):
 
 
 def test_power_grows_with_items_and_its_error_shrinks_as_the_root():
-    small, large = (simulate_power(0.03, items, resampling=Resampling(300)) for items in (250, 1000))
+    small, large = (simulate_power(0.03, items, resampling=Resampling(150)) for items in (250, 1000))
     assert small.power < large.power
     assert small.error / large.error == pytest.approx(2.0, rel=0.2)
     assert small.needed == pytest.approx(large.needed, rel=0.4)

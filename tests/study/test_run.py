@@ -76,7 +76,7 @@ def test_no_number_is_cut_on_a_narrow_terminal(study):
 
 def test_abbreviations_are_explained_under_the_table(study):
     note = study.document().table("metrics").note
-    for part in ("τ-b: Kendall's tau-b", "acc. eq: caption pairs", "1−R²: squared error", "ties: row pairs"):
+    for part in ("τ-b, τ-c: Kendall's tau", "acc. eq: caption pairs", "1−R²: squared error", "ties: row pairs"):
         assert part in note
 
 

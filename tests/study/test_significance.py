@@ -70,9 +70,9 @@ def test_tests_between_equal_metrics_reject_at_their_level():
     for _ in range(studies):
         human, cluster, (one, other) = simulated(rng, images=40)
         rows = rows_of(human, cluster)
-        seen, draws = permuted(rows, [(one, other)], "tau_b", 199, 2)[0]
+        seen, draws = permuted(rows, [(one, other)], "tau_b", 99, 2)[0]
         families = [rows.family("kendall", values) for values in (one, other)]
-        gaps = np.subtract(*(part["tau_b"] for part in bootstrap(families, 40, Resampling(200, 3))))
+        gaps = np.subtract(*(part["tau_b"] for part in bootstrap(families, 40, Resampling(99, 3))))
         r = np.corrcoef([human[::4], one[::4], other[::4]])
         rejected += [
             permutation_p(seen, draws)[0] < 0.05,

@@ -61,9 +61,9 @@ def test_states_are_the_encoders_last_hidden_states(scenes):
     encoder = frozen(MINI)
     found = image_states(encoder, [*paths, paths[0], "nowhere.png"])
     assert "nowhere.png: no such image" in found.faults[7] and found.index[6] == found.index[0]
-    from captious.io.images import open_picture
+    from captious.io.images import open_image
 
-    pixels = encoder.pixels_to_tensor(np.stack([encoder.prepare(open_picture(path)) for path in paths]))
+    pixels = encoder.pixels_to_tensor(np.stack([encoder.prepare(open_image(path)) for path in paths]))
     with torch.inference_mode():
         expected = encoder.module.vision_model(pixel_values=pixels).last_hidden_state.numpy()
     np.testing.assert_allclose(found.take(np.arange(6)).astype(np.float32), expected, atol=0.05, rtol=2e-3)

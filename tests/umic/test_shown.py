@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from captious.io.images import Unreadable
+from captious.io.images import UnreadableImage
 from captious.models import matching as shown
 from captious.models.matching import PixelStore
 
@@ -19,5 +19,5 @@ def test_broken_images_are_found_whether_images_are_kept_or_not(room, tmp_path, 
     found = PixelStore.of([str(path) for path in paths], lambda picture: np.asarray(picture))
     assert list(found.faults) == [36] and bool(found.pixels) == bool(room)
     assert [int(pixels[0, 0, 0]) for pixels in found.take(np.array([39, 3]))] == [39, 3]
-    with pytest.raises(Unreadable, match=r"36\.png"):
+    with pytest.raises(UnreadableImage, match=r"36\.png"):
         found.take(np.array([36]))

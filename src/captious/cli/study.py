@@ -15,7 +15,7 @@ from captious.study.options import StudyInput
 app = typer.Typer(
     help="Metrics against people: correlations with intervals, tests, agreement, power.", no_args_is_help=True
 )
-UNUSED = Omit("several", "format", "id_column", "references_column")
+UNUSED = Omit("several", "format", "id_column", "references_column", "references_id_column")
 """Of reading: ratings are read row by row, and a recipe or StudyInput names the columns."""
 
 

@@ -25,66 +25,68 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-MOST_PIXELS = 100_000_000
+MAX_PIXELS = 100_000_000
 """An image must have fewer; one that claims more is refused from its header, before a pixel is decoded."""
-MOST_RATIO = 1000
+MAX_RATIO = 1000
 """Of the longer side to the shorter: bringing the shorter side to a model's size makes a narrow strip enormous."""
 NO_SUCH = "no such image"
 
 
-class Unreadable(InputError):
+class UnreadableImage(InputError):
     """An image that cannot be used; the message says which and why in one line."""
 
 
-def open_picture(path: str | Path, upright: bool = False) -> Image:
+def open_image(path: str | Path, upright: bool = False) -> Image:
     """The first frame of an image file, decoded; turned as its EXIF tag says only where ``upright``."""
-    return decode_picture(read_picture(path), path, upright)
+    return decode_image(read_image(path), path, upright)
 
 
-def read_picture(path: str | Path) -> bytes:
+def read_image(path: str | Path) -> bytes:
     """The bytes of an image file."""
-    place = Path(path)
+    file = Path(path)
     try:
-        if place.exists() and not place.is_file():  # reading a named pipe would wait for ever
-            raise Unreadable(f"{path}: is a {'folder' if place.is_dir() else 'device or pipe'}, expected an image")
-        return place.read_bytes()
+        if file.exists() and not file.is_file():  # reading a named pipe would wait for ever
+            raise UnreadableImage(f"{path}: is a {'folder' if file.is_dir() else 'device or pipe'}, expected an image")
+        return file.read_bytes()
     except FileNotFoundError:
-        raise Unreadable(f"{path}: {NO_SUCH}") from None
+        raise UnreadableImage(f"{path}: {NO_SUCH}") from None
     except OSError as error:
-        raise Unreadable(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise UnreadableImage(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def decode_picture(content: bytes, name: str | Path, upright: bool = False) -> Image:
+def decode_image(content: bytes, name: str | Path, upright: bool = False) -> Image:
     """The first frame of an image given as bytes; ``name`` is what an error calls it."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     if not content:
-        raise Unreadable(f"{name}: is empty, expected an image")
-    _refuse_ourselves()
+        raise UnreadableImage(f"{name}: is empty, expected an image")
+    _silence_pillow()
     try:
-        picture = Image.open(io.BytesIO(content))
+        image = Image.open(io.BytesIO(content))
     except UnidentifiedImageError:
-        raise Unreadable(f"{name}: is not an image, or of a kind that Pillow does not read") from None
+        raise UnreadableImage(f"{name}: is not an image, or of a kind that Pillow does not read") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise Unreadable(f"{name}: is far larger than {_millions(MOST_PIXELS)} pixels; scale it down first") from None
+        raise UnreadableImage(
+            f"{name}: is far larger than {_millions(MAX_PIXELS)} pixels; scale it down first"
+        ) from None
     except Exception as error:  # a damaged header makes decoders raise almost anything
-        raise Unreadable(f"{name}: has a damaged header ({_one_line(error)})") from None
-    if picture.width * picture.height >= MOST_PIXELS:
-        size = f"{picture.width} x {picture.height} = {_millions(picture.width * picture.height)}"
-        raise Unreadable(
-            f"{name}: has {size} pixels, expected fewer than {_millions(MOST_PIXELS)}; scale it down first"
+        raise UnreadableImage(f"{name}: has a damaged header ({_one_line(error)})") from None
+    if image.width * image.height >= MAX_PIXELS:
+        size = f"{image.width} x {image.height} = {_millions(image.width * image.height)}"
+        raise UnreadableImage(
+            f"{name}: has {size} pixels, expected fewer than {_millions(MAX_PIXELS)}; scale it down first"
         )
-    if max(picture.size) > MOST_RATIO * min(picture.size):
-        raise Unreadable(f"{name}: is {picture.width} x {picture.height} pixels, too narrow a strip to be resized")
+    if max(image.size) > MAX_RATIO * min(image.size):
+        raise UnreadableImage(f"{name}: is {image.width} x {image.height} pixels, too narrow a strip to be resized")
     try:
-        picture.load()
-        return _eight_bits(ImageOps.exif_transpose(picture) if upright else picture)
+        image.load()
+        return _eight_bits(ImageOps.exif_transpose(image) if upright else image)
     except Exception as error:  # as above, for the pixels
-        raise Unreadable(f"{name}: is truncated or damaged ({_one_line(error)})") from None
+        raise UnreadableImage(f"{name}: is truncated or damaged ({_one_line(error)})") from None
 
 
 @cache
-def _refuse_ourselves() -> None:
+def _silence_pillow() -> None:
     """No line of Pillow's for each image that it calls a possible bomb: the limit here says which are refused.
 
     Once and for the process, because setting warnings aside for a moment is not safe between threads.
@@ -94,20 +96,20 @@ def _refuse_ourselves() -> None:
     warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
-def _eight_bits(picture: Image) -> Image:
+def _eight_bits(image: Image) -> Image:
     """Bring deeper modes to eight bits; Pillow's own conversion would cut every value above 255 to white."""
     from PIL import Image
 
-    if picture.mode.startswith("I"):
-        values = np.asarray(picture).astype(np.int64)
-        deep = picture.mode != "I" or values.max(initial=0) > 255
+    if image.mode.startswith("I"):
+        values = np.asarray(image).astype(np.int64)
+        deep = image.mode != "I" or values.max(initial=0) > 255
         return Image.fromarray((values >> 8 if deep else values).clip(0, 255).astype(np.uint8))
-    if picture.mode == "F":
-        real = np.nan_to_num(np.asarray(picture))
+    if image.mode == "F":
+        real = np.nan_to_num(np.asarray(image))
         return Image.fromarray((real * 255 if real.max(initial=0) <= 1 else real).clip(0, 255).round().astype(np.uint8))
-    if picture.mode in ("PA", "La", "RGBa"):
-        return picture.convert("RGBA")
-    return picture
+    if image.mode in ("PA", "La", "RGBa"):
+        return image.convert("RGBA")
+    return image
 
 
 def _one_line(error: Exception) -> str:

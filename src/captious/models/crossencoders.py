@@ -21,7 +21,7 @@ from captious._files import digest
 from captious._typing import Bools, Floats, Ints
 from captious._version import __version__
 from captious.errors import InputError, require
-from captious.io.images import Unreadable, read_picture
+from captious.io.images import UnreadableImage, read_image
 from captious.models._segments import Space, as_keys, key_of
 from captious.models.devices import number_type, precision_on, weights_digest
 from captious.models.encoder import Tokens
@@ -366,8 +366,8 @@ def content_keys(paths: Sequence[str]) -> list[bytes | None]:
     new = [number for number, key in enumerate(contents) if key is None]
     for number in new:
         try:
-            contents[number] = key_of(read_picture(paths[number]))
-        except Unreadable:
+            contents[number] = key_of(read_image(paths[number]))
+        except UnreadableImage:
             continue
     keys = {number: key for number in new if (key := contents[number]) is not None}
     record(files, [states[number] for number in keys], list(keys.values()))

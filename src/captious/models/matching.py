@@ -18,7 +18,7 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.io.images import Unreadable, open_picture
+from captious.io.images import UnreadableImage, open_image
 from captious.models.crossencoders import Backbone, Ids, fill, mark, read_state
 from captious.models.devices import device_called, quiet
 from captious.models.encoder import Pixels
@@ -134,15 +134,15 @@ class PixelStore:
         for row in rows.tolist():
             image = self.pixels[row] if self.pixels else self.open(self.paths[row])
             if image is None or isinstance(image, str):
-                raise Unreadable(image or self.faults[row])
+                raise UnreadableImage(image or self.faults[row])
             images.append(image)
         return images
 
     def open(self, path: str) -> Pixels | str:
         """A prepared image, or the reason why there is none."""
         try:
-            return self.prepare(open_picture(path, self.upright))
-        except Unreadable as error:
+            return self.prepare(open_image(path, self.upright))
+        except UnreadableImage as error:
             return str(error)
 
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.io.images import Unreadable, decode_picture, read_picture
+from captious.io.images import UnreadableImage, decode_image, read_image
 from captious.models._segments import key_of
 from captious.models.encoder import Encoder, Features, Pixels
 from captious.options import Runtime, current
@@ -179,12 +179,12 @@ def decode(path: str, prepare: Callable[[Image], Pixels], wanted: Wanted, uprigh
     """Read a file, and decode it if its content is wanted."""
     key = None
     try:
-        content = read_picture(path)
+        content = read_image(path)
         key = key_of(content)
         if not wanted(key):
             return DecodedImage(key, None, None)
-        return DecodedImage(key, prepare(decode_picture(content, path, upright)), None)
-    except Unreadable as error:
+        return DecodedImage(key, prepare(decode_image(content, path, upright)), None)
+    except UnreadableImage as error:
         return DecodedImage(key, None, str(error))
 
 

@@ -20,7 +20,8 @@ from captious.stats.kendall import joined
 from captious.stats.resampling import bootstrap_weights
 
 Statistic: TypeAlias = Callable[[Floats], dict[str, Floats]]
-THREADS = 8
+THREADS, SMALL = 8, 1 << 17
+"""Most threads, and the size of weights below which starting threads takes longer than the work."""
 NAN = float("nan")
 
 
@@ -72,6 +73,8 @@ def estimate(statistic: Statistic, groups: int, resampling: Resampling) -> dict[
 
 def in_threads(statistics: Sequence[Statistic], weights: Floats) -> list[dict[str, Floats]]:
     """Statistics under weights, the draws divided between threads: NumPy computes without holding Python's lock."""
+    if weights.size < SMALL:
+        return [statistic(weights) for statistic in statistics]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = min(cores, THREADS)
     parts = [np.ascontiguousarray(part) for part in np.array_split(weights, min(threads, weights.shape[1]), axis=1)]

@@ -21,8 +21,8 @@ class Shown(NamedTuple):
 
 
 STATISTICS = {
-    "tau_b": Shown("τ-b", "Kendall's tau-b over rows", r"$\tau_b$"),
-    "tau_c": Shown("τ-c", "Kendall's tau-c over rows", r"$\tau_c$"),
+    "tau_b": Shown("τ-b", "Kendall's tau over rows", r"$\tau_b$"),
+    "tau_c": Shown("τ-c", "Kendall's tau over rows", r"$\tau_c$"),
     "pearson": Shown("Pearson", "over rows"),
     "spearman": Shown("Spearman", "over rows"),
     "sample_tau": Shown("sample τ", "tau-b within each image, averaged", r"sample $\tau$"),
@@ -63,8 +63,10 @@ def column(statistic: str, name: str = "", *, best: bool = False, **options: Any
 def meanings(statistics: Iterable[str]) -> str:
     """The abbreviations of a table's columns explained in a line.
 
-    >>> meanings(["tau_b", "HC"])
-    "τ-b: Kendall's tau-b over rows"
+    >>> meanings(["tau_b", "tau_c", "HC"])
+    "τ-b, τ-c: Kendall's tau over rows"
     """
-    known = [STATISTICS[name] for name in statistics if name in STATISTICS]
-    return "; ".join(f"{shown.label}: {shown.meaning}" for shown in known)
+    labels: dict[str, list[str]] = {}
+    for shown in (STATISTICS[name] for name in statistics if name in STATISTICS):
+        labels.setdefault(shown.meaning, []).append(shown.label)
+    return "; ".join(f"{', '.join(names)}: {meaning}" for meaning, names in labels.items())

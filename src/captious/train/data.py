@@ -23,7 +23,7 @@ from captious.io.columns import (
     WRONG_UNIT_COLUMNS,
 )
 from captious.io.formats import Row, rows_of
-from captious.io.images import SUFFIXES, open_picture
+from captious.io.images import SUFFIXES, open_image
 from captious.models import features as vectors
 from captious.models.encoder import Pixels
 from captious.train.schedule import Rows
@@ -206,7 +206,7 @@ class Album:
         return self._pool.map(self._open, rows)
 
     def _open(self, row: int) -> Pixels:
-        pixels: Pixels = self._encoder.prepare(open_picture(self.paths[row]))
+        pixels: Pixels = self._encoder.prepare(open_image(self.paths[row]))
         return pixels
 
 

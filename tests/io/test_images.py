@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from captious.errors import InputError
-from captious.io import images as pictures
-from captious.io.images import MOST_PIXELS, Unreadable, decode_picture, open_picture
+from captious.io import images
+from captious.io.images import MAX_PIXELS, UnreadableImage, decode_image, open_image
 
 
 @pytest.fixture
@@ -29,29 +29,29 @@ def one_line(error):
 
 
 def test_missing_file_is_named(tmp_path):
-    with pytest.raises(Unreadable, match="no such image") as error:
-        open_picture(tmp_path / "gone.jpg")
+    with pytest.raises(UnreadableImage, match="no such image") as error:
+        open_image(tmp_path / "gone.jpg")
     assert "gone.jpg" in one_line(error)
     assert isinstance(error.value, InputError)
 
 
 def test_folder_is_not_an_image(tmp_path):
-    with pytest.raises(Unreadable, match="is a folder"):
-        open_picture(tmp_path)
+    with pytest.raises(UnreadableImage, match="is a folder"):
+        open_image(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"just some words, not an image", b"<svg xmlns='x'></svg>"])
 def test_text_is_not_an_image(tmp_path, content):
     (tmp_path / "a.jpg").write_bytes(content)
-    with pytest.raises(Unreadable, match="is not an image") as error:
-        open_picture(tmp_path / "a.jpg")
+    with pytest.raises(UnreadableImage, match="is not an image") as error:
+        open_image(tmp_path / "a.jpg")
     assert "a.jpg" in one_line(error)
 
 
 def test_empty_file(tmp_path):
     (tmp_path / "a.png").write_bytes(b"")
-    with pytest.raises(Unreadable, match="is empty"):
-        open_picture(tmp_path / "a.png")
+    with pytest.raises(UnreadableImage, match="is empty"):
+        open_image(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("kind", ["jpg", "png", "webp", "gif", "bmp"])
@@ -60,8 +60,8 @@ def test_truncated_file(tmp_path, kind):
     path = tmp_path / f"a.{kind}"
     Image.fromarray(noise).save(path)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(Unreadable) as error:
-        open_picture(path)
+    with pytest.raises(UnreadableImage) as error:
+        open_image(path)
     assert f"a.{kind}" in one_line(error)
 
 
@@ -70,8 +70,8 @@ def test_damage_inside_a_png(tmp_path, drawn):
     content = bytearray((tmp_path / "a.png").read_bytes())
     start = content.index(b"IDAT") + 6
     content[start : start + 6] = b"\xff" * 6
-    with pytest.raises(Unreadable, match="truncated or damaged"):
-        decode_picture(bytes(content), "a.png")
+    with pytest.raises(UnreadableImage, match="truncated or damaged"):
+        decode_image(bytes(content), "a.png")
 
 
 def claiming(width, height):
@@ -87,36 +87,36 @@ def claiming(width, height):
 @pytest.mark.parametrize(("width", "height"), [(10_000, 10_000), (12_000, 9_000), (60_000, 60_000)])
 def test_bomb_is_refused_from_its_header(tmp_path, width, height, recwarn):
     (tmp_path / "bomb.png").write_bytes(claiming(width, height))
-    with pytest.raises(Unreadable, match="100 million") as error:
-        open_picture(tmp_path / "bomb.png")
+    with pytest.raises(UnreadableImage, match="100 million") as error:
+        open_image(tmp_path / "bomb.png")
     assert "bomb.png" in one_line(error)
-    assert width * height >= MOST_PIXELS
+    assert width * height >= MAX_PIXELS
 
 
 @pytest.mark.parametrize("width", [9_500, 10_001])
 def test_pillow_does_not_warn_of_bombs_too(width, recwarn):
     """Of what it calls suspicious, some is allowed here and some refused; either way one line is enough."""
-    pictures._refuse_ourselves.cache_clear()
-    with pytest.raises(Unreadable, match=r"truncated|100\.01 million pixels, expected fewer than 100 million"):
-        decode_picture(claiming(width, 10_000), "a.png")
+    images._silence_pillow.cache_clear()
+    with pytest.raises(UnreadableImage, match=r"truncated|100\.01 million pixels, expected fewer than 100 million"):
+        decode_image(claiming(width, 10_000), "a.png")
     assert not recwarn.list
 
 
 def test_a_strip_that_resizing_would_blow_up(tmp_path):
     """One pixel wide and 3,000 high: the shorter side at 224 would make 150 million pixels."""
     Image.new("L", (1, 3000)).save(tmp_path / "strip.png")
-    with pytest.raises(Unreadable, match=r"strip\.png: is 1 x 3000 pixels, too narrow"):
-        open_picture(tmp_path / "strip.png")
+    with pytest.raises(UnreadableImage, match=r"strip\.png: is 1 x 3000 pixels, too narrow"):
+        open_image(tmp_path / "strip.png")
     Image.new("L", (3, 3000)).save(tmp_path / "narrow.png")
-    assert open_picture(tmp_path / "narrow.png").size == (3, 3000)
+    assert open_image(tmp_path / "narrow.png").size == (3, 3000)
 
 
 def test_greyscale_and_greyscale_with_alpha(tmp_path):
     grey = np.arange(24, dtype=np.uint8).reshape(4, 6) * 10
     Image.fromarray(grey).save(tmp_path / "grey.png")
     Image.fromarray(np.dstack([grey, 255 - grey])).save(tmp_path / "alpha.png")
-    assert (rgb(open_picture(tmp_path / "grey.png")) == grey[..., None]).all()
-    found = open_picture(tmp_path / "alpha.png")
+    assert (rgb(open_image(tmp_path / "grey.png")) == grey[..., None]).all()
+    found = open_image(tmp_path / "alpha.png")
     assert found.mode == "LA"
     assert (rgb(found) == grey[..., None]).all()
 
@@ -125,35 +125,35 @@ def test_alpha_is_dropped_as_the_references_drop_it(tmp_path, drawn):
     seen = drawn.copy()
     seen.putalpha(0)
     seen.save(tmp_path / "a.png")
-    assert (rgb(open_picture(tmp_path / "a.png")) == rgb(drawn)).all()
+    assert (rgb(open_image(tmp_path / "a.png")) == rgb(drawn)).all()
 
 
 def test_palette_with_transparency(tmp_path, drawn):
     palette = drawn.convert("P", palette=Image.Palette.ADAPTIVE, colors=2)
     palette.save(tmp_path / "a.png", transparency=0)
-    found = open_picture(tmp_path / "a.png")
+    found = open_image(tmp_path / "a.png")
     assert found.mode == "P"
     assert (rgb(found) == rgb(drawn)).all()
 
 
 def test_cmyk(tmp_path, drawn):
     drawn.convert("CMYK").save(tmp_path / "a.tif")
-    assert open_picture(tmp_path / "a.tif").mode == "CMYK"
-    assert np.abs(rgb(open_picture(tmp_path / "a.tif")) - rgb(drawn)).max() <= 1
+    assert open_image(tmp_path / "a.tif").mode == "CMYK"
+    assert np.abs(rgb(open_image(tmp_path / "a.tif")) - rgb(drawn)).max() <= 1
 
 
 def test_sixteen_bits_keep_their_greys(tmp_path):
     """Pillow alone turns every value over 255, here nearly all, to white."""
     deep = (np.arange(24, dtype=np.uint16).reshape(4, 6) * 2560) + 77
     Image.fromarray(deep).save(tmp_path / "a.png")
-    assert (rgb(open_picture(tmp_path / "a.png")) == (deep // 256)[..., None]).all()
+    assert (rgb(open_image(tmp_path / "a.png")) == (deep // 256)[..., None]).all()
     Image.fromarray(deep.astype(np.int32)).save(tmp_path / "b.tif")
-    assert (rgb(open_picture(tmp_path / "b.tif")) == (deep // 256)[..., None]).all()
+    assert (rgb(open_image(tmp_path / "b.tif")) == (deep // 256)[..., None]).all()
 
 
 def test_floating_point_image(tmp_path):
     Image.fromarray(np.array([[0.0, 0.5, 1.0]], np.float32)).save(tmp_path / "a.tif")
-    assert rgb(open_picture(tmp_path / "a.tif"))[0, :, 0].tolist() == [0, 128, 255]
+    assert rgb(open_image(tmp_path / "a.tif"))[0, :, 0].tolist() == [0, 128, 255]
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp", "png"])
@@ -161,7 +161,7 @@ def test_animation_gives_its_first_frame(tmp_path, kind, drawn):
     later = Image.new("RGB", drawn.size, (0, 255, 0))
     lossless = {"lossless": True} if kind == "webp" else {}
     drawn.save(tmp_path / f"a.{kind}", save_all=True, append_images=[later, later], **lossless)
-    found = rgb(open_picture(tmp_path / f"a.{kind}"))
+    found = rgb(open_image(tmp_path / f"a.{kind}"))
     assert np.abs(found - rgb(drawn)).max() <= 2
 
 
@@ -170,12 +170,12 @@ def test_exif_is_left_alone_unless_upright_is_asked(tmp_path, drawn):
     exif = Image.Exif()
     exif[0x0112] = 6
     drawn.save(tmp_path / "a.png", exif=exif)
-    assert open_picture(tmp_path / "a.png").size == (6, 4)
-    turned = open_picture(tmp_path / "a.png", upright=True)
+    assert open_image(tmp_path / "a.png").size == (6, 4)
+    turned = open_image(tmp_path / "a.png", upright=True)
     assert turned.size == (4, 6)
     assert (rgb(turned) == np.rot90(rgb(drawn), k=-1)).all()
 
 
 def test_upright_leaves_an_image_without_the_tag(tmp_path, drawn):
     drawn.save(tmp_path / "a.png")
-    assert (rgb(open_picture(tmp_path / "a.png", upright=True)) == rgb(drawn)).all()
+    assert (rgb(open_image(tmp_path / "a.png", upright=True)) == rgb(drawn)).all()
