@@ -1,5 +1,6 @@
 """Fixtures that many tests share."""
 
+import importlib.util
 import os
 from hashlib import blake2b
 from pathlib import Path
@@ -24,6 +25,18 @@ def shared_data():
 def own_home(tmp_path_factory, monkeypatch):
     """No test reads or writes the corpora and resources of the person who runs it."""
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    """CLIP's own, from the merges that OpenCLIP brings."""
+    pytest.importorskip("tokenizers")
+    from captious.models.tokenizers import clip_tokenizer
+
+    package = importlib.util.find_spec("open_clip")
+    if package is None or package.origin is None:
+        pytest.skip("CLIP's merges are not here: open_clip_torch has them")
+    return clip_tokenizer(Path(package.origin).parent, 77)
 
 
 class ColorEncoder:

@@ -30,7 +30,7 @@ from measure import table
 
 from captious import CaptionSet
 from captious.metrics.clip.encoded import to_references
-from captious.metrics.imagine import Imagine, judged
+from captious.metrics.imagine import Imagine, likeness
 from captious.metrics.registry import parse_all
 from captious.models._segments import Space, as_keys
 from captious.models.encoder import Tokens
@@ -190,7 +190,7 @@ def warm(pairs: int) -> None:
     for kind in ("image", "text&image"):
         close_stores()
         start = time.perf_counter()
-        found = judged(captions, captions.references, stored, stored, kind, (seeds, seeds))
+        found = likeness(captions, captions.references, stored, stored, kind, (seeds, seeds))
         times.append([kind, f"{time.perf_counter() - start:.2f} s"])
         assert not np.isnan(found.values).any()
     print(f"{pairs:,} pairs of different texts, {SEEDS} seeds, {stored.dimension} numbers each, {os.cpu_count()} cores")

@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -18,17 +19,27 @@ def one_thread():
         torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="session")
-def tokenizer():
-    """CLIP's own, from the package that carries its merges."""
-    pytest.importorskip("tokenizers")
-    from captious.errors import InputError
-    from captious.models.tokenizers import clip_tokenizer
+@pytest.fixture
+def clip_merges():
+    """CLIP's merges, which OpenCLIP brings, in the user's folder, where checkpoint files find them."""
+    from captious.models.hub import weights_folder
+    from captious.models.tokenizers import MERGES
 
-    try:
-        return clip_tokenizer(Path("/nowhere"), 77)
-    except InputError:
-        pytest.skip("no installed package carries CLIP's merges: open_clip_torch does")
+    package = importlib.util.find_spec("open_clip")
+    if package is not None:
+        weights_folder().mkdir(parents=True)
+        shutil.copy(Path(package.origin).parent / MERGES, weights_folder())
+
+
+@pytest.fixture(scope="session")
+def clip_folder(clip_module, tokenizer, tmp_path_factory):
+    """A folder with `clip_module`; not to be changed."""
+    from captious.models.clip import wrap
+    from captious.models.preprocess import Preparation
+
+    folder = tmp_path_factory.mktemp("clip") / "tiny"
+    wrap(clip_module, tokenizer, Preparation(32, 32), "tiny").save(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

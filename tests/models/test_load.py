@@ -1,5 +1,7 @@
 """One door: what is loaded once, what is loaded afresh, and that the small encoder needs no torch."""
 
+import copy
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,9 +17,8 @@ from captious.options import Runtime, using
 
 
 @pytest.fixture
-def folder(clip_module, tokenizer, tmp_path):
-    wrap(clip_module, tokenizer, Preparation(32, 32), "tiny").save(tmp_path / "tiny")
-    return tmp_path / "tiny"
+def folder(clip_folder):
+    return clip_folder
 
 
 def test_loaded_once(folder):
@@ -47,10 +48,9 @@ def test_asking_for_the_order_it_has_loads_nothing_more(folder):
     assert load(str(folder), order="rgb-first") is other
 
 
-def test_a_folder_that_changed_is_loaded_again(folder, clip_module, tokenizer):
-    import copy
-
+def test_a_folder_that_changed_is_loaded_again(clip_folder, clip_module, tokenizer, tmp_path):
     torch = pytest.importorskip("torch")
+    folder = shutil.copytree(clip_folder, tmp_path / "tiny")
     before = load(str(folder))
     other = copy.deepcopy(clip_module)
     with torch.no_grad():

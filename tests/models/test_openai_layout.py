@@ -8,6 +8,7 @@ from captious.models.checkpoints import from_openai, stretch
 from captious.models.load import load
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("clip_merges")
 
 TEXTS = ["A cat on a mat.", "two dogs running across a very green field, in the rain", ""]
 

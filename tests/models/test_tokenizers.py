@@ -3,14 +3,14 @@
 import gzip
 import json
 import random
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from captious.errors import InputError
-from captious.models import tokenizers as merges
-from captious.models.tokenizers import clip_tokenizer, framed, from_list, padded, tokenizer_of
+from captious.errors import InputError, MissingExtra
+from captious.models.tokenizers import MERGES, clean_text, clip_tokenizer, from_backend, from_list, pad, tokenizer_of
 
 START, END = 49406, 49407
 WORDS = [
@@ -77,10 +77,10 @@ def test_no_texts_and_empty_texts(tokenizer):
 
 
 def test_padding_by_hand():
-    found = padded([[5, 6], [], [1, 2, 3, 4]], [8], 9, 0, limit=5)
+    found = pad([[5, 6], [], [1, 2, 3, 4]], [8], 9, 0, limit=5)
     assert found.ids.tolist() == [[8, 5, 6, 9, 0], [8, 9, 0, 0, 0], [8, 1, 2, 3, 9]]
     assert found.lengths.tolist() == [4, 2, 6]
-    full = padded([[5]], [], 9, 7, limit=4, full=True)
+    full = pad([[5]], [], 9, 7, limit=4, full=True)
     assert full.ids.tolist() == [[5, 9, 7, 7]]
     assert full.lengths.tolist() == [2]
 
@@ -134,9 +134,9 @@ def test_frame_from_the_settings_where_the_tokenizer_has_none():
     backend = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<s>": 0, "</s>": 1, "a": 2}, unk_token="a"))
     backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     settings = {"bos_token": "<s>", "eos_token": {"content": "</s>"}}
-    assert framed(backend, 5, settings, "here")(["a a"]).ids.tolist() == [[0, 2, 2, 1]]
+    assert from_backend(backend, 5, settings, "here")(["a a"]).ids.tolist() == [[0, 2, 2, 1]]
     with pytest.raises(InputError, match="here: its tokenizer names no end token"):
-        framed(backend, 5, {}, "here")
+        from_backend(backend, 5, {}, "here")
 
 
 def test_no_tokenizer_says_which_files(tmp_path):
@@ -149,10 +149,12 @@ def test_no_tokenizer_says_which_files(tmp_path):
 
 
 @pytest.fixture
-def bare_machine(monkeypatch):
-    """No package carries the merges and the hub's cache is empty."""
-    monkeypatch.setattr(merges, "CARRIERS", ())
-    monkeypatch.setattr(merges, "_in_hub_cache", lambda: None)
+def bare_machine(monkeypatch, tmp_path):
+    """The hub's cache is empty, and there is no network."""
+    hub = pytest.importorskip("huggingface_hub")
+    pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
 def test_merges_nowhere_says_what_to_download_and_where_to_put_it(tmp_path, bare_machine):
@@ -164,8 +166,8 @@ def test_merges_nowhere_says_what_to_download_and_where_to_put_it(tmp_path, bare
 
 
 def test_merges_are_taken_from_beside_the_checkpoint_first(tmp_path, bare_machine, open_clip):
-    carried = Path(open_clip.__file__).parent / merges.MERGES
-    (tmp_path / merges.MERGES).write_bytes(carried.read_bytes())
+    carried = Path(open_clip.__file__).parent / MERGES
+    (tmp_path / MERGES).write_bytes(carried.read_bytes())
     assert clip_tokenizer(tmp_path, 77)(["dog"]).ids.tolist() == [[START, 1929, END]]
 
 
@@ -183,3 +185,26 @@ def test_a_list_that_is_too_short_or_damaged(tmp_path):
     (tmp_path / "a.gz").write_bytes(b"nothing")
     with pytest.raises(InputError, match="is not CLIP's list"):
         from_list(tmp_path / "a.gz")
+
+
+def test_cleaning_needs_no_extra_library_for_plain_texts(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ftfy", None)
+    assert clean_text(" Black & White\n") == "black & white"
+    with pytest.raises(MissingExtra, match=r"captious\[clip\]"):
+        clean_text("“so”")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("A dog’s “bone”", 'a dog\'s "bone"'),
+        ("caf\u00c3\u00a9", "caf\u00e9"),
+        ("salt &amp; pepper", "salt & pepper"),
+        ("a\tb\n\n c", "a b c"),
+        ("bell\x07", "bell"),
+        ("AT&T & co", "at&t & co"),
+    ],
+)
+def test_what_cleaning_mends(text, wanted):
+    pytest.importorskip("ftfy")
+    assert clean_text(text) == wanted

@@ -17,9 +17,9 @@ import numpy as np
 
 from captious._typing import Bools
 from captious.errors import InputError
-from captious.metrics.clip.encoded import tokens_of
 from captious.models.devices import quiet
 from captious.models.diffusion import diffusers, fingerprint, open_model
+from captious.models.encoder import token_counts
 from captious.models.load import load_trainable
 from captious.models.painters import Options, Painted, Wish, as_pixels
 from captious.options import current
@@ -52,7 +52,7 @@ class Guided:
 
     def cut(self, texts: Sequence[str]) -> Bools:
         """Those beyond the guide's limit."""
-        return tokens_of(self.guide, texts) > self.guide.limit
+        return token_counts(self.guide, texts) > self.guide.limit
 
     def paint(self, wishes: Sequence[Wish]) -> Iterator[Painted]:
         """Optimize one picture after another."""

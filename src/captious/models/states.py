@@ -19,10 +19,9 @@ import numpy.typing as npt
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.metrics.clip.encoded import tokens_of
 from captious.models._segments import Keys, Space, as_keys, key_of
 from captious.models.clip import TorchEncoder
-from captious.models.encoder import Features, Pixels, Tokens
+from captious.models.encoder import Features, Pixels, Tokens, token_counts
 from captious.models.features import (
     NOT_FINITE,
     Encoded,
@@ -297,7 +296,7 @@ def text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) 
     """States and vectors of texts; ``keep`` writes them to the cache."""
     distinct = list(dict.fromkeys(texts))
     index_of = {text: index for index, text in enumerate(distinct)}
-    lengths = tokens_of(encoder, distinct)
+    lengths = token_counts(encoder, distinct)
     counts = np.minimum(lengths, encoder.limit)
     width = HiddenStates(encoder).text_width
     _refuse_too_many(int(counts.sum()) * width * 2, len(distinct))

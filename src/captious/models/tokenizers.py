@@ -1,6 +1,7 @@
-"""Texts as OpenAI's tokenizer cleans them: mended Unicode, HTML entities read, spaces squeezed, lower case.
+"""Tokenizers of model folders, on the ``tokenizers`` library, with CLIP's ids exactly as OpenAI's code gives them.
 
-The copy in ``transformers`` skips the first two, which moves the scores of captions with curly quotes.
+OpenAI's tokenizer repairs Unicode and reads HTML entities before anything else. The copy in ``transformers`` does not,
+which moves the scores of captions with curly quotes.
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from captious._files import data_folder, digest
+from captious._files import digest
 from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Tokens
+from captious.models.hub import fetch, weights_folder
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """A text as OpenAI's tokenizer cleans it.
 
-    >>> cleaned("A  cat &amp;amp; a DOG ")
+    >>> clean_text("A  cat &amp;amp; a DOG ")
     'a cat & a dog'
     """
     entities = "&" in text and html.unescape(text) != text
@@ -46,10 +47,7 @@ _WORD = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d|[a-z]+|[0-9]|[^\sa-z0-9]+")
 
 @dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """A ``tokenizers.Tokenizer`` with the ids that frame a text. ``start`` is −1 where the model uses none.
-
-    ``full`` pads every batch to the limit, for models that were trained so and see the padding.
-    """
+    """A ``tokenizers.Tokenizer`` with the special token ids around a text; ``start`` is −1 where there is none."""
 
     backend: Any
     limit: int
@@ -57,35 +55,36 @@ class Tokenizer:
     end: int
     pad: int
     clean: bool = False
+    """Texts are cleaned as OpenAI's tokenizer does."""
     full: bool = False
+    """Every batch is padded to the limit, for models that were trained so and attend to the padding."""
     settings: dict[str, Any] = field(default_factory=dict)
     """What ``tokenizer_config.json`` says, to be saved again."""
-    known: dict[str, list[int]] = field(default_factory=dict, repr=False)
-    """Words met so far."""
+    word_ids: dict[str, list[int]] = field(default_factory=dict, repr=False)
+    """Token ids of the words met so far."""
 
     def __call__(self, texts: Sequence[str]) -> Tokens:
         """Token ids of a batch, padded to its longest."""
-        rows = self._by_words([cleaned(text) for text in texts]) if self.clean else self._rows(texts)
+        rows = self._by_words([clean_text(text) for text in texts]) if self.clean else self._rows(texts)
         front = [self.start] if self.start >= 0 else []
-        return padded(rows, front, self.end, self.pad, self.limit, self.full)
+        return pad(rows, front, self.end, self.pad, self.limit, self.full)
 
     def _rows(self, texts: Sequence[str]) -> list[list[int]]:
-        encode = getattr(
-            self.backend, "encode_batch_fast", self.backend.encode_batch
-        )  # the fast one is of version 0.20
+        # The fast one came with version 0.20.
+        encode = getattr(self.backend, "encode_batch_fast", self.backend.encode_batch)
         return [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
 
     def _by_words(self, texts: Sequence[str]) -> list[list[int]]:
         """CLIP's rows: every word is looked up once, and the library is asked only for new words and rare scripts."""
         plain = [text.isascii() and "<|" not in text for text in texts]
         pieces = [_WORD.findall(text) if simple else [] for text, simple in zip(texts, plain, strict=True)]
-        if len(self.known) > MOST_WORDS:
-            self.known.clear()
-        new = sorted(set(chain.from_iterable(pieces)) - self.known.keys())
-        self.known.update(zip(new, self._rows(new), strict=True))
+        if len(self.word_ids) > MOST_WORDS:
+            self.word_ids.clear()
+        new = sorted(set(chain.from_iterable(pieces)) - self.word_ids.keys())
+        self.word_ids.update(zip(new, self._rows(new), strict=True))
         others = iter(self._rows([text for text, simple in zip(texts, plain, strict=True) if not simple]))
         return [
-            list(chain.from_iterable(map(self.known.__getitem__, words))) if simple else next(others)
+            list(chain.from_iterable(map(self.word_ids.__getitem__, words))) if simple else next(others)
             for words, simple in zip(pieces, plain, strict=True)
         ]
 
@@ -111,25 +110,23 @@ class Tokenizer:
         (folder / "tokenizer_config.json").write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
 
 
-def padded(
-    rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, limit: int, full: bool = False
-) -> Tokens:
-    """Rows of ids framed, cut with the end token kept, and laid in one array.
+def pad(rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, limit: int, full: bool = False) -> Tokens:
+    """Rows of token ids between start and end, truncated before the end token, in one padded array.
 
-    >>> padded([[5], [6, 7, 8]], [1], 2, 0, limit=4)
+    >>> pad([[5], [6, 7, 8]], [1], 2, 0, limit=4)
     Tokens(ids=array([[1, 5, 2, 0], [1, 6, 7, 2]]), lengths=array([3, 5]))
     """
     frame = len(front) + 1
     lengths: Ints = np.fromiter((len(row) + frame for row in rows), np.int64, len(rows))
-    kept = np.minimum(lengths, limit)
-    width = limit if full else int(kept.max(initial=frame))
+    truncated = np.minimum(lengths, limit)
+    width = limit if full else int(truncated.max(initial=frame))
     ids = np.full((len(rows), width), pad, np.int64)
     ids[:, : len(front)] = front
-    places = np.arange(width)
-    inner = kept[:, None] - 1
+    columns = np.arange(width)
+    last = truncated[:, None] - 1
     body = list(chain.from_iterable(row[: limit - frame] for row in rows))
-    ids[(places >= len(front)) & (places < inner)] = body
-    ids[places == inner] = end
+    ids[(columns >= len(front)) & (columns < last)] = body
+    ids[columns == last] = end
     return Tokens(ids, lengths)
 
 
@@ -143,16 +140,16 @@ def tokenizer_of(folder: Path, limit: int) -> Tokenizer:
             raise InputError(
                 f"{folder / 'tokenizer.json'}: is not a tokenizer ({' '.join(str(error).split())})"
             ) from None
-        return framed(backend, limit, settings, str(folder))
+        return from_backend(backend, limit, settings, str(folder))
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        return framed(from_files(folder / "vocab.json", folder / "merges.txt"), limit, settings, str(folder))
+        return from_backend(from_files(folder / "vocab.json", folder / "merges.txt"), limit, settings, str(folder))
     raise InputError(
         f"{folder}: has no tokenizer, expected tokenizer.json, or vocab.json and merges.txt, in the folder"
     )
 
 
-def framed(backend: Any, limit: int, settings: dict[str, Any], where: str) -> Tokenizer:
-    """Learn from a tokenizer itself, and its settings where it is silent, what frames a text."""
+def from_backend(backend: Any, limit: int, settings: dict[str, Any], where: str) -> Tokenizer:
+    """A tokenizer of the library; its start and end tokens are read off an empty text, else from ``settings``."""
     padding = (backend.padding or {}).get("pad_id")
     backend.no_truncation()
     backend.no_padding()
@@ -171,15 +168,15 @@ def framed(backend: Any, limit: int, settings: dict[str, Any], where: str) -> To
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         path = folder / name
         if path.is_file():
             try:
-                found |= json.loads(path.read_text(encoding="utf-8"))
+                settings |= json.loads(path.read_text(encoding="utf-8"))
             except (ValueError, TypeError) as error:
                 raise InputError(f"{path}: is not a JSON object ({error})") from None
-    return found
+    return settings
 
 
 def _token(entry: Any) -> str:
@@ -189,38 +186,37 @@ def _token(entry: Any) -> str:
 
 def _canonical(backend: Any) -> bytes:
     """The vocabulary and rules, however the file was laid out."""
-    found = json.loads(backend.to_str())
-    kept = {key: found.get(key) for key in ("model", "normalizer", "pre_tokenizer")}
-    return json.dumps(kept, sort_keys=True).encode()
+    stored = json.loads(backend.to_str())
+    parts = {key: stored.get(key) for key in ("model", "normalizer", "pre_tokenizer")}
+    return json.dumps(parts, sort_keys=True).encode()
 
 
 MERGES = "bpe_simple_vocab_16e6.txt.gz"
 COUNT = 49_152 - 256 - 2
 """Merges that CLIP uses of the list: what fills a vocabulary of 49,408."""
-CARRIERS = ("open_clip", "clip", "longclip")
-"""Packages that bring the list."""
+REPOSITORY = "openai/clip-vit-base-patch32"
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
 
 def clip_tokenizer(beside: Path, limit: int) -> Tokenizer:
-    """CLIP's tokenizer: from files beside a checkpoint, else the user's folder, a package, or the hub's cache."""
-    for folder in (beside, data_folder() / "weights"):
+    """CLIP's tokenizer: from files beside a checkpoint, else from the user's folder, else from the hub."""
+    for folder in (beside, weights_folder()):
         if (folder / "tokenizer.json").is_file() or (folder / "merges.txt").is_file():
             return tokenizer_of(folder, limit)
         if (folder / MERGES).is_file():
-            return framed(from_list(folder / MERGES), limit, {}, str(folder / MERGES))
-    for package in CARRIERS:
-        spec = find_spec(package)
-        for place in (spec.submodule_search_locations or ()) if spec else ():
-            if (Path(place) / MERGES).is_file():
-                return framed(from_list(Path(place) / MERGES), limit, {}, str(Path(place) / MERGES))
-    cached = _in_hub_cache()
-    if cached is not None:
-        return tokenizer_of(cached, limit)
+            return from_backend(from_list(folder / MERGES), limit, {}, str(folder / MERGES))
+    try:
+        fetched = fetch(
+            REPOSITORY, ("tokenizer.json",), lambda folder: (folder / "tokenizer.json").is_file(), "CLIP's tokenizer"
+        )
+    except InputError:
+        fetched = None
+    if fetched is not None:
+        return tokenizer_of(fetched, limit)
     raise InputError(
-        f"{beside}: CLIP's tokenizer is not on this machine; download tokenizer.json from the hub repository "
-        f"openai/clip-vit-base-patch32 (or {MERGES} from github.com/openai/CLIP) and put it in "
-        f"{data_folder() / 'weights'} or beside the checkpoint"
+        f"{beside}: CLIP's tokenizer is not on this machine, and the hub cannot be reached; download tokenizer.json "
+        f"from the hub repository {REPOSITORY} (or {MERGES} from github.com/openai/CLIP) and put it in "
+        f"{weights_folder()} or beside the checkpoint"
     )
 
 
@@ -242,14 +238,14 @@ def from_list(path: Path) -> Any:
 def from_files(vocabulary: Path, merges: Path) -> Any:
     """The tokenizer of ``vocab.json`` and ``merges.txt``."""
     try:
-        known = json.loads(vocabulary.read_text(encoding="utf-8"))
+        ids = json.loads(vocabulary.read_text(encoding="utf-8"))
         lines = merges.read_text(encoding="utf-8").split("\n")
     except (OSError, ValueError) as error:
         raise InputError(f"{vocabulary.parent}: its vocab.json and merges.txt are not a tokenizer ({error})") from None
     pairs = [
         (left, right) for left, _, right in (line.partition(" ") for line in lines) if right and left != "#version:"
     ]
-    return _byte_pairs(known, pairs)
+    return _byte_pairs(ids, pairs)
 
 
 def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Any:
@@ -278,25 +274,13 @@ def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> An
 
 
 def _bytes_as_letters() -> list[str]:
-    """A printable letter for every byte, in the order of OpenAI's vocabulary: printable bytes first."""
+    """A printable character for every byte, in the order of OpenAI's vocabulary: printable bytes first."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    return [chr(byte) for byte in printable] + [chr(256 + place) for place in range(256 - len(printable))]
-
-
-def _in_hub_cache() -> Path | None:
-    try:
-        from huggingface_hub import try_to_load_from_cache
-    except ImportError:
-        return None
-    for repository in ("openai/clip-vit-base-patch32", "openai/clip-vit-base-patch16", "openai/clip-vit-large-patch14"):
-        found = try_to_load_from_cache(repository, "tokenizer.json")
-        if isinstance(found, str):
-            return Path(found).parent
-    return None
+    return [chr(byte) for byte in printable] + [chr(256 + extra) for extra in range(256 - len(printable))]
 
 
 def read_wordpiece(folder: Path, limit: int) -> Tokenizer:
-    """Case is kept and accents are; a word is split at punctuation, then into pieces."""
+    """The tokenizer of a cased BERT: case and accents stay; words are split at punctuation, then into pieces."""
     if (folder / "tokenizer.json").is_file():
         return tokenizer_of(folder, limit)
     path = folder / "vocab.txt"
@@ -314,4 +298,4 @@ def read_wordpiece(folder: Path, limit: int) -> Tokenizer:
     backend.post_processor = tokenizers.processors.BertProcessing(
         ("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"])
     )
-    return framed(backend, limit, {"pad_token": "[PAD]"}, str(folder))
+    return from_backend(backend, limit, {"pad_token": "[PAD]"}, str(folder))
