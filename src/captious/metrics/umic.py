@@ -15,7 +15,7 @@ from captious.errors import InputError
 from captious.metrics.clip.encoded import image_paths, mark, too_long, unseen, with_images_or_refuse
 from captious.metrics.contract import MeanMetric, Need, Sums, summed
 from captious.models.crossencoders import ORIGINAL, Backbone, called, load_backbone, read_marker
-from captious.models.devices import precision_on
+from captious.models.devices import resolve_precision
 from captious.options import current
 
 
@@ -103,7 +103,7 @@ class Umic(MeanMetric):
         told = {"model": f"{called(backbone.name)}#{state.fingerprint}{',upright' * current().upright}"}
         if encoder is not None:
             told["encoder"] = mark(encoder)
-        fine = encoder.precision if encoder is not None else precision_on(backbone.device, current().precision)
+        fine = encoder.precision if encoder is not None else resolve_precision(backbone.device, current().precision)
         return {**told, "precision": fine}
 
     def unscorable(self, captions: CaptionSet) -> Mapping[str, Bools]:

@@ -148,7 +148,7 @@ class HiddenStates:
     def of_texts(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """States of token ids, and their vectors."""
         module, encoder = self.encoder.module, self.encoder
-        seen = encoder.seen(ids)
+        seen = encoder.attention_mask(ids)
         if encoder.causal or encoder.tokenizer.full:
             found = module.text_model(input_ids=ids)
         else:
