@@ -3,6 +3,7 @@ import pytest
 
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
+from captious.text.tables import TextTable
 
 
 def two():
@@ -74,8 +75,8 @@ def test_the_fingerprint_is_that_of_the_references_not_of_the_candidates():
 
 def test_one_table_per_tokenizer():
     captions = two()
-    assert captions.table("ptb") is captions.table("ptb")
-    assert captions.table("ptb") is not captions.table("whitespace")
+    assert TextTable.of(captions, "ptb") is TextTable.of(captions, "ptb")
+    assert TextTable.of(captions, "ptb") is not TextTable.of(captions, "whitespace")
 
 
 def test_ragged_counts():

@@ -52,8 +52,8 @@ def test_without_samples_there_are_no_intervals(captions):
 
 def test_shards_are_scored_as_one_set(captions):
     shards = [captions.take(range(10)), captions.take(range(10, 30))]
-    merged = evaluate_shards(shards, "bleu,cider,vocabulary")
-    whole = evaluate(captions, "bleu,cider,vocabulary")
+    merged = evaluate_shards(shards, "bleu,cider,vocab_size")
+    whole = evaluate(captions, "bleu,cider,vocab_size")
     for key, measurement in whole.measurements.items():
         assert merged.measurements[key].corpus == pytest.approx(measurement.corpus, abs=1e-12)
         assert str(merged.measurements[key].signature) == str(measurement.signature)

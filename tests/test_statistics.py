@@ -13,10 +13,11 @@ from sacrebleu.metrics import BLEU
 import captious
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.evaluation import evaluate
 from captious.metrics.bleu import Bleu
-from captious.metrics.contract import MeanMetric, Measurement, Sums
+from captious.metrics.contract import MeanMetric, Measurement
 from captious.metrics.registry import parse
-from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED
+from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED, Resampling
 from captious.stats.resampling import (
     bootstrap,
     bootstrap_weights,
@@ -29,6 +30,11 @@ from captious.stats.resampling import (
 
 
 def mean_of(values):
+    """A statistic whose value is the mean of the values."""
+    return measured(values).statistic
+
+
+def measured(values):
     """A measurement whose corpus value is the mean of the values."""
     values = np.asarray(values, dtype=float)
     captions = CaptionSet.of(
@@ -36,7 +42,7 @@ def mean_of(values):
     )
     template = parse("rouge").measure(captions)
     rows = np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1)
-    return Measurement(template.metric, template.ids, Sums(rows), template.signature)
+    return Measurement(template.metric, template.ids, rows, template.signature)
 
 
 def test_default_numbers_of_resampling_are_written_in_one_place():
@@ -76,14 +82,14 @@ def test_resampling_does_not_depend_on_the_size_of_blocks(monkeypatch):
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
     measured = {"m": mean_of([0.1, 0.5, 0.9, 0.4])}
-    assert bootstrap(measured, seed=5) == bootstrap(measured, seed=5)
-    assert bootstrap(measured, seed=5) != bootstrap(measured, seed=6)
+    assert bootstrap(measured, Resampling(seed=5)) == bootstrap(measured, Resampling(seed=5))
+    assert bootstrap(measured, Resampling(seed=5)) != bootstrap(measured, Resampling(seed=6))
 
 
 def test_the_standard_error_of_a_mean_is_the_textbooks():
     """Bootstrap variance of a mean is exactly s2 / n with s2 the variance of the sample (divisor n)."""
     values = np.random.default_rng(0).normal(size=400)
-    interval = bootstrap({"m": mean_of(values)}, samples=4000)["m"]
+    interval = bootstrap({"m": mean_of(values)}, Resampling(samples=4000))["m"]
     error = values.std() / math.sqrt(400)
     assert interval.error == pytest.approx(error, rel=0.05)
     assert interval.low == pytest.approx(values.mean() - 1.96 * error, abs=0.15 * error)
@@ -96,38 +102,38 @@ def test_a_resample_of_bleu_is_bleu_of_the_resampled_items():
         {"1": "a b c", "2": "b c d e", "3": "x"}, {"1": ["a b"], "2": ["b c d", "e"], "3": ["x y"]}
     )
     weights = np.array([[2.0, 0.0, 1.0]])
-    value = resampled([Bleu(n=1).measure(captions)], iter([weights]))[0][0]
+    value = resampled([Bleu(n=1).measure(captions).statistic], iter([weights]))[0][0]
     repeated = CaptionSet.of({"a": "a b c", "b": "a b c", "c": "x"}, {"a": ["a b"], "b": ["a b"], "c": ["x y"]})
     assert value == pytest.approx(Bleu(n=1).measure(repeated).corpus, abs=1e-12)
 
 
 def test_unscored_items_add_nothing():
     known = mean_of([0.2, 0.4, np.nan])
-    assert known.statistics.total().tolist() == pytest.approx([0.6, 2])
+    assert known.total.tolist() == pytest.approx([0.6, 2])
     interval = bootstrap({"m": known})["m"]
     assert (interval.low, interval.high) == pytest.approx((0.2, 0.4))
 
 
 def test_what_cannot_be_resampled_has_no_interval():
     captions = CaptionSet.of({"1": "a b", "2": "b c"}, {"1": ["a"], "2": ["b"]})
-    measured = {"vocabulary": parse("vocabulary").measure(captions), "rouge": parse("rouge").measure(captions)}
-    assert set(bootstrap(measured)) == {"rouge"}
+    assert set(evaluate(captions, "vocab_size,rouge").intervals) == {"rouge"}
     with pytest.raises(InputError, match="cannot be resampled"):
-        paired_randomization([(measured["vocabulary"],) * 2], swap_masks(2))
+        parse("vocab_size").measure(captions).statistic  # noqa: B018
 
 
 def test_a_negative_seed_is_refused():
     with pytest.raises(InputError, match="seed -1, expected"):
-        bootstrap({"m": mean_of([1, 2])}, seed=-1)
+        bootstrap({"m": mean_of([1, 2])}, Resampling(seed=-1))
 
 
 def test_the_level_is_signed_as_it_is():
-    assert str(bootstrap({"m": mean_of([1, 2])}, level=0.975)["m"]) == "bootstrap(1000,seed=12345,97.5%)"
+    interval = bootstrap({"m": mean_of([1, 2])}, Resampling(level=0.975))["m"]
+    assert str(interval) == "bootstrap(1000,seed=12345,97.5%)"
 
 
 def test_a_level_that_is_no_share_is_refused():
     with pytest.raises(InputError, match="confidence level 95, expected a number between 0 and 1"):
-        bootstrap({"m": mean_of([1, 2])}, level=95)
+        bootstrap({"m": mean_of([1, 2])}, Resampling(level=95))
 
 
 def test_holm_by_hand():
@@ -164,23 +170,23 @@ class SacrebleuBleu(MeanMetric):
 
     name = "sacrebleu"
 
-    def statistics(self, captions, state):
+    def score_items(self, captions, state):
         raise NotImplementedError
 
-    def score(self, sums):
-        return np.array([BLEU()._compute_score_from_stats([round(x) for x in row]).score for row in sums])
+    def aggregate(self, rows):
+        return np.array([BLEU()._compute_score_from_stats([round(x) for x in row]).score for row in rows])
 
 
 @pytest.fixture(scope="module")
 def sacrebleu_pair(systems):
     texts, references = systems
     streams = [list(column) for column in zip(*references, strict=True)]
-    measured = []
+    pair = []
     for hypotheses in texts.values():
         rows = np.array(BLEU()._extract_corpus_statistics(hypotheses, streams), dtype=float)
-        template = mean_of(np.zeros(len(rows)))
-        measured.append(Measurement(SacrebleuBleu(), template.ids, Sums(rows), template.signature))
-    return texts, streams, tuple(measured)
+        template = measured(np.zeros(len(rows)))
+        pair.append(Measurement(SacrebleuBleu(), template.ids, rows, template.signature).statistic)
+    return texts, streams, tuple(pair)
 
 
 def test_randomization_agrees_with_sacrebleu(sacrebleu_pair):

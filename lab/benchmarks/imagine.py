@@ -30,12 +30,12 @@ from measure import table
 
 from captious import CaptionSet
 from captious.metrics.clip.encoded import to_references
-from captious.metrics.imagine import Imagine, judged
+from captious.metrics.imagine import Imagine, likeness
 from captious.metrics.registry import parse_all
 from captious.models._segments import Space, as_keys
 from captious.models.encoder import Tokens
 from captious.models.features import text_features
-from captious.models.load import load
+from captious.models.loading import load
 from captious.models.painters import Wish, wish_key
 from captious.models.store import close_stores, open_store
 from captious.options import Resampling, Runtime, using
@@ -190,7 +190,7 @@ def warm(pairs: int) -> None:
     for kind in ("image", "text&image"):
         close_stores()
         start = time.perf_counter()
-        found = judged(captions, captions.references, stored, stored, kind, (seeds, seeds))
+        found = likeness(captions, captions.references, stored, stored, kind, (seeds, seeds))
         times.append([kind, f"{time.perf_counter() - start:.2f} s"])
         assert not np.isnan(found.values).any()
     print(f"{pairs:,} pairs of different texts, {SEEDS} seeds, {stored.dimension} numbers each, {os.cpu_count()} cores")

@@ -28,6 +28,7 @@ import numpy as np
 from captious.metrics.meteor import resources
 from captious.metrics.meteor.engine import count
 from captious.metrics.meteor.engine import MODULES, TASKS, score
+from captious.text.tables import TextTable
 data = json.load(open(sys.argv[1]))
 found = count(data["candidates"], data["references"], resources.load(modules=MODULES), TASKS["rank"])
 values = score(found.table, TASKS["rank"])
@@ -75,6 +76,7 @@ def main() -> None:
 def write_sets(data: Path, folder: Path) -> dict[str, Path]:
     """The two sets, tokenized: COCO's first caption against the rest, and the rated captions of Flickr8k-Expert."""
     from captious.captions import CaptionSet
+    from captious.text.tables import TextTable
 
     coco = [json.loads(line) for line in (data / "coco/karpathy_test.jsonl").open()]
     rated = [json.loads(line) for line in (data / "flickr8k/expert.jsonl").open()]
@@ -86,10 +88,11 @@ def write_sets(data: Path, folder: Path) -> dict[str, Path]:
     }
     files = {}
     for name, rows in groups.items():
-        table = CaptionSet.of(
+        captions = CaptionSet.of(
             {number: candidate for number, (candidate, _) in enumerate(rows)},
             {number: references for number, (_, references) in enumerate(rows)},
-        ).table()
+        )
+        table = TextTable.of(captions)
         texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
         groups_of = [texts[a:b] for a, b in zip(table.first_caption[:-1], table.first_caption[1:], strict=True)]
         files[name] = folder / f"{len(files)}.json"

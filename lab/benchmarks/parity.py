@@ -19,6 +19,7 @@ from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 from scipy.stats import kendalltau
 
 from captious import CaptionSet, Resampling, evaluate
+from captious.text.tables import TextTable
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def compare(name: str, candidates: dict[str, str], references: dict[str, list[st
     tokenizer = PTBTokenizer()
     truth = tokenizer.tokenize({key: [{"caption": text} for text in texts] for key, texts in references.items()})
     result = tokenizer.tokenize({key: [{"caption": text}] for key, text in candidates.items()})
-    words = ours.captions.table()
+    words = TextTable.of(ours.captions)
     agree = np.array(
         [
             [" ".join(words.words(caption)) for caption in range(first, end)] == [*result[key], *truth[key]]

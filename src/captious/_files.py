@@ -76,7 +76,7 @@ def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER)
     if target.exists() and not (target / marker).exists():
         raise InputError(f"{target}: exists and was not written by captious (no {marker}); name another folder")
     if target.exists() and not overwrite:
-        raise InputError(f"{target}: is there already; add --overwrite to replace it, or name another folder")
+        raise InputError(f"{target}: is there already; pass overwrite=True to replace it, or name another folder")
 
 
 def digest(*parts: bytes) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from captious.errors import InputError, nearest
 
 _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
-_PARAMETER = re.compile(r"""\s*(\w+)\s*=\s*("[^"]*"|'[^']*'|[^,"']*?)\s*(?:,|$)""")
+_PARAMETER = re.compile(r"""\s*(?:(\w+)\s*=\s*)?("[^"]*"|'[^']*'|[^,"']*?)\s*(?:,|$)""")
 
 
 def split(text: str) -> list[str]:
@@ -37,8 +37,10 @@ def split(text: str) -> list[str]:
 def parse(text: str, what: str, example: str) -> tuple[str, dict[str, str]]:
     """Name and parameters of a written form; ``what`` and ``example`` are for the error message.
 
-    >>> parse("lstm(stack=4)", "classifier", "lstm")
-    ('lstm', {'stack': '4'})
+    A first value without a name stands under the empty string.
+
+    >>> parse("lstm(stack=4)", "classifier", "lstm"), parse("bleu(4)", "metric", "bleu")
+    (('lstm', {'stack': '4'}), ('bleu', {'': '4'}))
     """
     match = _CALL.fullmatch(text)
     if not match:
@@ -46,24 +48,53 @@ def parse(text: str, what: str, example: str) -> tuple[str, dict[str, str]]:
     inside, values, position = match[2] or "", dict[str, str](), 0
     while inside[position:].strip():
         parameter = _PARAMETER.match(inside, position)
-        if not parameter:
+        key = parameter[1] or "" if parameter else ""
+        if not parameter or (not key and (values or not parameter[2])):
             raise InputError(f"cannot read the parameters of {text!r}, expected name(key=value,key=value)")
-        if parameter[1] in values:
-            raise InputError(f"{text!r} sets {parameter[1]} twice")
-        values[parameter[1]] = parameter[2].strip("\"'")
+        if key in values:
+            raise InputError(f"{text!r} sets {key} twice")
+        values[key] = parameter[2].strip("\"'")
         position = parameter.end()
     return match[1].lower(), values
 
 
-def arguments(kind: type, values: Mapping[str, str], name: str, omit: Collection[str] = ()) -> dict[str, Any]:
-    """Parameters of a dataclass from their written values; those in ``omit`` are not for writing."""
+def arguments(
+    kind: type, values: Mapping[str, str], name: str, omit: Collection[str] = (), main: str = ""
+) -> dict[str, Any]:
+    """Parameters of a dataclass from their written values; those in ``omit`` are not for writing.
+
+    ``main`` is the parameter that a first value without a name belongs to.
+    """
     hints = get_type_hints(kind)
     legal = [field.name for field in fields(kind) if field.name not in omit]
+    if "" in values:
+        if not main or main in values:
+            raise InputError(f"cannot read {name}({values['']},…), expected the name of each parameter: key=value")
+        values = {key or main: text for key, text in values.items()}
     for key in values:
         if key not in legal:
             known = ", ".join(legal) or "none"
             raise InputError(f"{name} has no parameter {key!r}, legal ones: {known}{nearest(key, legal)}")
     return {key: _value(text, hints[key], f"{name}({key}={text})") for key, text in values.items()}
+
+
+def write(value: Any, name: str, always: Collection[str] = ()) -> str:
+    """The written form of a dataclass: the parameters that differ from their defaults, and those shown ``always``."""
+    parameters = [
+        f"{field.name}={_text(getattr(value, field.name))}"
+        for field in fields(value)
+        if field.name in always or getattr(value, field.name) != field.default
+    ]
+    return f"{name}({','.join(parameters)})" if parameters else name
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = str(value)
+    if '"' in text:
+        return f"'{text}'"
+    return f'"{text}"' if any(character in text for character in "(),' ") else text
 
 
 def _value(text: str, hint: Any, where: str) -> Any:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from captious._typing import Ints
+from captious._typing import Bools, Ints
 from captious.errors import InputError
 
-if TYPE_CHECKING:
-    from captious.text.tables import TextTable
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,21 @@ class Item:
     def candidate(self) -> str:
         """The only candidate, or the first of several."""
         return self.candidates[0]
+
+
+class Memo:
+    """A base of immutable values: what several users need of one is computed by the first that asks."""
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """What ``make`` returns, computed once for each key."""
+        if key not in self._computed:
+            self._computed[key] = make()
+        result: T = self._computed[key]
+        return result
+
+    @cached_property
+    def _computed(self) -> dict[Any, Any]:
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +76,23 @@ class Ragged:
         """How many texts each list holds."""
         return np.diff(self.offsets)
 
+    @cached_property
+    def owners(self) -> Ints:
+        """The list that each text stands in.
 
-@dataclass(frozen=True, eq=False)
-class CaptionSet:
+        >>> Ragged.of([["a dog", "dogs"], [], ["a cat"]]).owners.tolist()
+        [0, 0, 2]
+        """
+        return np.repeat(np.arange(len(self)), self.counts)
+
+    @cached_property
+    def blank(self) -> Bools:
+        """Which texts hold nothing but white space."""
+        return np.fromiter((not text.strip() for text in self.values), dtype=np.bool_, count=len(self.values))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CaptionSet(Memo):
     """An immutable table of items, keyed by item id.
 
     >>> captions = CaptionSet.of({"7": "a dog runs"}, {"7": ["a dog is running", "the dog runs"]})
@@ -102,14 +130,18 @@ class CaptionSet:
         name: str = "captions",
     ) -> CaptionSet:
         """Build a set from plain dictionaries; ``captious.read`` also joins, checks and explains."""
-        given = {str(key): value for key, value in (references or {}).items()}
+        by_id = {str(key): value for key, value in (references or {}).items()}
         return cls(
             ids=tuple(str(key) for key in candidates),
             candidates=Ragged.of([_listed(value) for value in candidates.values()]),
-            references=Ragged.of([_listed(given.get(str(key), ())) for key in candidates]),
+            references=Ragged.of([_listed(by_id.get(str(key), ())) for key in candidates]),
             columns={column: tuple(values) for column, values in (columns or {}).items()},
             name=name,
         )
+
+    def __repr__(self) -> str:
+        candidates, references = len(self.candidates.values), len(self.references.values)
+        return f"<CaptionSet {self.name}: {len(self)} items, {candidates} candidates, {references} references>"
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -145,13 +177,11 @@ class CaptionSet:
         """Where these ids stand."""
         return [self._positions[key] for key in ids]
 
-    def table(self, tokenizer: str = "ptb") -> TextTable:
-        """The token table of all captions, made once per tokenizer and shared by all metrics."""
-        from captious.text.tables import TextTable
-
-        if tokenizer not in self._tables:
-            self._tables[tokenizer] = TextTable.of(self, tokenizer)
-        return self._tables[tokenizer]
+    @property
+    def image_paths(self) -> list[str | None]:
+        """The path of each item's image; None where it has none."""
+        images = self.columns.get("image", (None,) * len(self))
+        return [path if isinstance(path, str) and path else None for path in images]
 
     @cached_property
     def fingerprint(self) -> int:
@@ -165,10 +195,6 @@ class CaptionSet:
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {key: index for index, key in enumerate(self.ids)}
-
-    @cached_property
-    def _tables(self) -> dict[str, TextTable]:
-        return {}
 
 
 def _listed(value: str | Sequence[str]) -> Sequence[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import Report, Specs, evaluate, explorer, gather, on_scale
-from captious.metrics.contract import Measurement, Sums
+from captious.metrics.contract import Measurement
 from captious.metrics.registry import DEFAULT
 from captious.options import LEVEL, PERMUTATIONS, Missing, Reading, Resampling, Runtime
 from captious.render import Cell, Column, Document, Phrase, Result, Span, Table, link
@@ -208,7 +208,7 @@ def compare(
     }
     names = list(sets)
     pairs = list(combinations(names, 2)) if every_pair else [(names[0], other) for other in names[1:]]
-    tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.statistics.additive]
+    tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.additive]
     rows: dict[str, list[Difference]] = {key: [] for key in tested}
     for baseline, system in pairs if tested else []:
         if progress:
@@ -216,10 +216,11 @@ def compare(
         shared = [_shared(reports[baseline].measurements[key], reports[system].measurements[key]) for key in tested]
         items = len(sets[baseline])
         draws = bootstrap_weights(items, resampling.samples, resampling.seed)
-        bootstrapped = paired_bootstrap(shared, draws, resampling.level, convention)
+        statistics = [(ours.statistic, theirs.statistic) for ours, theirs in shared]
+        bootstrapped = paired_bootstrap(statistics, draws, resampling.level, convention)
         p_values = [p for p, _, _ in bootstrapped]
         if test == "randomization":
-            p_values = paired_randomization(shared, swap_masks(items, permutations, resampling.seed))
+            p_values = paired_randomization(statistics, swap_masks(items, permutations, resampling.seed))
         for key, (ours, theirs), p, (_, low, high) in zip(tested, shared, p_values, bootstrapped, strict=True):
             gap = theirs.corpus - ours.corpus
             both = items - len(ours.reasons)
@@ -260,7 +261,7 @@ def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Me
         return baseline, system
     without = np.array([key in reasons for key in baseline.ids])[:, None]
     ours, theirs = (
-        replace(side, statistics=Sums(np.where(without, np.nan, side.statistics.rows)), reasons=reasons)
+        replace(side, rows=np.where(without, np.nan, np.asarray(side.rows)), reasons=reasons)
         for side in (baseline, system)
     )
     return ours, theirs

@@ -111,7 +111,7 @@ class Report(Result):
 
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
-        level = next((interval.level for interval in self.intervals.values()), None)
+        level = next((interval.resampling.level for interval in self.intervals.values()), None)
         columns: list[Column | str] = ["metric", Column("value", level=level, bold=True, bar=True)]
         if lower := any(not one.metric.higher_is_better for one in self):
             columns.append(Column("better", "text", latex=None))
@@ -151,7 +151,8 @@ class Report(Result):
 
     def _metric_data(self, key: str) -> dict[str, Any]:
         measurement, interval = self.measurements[key], self.intervals.get(key)
-        spread = {name: getattr(interval, name) if interval else None for name in ("low", "high", "error", "level")}
+        spread = {name: getattr(interval, name) if interval else None for name in ("low", "high", "error")}
+        spread["level"] = interval.resampling.level if interval else None
         return {
             "metric": key,
             "label": self.label(key),
@@ -282,7 +283,7 @@ def _reasons(measurement: Measurement) -> str:
 def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> list[str]:
     """What a person should know before trusting these numbers."""
     warnings = [finding.message for finding in findings_that_mislead(captions)]
-    warnings += [remark for measurement in measurements for remark in measurement.metric.remarks(captions)]
+    warnings += [warning for measurement in measurements for warning in measurement.warnings]
     labels: dict[str, list[str]] = {}
     for measurement in measurements:
         if measurement.reasons:
@@ -387,4 +388,4 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
 
 
 def _intervals(measurements: Mapping[str, Measurement], resampling: Resampling) -> dict[str, Interval]:
-    return bootstrap(measurements, resampling.samples, resampling.seed, resampling.level)
+    return bootstrap({key: one.statistic for key, one in measurements.items() if one.additive}, resampling)

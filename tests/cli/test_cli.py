@@ -26,7 +26,7 @@ def test_score_prints_a_table_and_a_signature_for_every_number(run, sample):
 
 
 def test_score_as_json(run, sample):
-    code, out, _ = run("score", *files(sample), "--metrics", "bleu(n=4),cider(idf=refs),div", "--json")
+    code, out, _ = run("score", *files(sample), "--metrics", "bleu(n=4),cider(idf=refs),div_n", "--json")
     assert code == 0
     assert [row["label"] for row in json.loads(out)["metrics"]] == ["BLEU-4", "CIDEr-D", "div-2"]
 
@@ -42,7 +42,7 @@ def test_score_writes_a_run_and_refuses_to_overwrite_it(run, sample, tmp_path):
     assert run("score", *files(sample), "--out", target, "--images", sample / "images")[0] == 0
     assert (target / "report.html").exists() and (target / MARKER).exists()
     code, _, error = run("score", *files(sample), "--out", target)
-    assert code == 2 and "is there already; add --overwrite" in error
+    assert code == 2 and "is there already; pass --overwrite" in error
     assert run("score", *files(sample), "--out", target, "--overwrite")[0] == 0
 
 
@@ -57,7 +57,7 @@ def test_a_failed_score_writes_nothing(run, sample, tmp_path):
     ("arguments", "message"),
     [
         (("score", "nowhere.json"), "captious: nowhere.json: no such file"),
-        (("score", "{predictions}", "--metrics", "bleu"), "no references; give a file of references with --references"),
+        (("score", "{predictions}", "--metrics", "bleu"), "no references; pass --references"),
         (("score", "{predictions}", "-r", "{references}", "--level", "95"), "confidence level 95.0, expected"),
         (("score", "{predictions}", "-r", "{references}", "-m", "cider(idf=nope)"), "no idf corpus 'nope'"),
         (("score", "{predictions}", "-r", "{references}", "--images", "nowhere"), "nowhere: no such folder of images"),

@@ -19,7 +19,7 @@ def sample(tmp_path_factory):
 
 def test_score_with_images(run, sample, tmp_path):
     given = (sample / "predictions" / "solid.json", "--references", sample / "references.json")
-    metrics = ("--metrics", "clipscore,refclipscore,longclip,specs,routed")
+    metrics = ("--metrics", "clipscore,refclipscore,longclip,specs,specs_routed")
     code, out, error = run("score", *given, *metrics, "--images", sample / "images", "--out", tmp_path / "run")
     assert code == 0, error
     for part in ("CLIPScore", "RefCLIPScore", "LongCLIP", "SPECS", "|encoder:Xiaohud/SPECS#", "|by_short:12|"):
@@ -27,7 +27,7 @@ def test_score_with_images(run, sample, tmp_path):
     summary = json.loads((tmp_path / "run" / MARKER).read_text())
     assert [row["unscored"] for row in summary["metrics"]] == [0] * 5
     code, _, error = run("score", *given, "--metrics", "clipscore")
-    assert code == 2 and "no image; give their folder with --images" in error and error.count("\n") == 1
+    assert code == 2 and "no image; pass --images" in error and error.count("\n") == 1
 
 
 def test_a_caption_beyond_the_limit_is_warned_of_and_written_down(run, sample, tmp_path):
@@ -38,7 +38,7 @@ def test_a_caption_beyond_the_limit_is_warned_of_and_written_down(run, sample, t
 
 
 def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colors):
-    from captious.models import load as loading
+    from captious.models import loading
 
     seen = []
 

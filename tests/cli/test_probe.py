@@ -21,7 +21,7 @@ def test_specificity(run, sample, tmp_path):
     summary = json.loads(run("probe", "specificity", *given, "--counting", "macro", "--json")[1])
     assert summary["counting"] == "macro" and [row["label"] for row in summary["metrics"]] == ["CLIPScore", "SPECS"]
     code, _, error = run("probe", "specificity", sample / "long.jsonl", "--metrics", "rouge")
-    assert code == 2 and "no references; give a file of references with --references" in error
+    assert code == 2 and "no references; pass --references" in error
     code, out, _ = run(
         "probe", "specificity", *given[:3], "-r", sample / "references.json", "--metrics", "rouge", "--samples", 0
     )
@@ -64,7 +64,7 @@ def test_fitting_heeds_the_long_encoder_of_the_routed_score(run, sample, tmp_pat
     row = {"id": 1001, "units": ["a cat", "in a room", "by a red chair", "under a lamp"]}
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text(json.dumps({**row, "wrong_units": row["units"]}) + "\n")
-    given = (pairs, "--images", sample / "images", "--metrics", "routed(long=short)", "--json", "--samples", 0)
+    given = (pairs, "--images", sample / "images", "--metrics", "specs_routed(long=short)", "--json", "--samples", 0)
     assert [
         json.loads(run("probe", "specificity", *given, *more)[1])["metrics"][0]["steps"]
         for more in ((), ("--fitting",))

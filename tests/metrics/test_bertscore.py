@@ -5,6 +5,7 @@ and F1 were compared with those of the package bert-score 0.3.13: they differ by
 """
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -48,8 +49,14 @@ def the_set(candidates=CANDIDATES, references=REFERENCES):
     return CaptionSet.of(candidates, {key: references[key] for key in candidates})
 
 
+@cache
+def bert(folder):
+    return transformers.BertModel.from_pretrained(folder).eval()
+
+
+@cache
 def states(folder, text, layer):
-    model = transformers.BertModel.from_pretrained(folder).eval()
+    model = bert(folder)
     ids = [2, *(WORDS.index(word) for word in text.split()), 3]
     with torch.no_grad():
         found = model(torch.tensor([ids]), output_hidden_states=True).hidden_states[layer][0].numpy()
@@ -85,32 +92,31 @@ def test_values_are_those_of_plain_loops(folder, layer, idf):
     wanted = by_hand(folder, layer, idf == "refs")
     for column, value in enumerate(("precision", "recall", "f1")):
         metric = BertScore(weights=str(folder), layer=layer, value=value, idf=idf)
-        found = metric.measure(the_set()).statistics.rows
+        found = metric.measure(the_set()).rows
         assert found[:, 0] == pytest.approx(wanted[:, column], abs=1e-6) and found[:, 1].tolist() == [1, 1, 1]
 
 
 def test_a_caption_that_is_a_reference_has_one_and_the_baseline_stretches(folder):
     plain, stretched = (
-        BertScore(weights=str(folder), baseline=baseline).measure(the_set()).statistics.rows[:, 0]
-        for baseline in (0.0, 0.5)
+        BertScore(weights=str(folder), baseline=baseline).measure(the_set()).rows[:, 0] for baseline in (0.0, 0.5)
     )
     assert plain[2] == pytest.approx(1, abs=1e-6)
     assert stretched == pytest.approx((plain - 0.5) / 0.5, abs=1e-9)
 
 
 def test_batches_and_blocks_change_nothing(folder, monkeypatch):
-    whole = BertScore(weights=str(folder)).measure(the_set()).statistics.rows
+    whole = BertScore(weights=str(folder)).measure(the_set()).rows
     monkeypatch.setattr("captious.metrics.bertscore.BLOCK", 1)
     monkeypatch.setattr("captious.metrics.bertscore.PAIRS", 1)
     with using(Runtime(device="cpu", batch=1)):
-        assert BertScore(weights=str(folder)).measure(the_set()).statistics.rows == pytest.approx(whole, abs=1e-6)
+        assert BertScore(weights=str(folder)).measure(the_set()).rows == pytest.approx(whole, abs=1e-6)
 
 
 def test_texts_that_say_nothing_have_no_value(folder):
     captions = the_set({"1": "a dog", "2": " ", "3": "a cat"}, {"1": ("a dog", ""), "2": ("a cat",), "3": ("", " ")})
     found = BertScore(weights=str(folder)).measure(captions)
     assert found.reasons == {"2": "empty caption", "3": "all references are empty"}
-    assert np.isnan(found.statistics.rows[1:, 0]).all() and found.statistics.rows[0, 0] == pytest.approx(1, abs=1e-6)
+    assert np.isnan(found.rows[1:, 0]).all() and found.rows[0, 0] == pytest.approx(1, abs=1e-6)
 
 
 def test_a_text_beyond_the_limit_is_cut_before_its_end_and_counted(folder):
@@ -120,7 +126,7 @@ def test_a_text_beyond_the_limit_is_cut_before_its_end_and_counted(folder):
     captions = the_set({"1": "a dog " * 6}, {"1": ("a dog",)})
     metric = BertScore(weights=str(folder))
     assert "truncated:1" in str(metric.measure(captions).signature)
-    assert "1 caption is longer than the encoder's 10 tokens" in metric.remarks(captions)[0]
+    assert "1 caption is longer than the encoder's 10 tokens" in metric.measure(captions).warnings[0]
 
 
 def test_shards_count_the_references_of_all(folder):

@@ -9,7 +9,7 @@ from captious.metrics.bleu import Bleu
 
 def test_the_closest_of_two_equally_close_lengths_is_the_shorter():
     captions = CaptionSet.of({"1": "a b c"}, {"1": ["a b", "a b c d"]})
-    rows = Bleu(n=1).measure(captions).statistics.rows
+    rows = Bleu(n=1).measure(captions).rows
     assert rows[0].tolist() == [3, 2, 3, 3]  # length, reference length, matches, unigrams
 
 

@@ -11,7 +11,7 @@ from captious.errors import InputError
 from captious.evaluation import evaluate
 from captious.metrics.bleu import Bleu
 from captious.metrics.cider import Cider
-from captious.metrics.diversity import Distinct, Div, Diversity, Lsa, MBleu, Novelty, SelfCider, Vocabulary
+from captious.metrics.diversity import DistinctN, DivN, Lsa, MBleu, Novelty, RepDiversity, SelfCider, VocabSize
 from captious.text.idf import DocumentFrequency, save
 
 TEXTS = CaptionSet.of({"repeats": "a b a b a", "short": "a", "empty": ""})
@@ -19,11 +19,11 @@ TEXTS = CaptionSet.of({"repeats": "a b a b a", "short": "a", "empty": ""})
 
 def test_div_counts_distinct_over_all_with_the_documented_edges():
     # bigrams ab ba ab ba: 2 of 4; one token has no bigram to repeat: 1; no token: 0
-    assert Div(n=2).measure(TEXTS).items == {"repeats": 0.5, "short": 1.0, "empty": 0.0}
+    assert DivN(n=2).measure(TEXTS).items == {"repeats": 0.5, "short": 1.0, "empty": 0.0}
 
 
 def test_strict_div_has_no_value_where_there_is_no_ngram():
-    measured = Div(n=2, strict=True).measure(TEXTS)
+    measured = DivN(n=2, strict=True).measure(TEXTS)
     assert measured.items["repeats"] == 0.5
     assert math.isnan(measured.items["short"]) and math.isnan(measured.items["empty"])
     assert measured.reasons == {"short": "fewer than 2 tokens", "empty": "fewer than 2 tokens"}
@@ -32,19 +32,19 @@ def test_strict_div_has_no_value_where_there_is_no_ngram():
 
 def test_div_of_several_candidates_counts_them_together():
     captions = CaptionSet.of({"1": ["a b", "a b", "a c"]})
-    assert Div(n=2).measure(captions).corpus == pytest.approx(2 / 3)
+    assert DivN(n=2).measure(captions).corpus == pytest.approx(2 / 3)
 
 
 def test_diversity_is_the_product():
     # div-2 2/4, div-3 (aba bab aba) 2/3, div-4 (abab baba) 1
-    assert Diversity().measure(TEXTS).items["repeats"] == pytest.approx(0.5 * 2 / 3)
+    assert RepDiversity().measure(TEXTS).items["repeats"] == pytest.approx(0.5 * 2 / 3)
 
 
 def test_distinct_counts_per_token():
     # bigrams ab ba: 2 distinct, 5 tokens
-    assert Distinct(n=2).measure(TEXTS).items == {"repeats": 2 / 5, "short": 0.0, "empty": 0.0}
+    assert DistinctN(n=2).measure(TEXTS).items == {"repeats": 2 / 5, "short": 0.0, "empty": 0.0}
     # over the corpus: 2 distinct bigrams, 6 tokens
-    assert Distinct(n=2, over="corpus").measure(TEXTS).corpus == pytest.approx(2 / 6)
+    assert DistinctN(n=2, over="corpus").measure(TEXTS).corpus == pytest.approx(2 / 6)
 
 
 CANDIDATES = ["a red dog runs fast", "a red dog sleeps", "two cats sit on a red mat"]
@@ -119,13 +119,13 @@ def test_a_set_with_single_candidates_only_is_refused_with_the_remedy():
 
 
 def test_vocabulary_unites_items():
-    measured = Vocabulary().measure(CaptionSet.of({"1": "a cat", "2": "a dog runs"}))
+    measured = VocabSize().measure(CaptionSet.of({"1": "a cat", "2": "a dog runs"}))
     assert measured.items == {"1": 2.0, "2": 3.0}
     assert measured.corpus == 4
 
 
 def test_an_item_without_candidates_has_no_vocabulary_rather_than_an_empty_one():
-    measured = Vocabulary().measure(CaptionSet.of({"1": "a cat", "2": []}))
+    measured = VocabSize().measure(CaptionSet.of({"1": "a cat", "2": []}))
     assert math.isnan(measured.items["2"]) and measured.reasons == {"2": "no candidate caption"}
 
 

@@ -9,6 +9,7 @@ import pytest
 from captious.captions import CaptionSet
 from captious.evaluation import evaluate
 from captious.options import Resampling
+from captious.text.tables import TextTable
 
 
 @pytest.mark.java
@@ -30,7 +31,7 @@ def test_every_item_of_flickr8k_expert(shared_data, capsys):
     truth = PTBTokenizer().tokenize({key: [{"caption": text} for text in texts] for key, texts in references.items()})
     result = PTBTokenizer().tokenize({key: [{"caption": text}] for key, text in candidates.items()})
     report = evaluate(CaptionSet.of(candidates, references), "bleu,rouge,cider", resampling=Resampling(samples=0))
-    table = report.captions.table()
+    table = TextTable.of(report.captions)
     for index, key in enumerate(report.captions.ids):
         first, end = table.first_caption[index : index + 2]
         assert [" ".join(table.words(caption)) for caption in range(first, end)] == [*result[key], *truth[key]]

@@ -7,14 +7,15 @@ from captious.models.cost import cost
 from captious.models.preprocess import Preparation
 
 
-def released(limit):
-    """ViT-B/32 as OpenAI released it, without its weights."""
+def released(limit, patch=32):
+    """ViT-B/32 as OpenAI released it, or with another patch, without its weights."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     from captious.models.clip import TorchEncoder
 
     with torch.device("meta"):
-        module = transformers.CLIPModel(transformers.CLIPConfig(text_config={"max_position_embeddings": limit}))
+        shape = {"vision_config": {"patch_size": patch}, "text_config": {"max_position_embeddings": limit}}
+        module = transformers.CLIPModel(transformers.CLIPConfig(**shape))
     return TorchEncoder("b32", "", "fp32", 512, limit, module.eval(), None, Preparation(), torch.device("meta"), True)
 
 
@@ -30,6 +31,13 @@ def test_248_tokens():
     counted = cost(released(248))
     assert counted.flops / 1e12 == pytest.approx(2.91e-2, abs=5e-5)
     assert counted.parameters == 151_277_313 + (248 - 77) * 512
+
+
+def test_longclip_of_patches_of_16():
+    counted = cost(released(248, patch=16))
+    assert counted.parameters == 149_708_289
+    assert counted.image_flops == pytest.approx(35.127e9, rel=2e-4)
+    assert counted.text_flops == pytest.approx(20.235e9, rel=2e-4)
 
 
 def test_an_encoder_of_another_kind_is_refused(colors):

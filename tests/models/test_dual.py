@@ -12,7 +12,7 @@ tokenizers = pytest.importorskip("tokenizers")
 from captious.errors import InputError
 from captious.models.cost import cost
 from captious.models.dual import DualEncoder, DualModule, Shape, load_dual, new_dual, pool_image, pool_text
-from captious.models.load import load, load_trainable
+from captious.models.loading import load, load_trainable
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "dog", "cat", "runs", "sleeps", "red")
 TEXTS = ["a dog runs", "a red cat", "a cat sleeps a dog runs"]

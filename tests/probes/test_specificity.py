@@ -8,7 +8,7 @@ import pytest
 from lab.toy import make, write
 
 from captious.errors import InputError
-from captious.metrics.contract import Measurement, Sums, sign
+from captious.metrics.contract import Measurement, Signature
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.probes.specificity import Chain, Details, probe_specificity, read_details, steps_of
@@ -34,14 +34,17 @@ class Given:
     def __str__(self):
         return "given"
 
-    def score(self, sums):
-        return sums[..., 0]
+    def aggregate(self, rows):
+        return rows[..., 0]
+
+    def settings(self, state):
+        return {}
 
     def refuse_empty(self, measured, name):
         pass
 
     def measure(self, captions):
-        return Measurement(self, captions.ids, Sums(np.array(self.given)[:, None]), sign(self, captions, {}, 0))
+        return Measurement(self, captions.ids, np.array(self.given)[:, None], Signature.of(self, captions, None, 0, {}))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from captious.errors import InputError
 from captious.evaluation import evaluate_shards
 from captious.metrics.cider import Cider
 from captious.text.idf import DocumentFrequency, find, from_pickle, load, named, named_path, save
+from captious.text.tables import TextTable
 
 REFERENCES = {
     "1": ["a red dog runs on the grass", "a dog is running"],
@@ -64,7 +65,7 @@ def test_shards_scored_with_a_kept_corpus_count_it_once(tmp_path):
 def test_an_ngram_the_corpus_lacks_has_frequency_0(tmp_path):
     captions = whole()
     corpus = DocumentFrequency.of(captions.take([0]))
-    table = captions.table()
+    table = TextTable.of(captions)
     frequency = dict(zip(table.vocabulary, corpus.frequencies(table, 1)[np.argsort(table.ngrams(1).last)], strict=True))
     assert frequency["dog"] == 1 and frequency["emu"] == 0 and frequency["cat"] == 0
 
@@ -109,8 +110,8 @@ def test_the_pickled_table_of_the_reference_code_is_read(tmp_path):
     path.write_bytes(pickle.dumps({"ref_len": 3.0, "document_frequency": table}))
     corpus = from_pickle(path, "theirs")
     assert written_out(corpus) == {gram: int(count) for gram, count in table.items()}
-    values = Cider().statistics(captions, corpus).rows
-    assert np.allclose(values, Cider().statistics(captions, DocumentFrequency.of(captions)).rows)
+    values = Cider().score_items(captions, corpus).rows
+    assert np.allclose(values, Cider().score_items(captions, DocumentFrequency.of(captions)).rows)
 
 
 def test_a_bare_pickled_table_needs_the_number_of_items(tmp_path):

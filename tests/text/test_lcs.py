@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from captious.captions import CaptionSet
 from captious.metrics.rouge import lcs_lengths
+from captious.text.tables import TextTable
 
 CAPTION = st.lists(st.sampled_from("abcde"), max_size=90)
 ITEM = st.tuples(st.lists(CAPTION, max_size=3), st.lists(CAPTION, max_size=3))
@@ -27,10 +28,10 @@ def test_lengths_are_those_of_dynamic_programming(items):
     expected = [
         by_dynamic_programming(a, b) for candidates, references in items for a in candidates for b in references
     ]
-    assert lcs_lengths(captions.table("whitespace")).tolist() == expected
+    assert lcs_lengths(TextTable.of(captions, "whitespace")).tolist() == expected
 
 
 @pytest.mark.parametrize("length", [1, 8, 63, 64, 65, 200])
 def test_at_the_ends_of_machine_words(length):
     text = " ".join(map(str, range(length)))
-    assert lcs_lengths(CaptionSet.of({"1": text}, {"1": [text]}).table("whitespace")).tolist() == [length]
+    assert lcs_lengths(TextTable.of(CaptionSet.of({"1": text}, {"1": [text]}), "whitespace")).tolist() == [length]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.captions import CaptionSet
-from captious.text.tables import _sorted_by, tokenize
+from captious.text.tables import TextTable, _sorted_by, tokenize
 from captious.text.tokenizers import TOKENIZERS
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "cat", "the", "runs", "red"]), max_size=9).map(" ".join)
@@ -23,7 +23,7 @@ def caption_set(items):
 
 @given(ITEMS)
 def test_captions_stand_item_by_item_candidates_first(items):
-    table = caption_set(items).table("whitespace")
+    table = TextTable.of(caption_set(items), "whitespace")
     expected = [text for candidates, references in items for text in (*candidates, *references)]
     assert [" ".join(table.words(caption)) for caption in range(len(expected))] == expected
     kinds = [kind for c, r in items for kind in [True] * len(c) + [False] * len(r)]
@@ -32,7 +32,7 @@ def test_captions_stand_item_by_item_candidates_first(items):
 
 @given(ITEMS, st.integers(1, 4))
 def test_ngram_rows_are_the_counts_of_each_caption(items, n):
-    table = caption_set(items).table("whitespace")
+    table = TextTable.of(caption_set(items), "whitespace")
     grams = table.ngrams(n)
     written = {}
     for start, gram in enumerate(grams.at.tolist()):
@@ -52,7 +52,7 @@ def test_ngram_rows_are_the_counts_of_each_caption(items, n):
 
 @given(ITEMS, st.integers(1, 4))
 def test_document_frequency_counts_items_whose_references_hold_the_ngram(items, n):
-    table = caption_set(items).table("whitespace")
+    table = TextTable.of(caption_set(items), "whitespace")
     grams = table.ngrams(n)
     expected = Counter()
     for _, references in items:
@@ -64,7 +64,7 @@ def test_document_frequency_counts_items_whose_references_hold_the_ngram(items, 
 
 @given(ITEMS)
 def test_pairs_are_each_candidate_with_each_reference_of_its_item(items):
-    table = caption_set(items).table("whitespace")
+    table = TextTable.of(caption_set(items), "whitespace")
     pairs = [(" ".join(table.words(a)), " ".join(table.words(b))) for a, b in zip(*table.pairs, strict=True)]
     assert pairs == [(c, r) for candidates, references in items for c in candidates for r in references]
 

@@ -110,7 +110,7 @@ def base(tmp_path_factory):
 
 @pytest.fixture
 def encoder(base):
-    from captious.models.load import load_trainable
+    from captious.models.loading import load_trainable
 
     return load_trainable(str(base), "cpu")
 

@@ -79,15 +79,19 @@ def _listed(part: str) -> Iterable[str]:
     if not path.is_file():
         hint = nearest(part, LISTS)
         raise InputError(f"mask {part!r}: no such list or file, expected {', '.join(LISTS)}, none or a file{hint}")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as UTF-8 text ({error})") from None
+    lines = _lines(path, str(path))
     rows = [(number, line.strip()) for number, line in enumerate(lines, 1)]
     words = [_checked(word, f"{path}: row {number}") for number, word in rows if word and not word.startswith("#")]
     if not words:
         raise InputError(f"{path}: holds no words, expected one word a line")
     return words
+
+
+def _lines(path: Path, what: str) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{what}: cannot be read as UTF-8 text ({error})") from None
 
 
 def _checked(word: str, where: str) -> str:
@@ -221,27 +225,16 @@ def vocabulary(
         if raw is not None:
             model, human = ([tuple(text.lower().split()) for text in texts] for texts in raw)
         size = int(choice.partition(":")[2] or len({word for caption in model for word in caption}))
-        return most_common(human, size)
-    return read_vocabulary(choice.replace("{model}", name))
-
-
-def most_common(captions: Sequence[Tokens], size: int) -> frozenset[str]:
-    """The ``size`` most frequent words; of equally frequent ones, the first in the alphabet."""
-    counts = Counter(word for caption in captions for word in caption)
-    return frozenset(sorted(counts, key=lambda word: (-counts[word], word))[:size])
-
-
-def read_vocabulary(path: str | Path) -> frozenset[str]:
-    """Words of a file, one a line."""
-    try:
-        words = Path(path).read_text(encoding="utf-8").split()
-    except FileNotFoundError:
-        raise InputError(f"vocabulary {path}: no such file, expected model, human, human:N, none or a file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"vocabulary {path}: cannot be read as UTF-8 text ({error})") from None
+        counts = Counter(word for caption in human for word in caption)
+        # Of equally frequent words, the first in the alphabet.
+        return frozenset(sorted(counts, key=lambda word: (-counts[word], word))[:size])
+    path = Path(choice.replace("{model}", name))
+    if not path.is_file():
+        raise InputError(f"vocabulary {path}: no such file, expected model, human, human:N, none or a file")
+    words = frozenset(word for line in _lines(path, f"vocabulary {path}") for word in line.split())
     if not words:
         raise InputError(f"vocabulary {path}: is empty, expected one word a line")
-    return frozenset(words)
+    return words
 
 
 def unknown_share(captions: Sequence[Tokens], known: Collection[str] | None, hidden: Collection[str]) -> float:

@@ -138,7 +138,7 @@ def metrics(
     if name is None:
         classes = [metric_class(one) for one in names()]
         rows = [
-            (one.name, _headline(one), ", ".join(one.needs) or "—", "higher" if one.higher_is_better else "lower")
+            (one.name, _headline(one), ", ".join(one().needs) or "—", "higher" if one.higher_is_better else "lower")
             for one in classes
         ]
         table = Table("metrics", "Metrics", ("name", "what it is", "needs", "better"), rows)
@@ -170,21 +170,18 @@ def card(metric: type[Metric]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def facts(metric: type[Metric]) -> list[tuple[str, str]]:
-    """Needs, range, direction, cost, family, citation."""
-    from captious.metrics.registry import FAMILIES
-
+def facts(kind: type[Metric]) -> list[tuple[str, str]]:
+    """Needs, range, direction, variants, citation."""
+    metric = kind()
     low, high = metric.range
     rows = [
         ("needs", ", ".join(metric.needs) or "candidates only"),
         ("range", f"{low:g} to {'no limit' if math.isinf(high) else f'{high:g}'}"),
         ("better", "higher" if metric.higher_is_better else "lower"),
     ]
-    if metric.cost is not None:
-        size, arithmetic = metric.cost.parameters, metric.cost.flops / 1e12
-        rows.append(("cost with the default weights", f"{size / 1e9:.2f} billion parameters, {arithmetic:.2e} TFLOPs"))
-    if metric.name in FAMILIES:
-        rows.append(("the bare name stands for", ", ".join(f"`{member}`" for member in FAMILIES[metric.name])))
+    for name, values in metric.variants.items():
+        members = ", ".join(f"`{metric.name}({name}={value})`" for value in values)
+        rows.append((f"without {name} it stands for", members))
     if metric.citation:
         rows.append(("cite", metric.citation))
     return rows

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli.params import Only, command, deliver
-from captious.cli.session import Encoder, Grammar, ImageFeatures, Imagination, Legacy, Out, Session, Tagger
+from captious.cli.session import (
+    Encoder,
+    Grammar,
+    ImageFeatures,
+    Imagination,
+    Items,
+    Legacy,
+    Out,
+    Session,
+    Tagger,
+    Tokenizer,
+)
 from captious.errors import InputError
 from captious.options import Argument, Option, Resampling
 
@@ -21,6 +32,7 @@ if TYPE_CHECKING:
     from captious.captions import CaptionSet
     from captious.io.formats import Row
 
+PTB = "ptb"
 app = typer.Typer(help="Make data: detail units, idf corpora, wrong captions, pictures.", no_args_is_help=True)
 
 
@@ -152,14 +164,13 @@ def idf(
     ],
     session: Annotated[Session, Only("out", "overwrite", "id_column", "references_column")],
     name: Annotated[str | None, Option("Keep it under this name, for cider(idf=NAME).", metavar="NAME")] = None,
-    tokenizer: Annotated[
-        str | None, Option("Of captions: ptb (unless said), 13a, whitespace or plain.", metavar="NAME")
-    ] = None,
-    items: Annotated[int | None, Option("Items that a pickle counts, where it does not say.", min=1)] = None,
+    tokenizer: Tokenizer = PTB,
+    items: Items | None = None,
 ) -> None:
     """Count in how many items each n-gram occurs, for CIDEr. The captions of one id are one item.
 
-    The pickled table of CIDEr's reference code is taken over instead; nothing in the pickle is run.
+    The pickled table of CIDEr's reference code is taken over instead; nothing in the pickle is run. Where it does not
+    say how many items it counts, --items does.
 
     Example: captious make idf captions.jsonl --name mine
     """
@@ -176,7 +187,7 @@ def idf(
     path = Path(out) if out is not None else named_path(str(name))
     _free(path, session.output.overwrite)
     if _is_pickle(source):
-        if tokenizer or reading.id_column or reading.references_column:
+        if tokenizer != PTB or reading.id_column or reading.references_column:
             raise InputError(f"{source}: is a pickle of counts; leave out --tokenizer and the names of columns")
         corpus = from_pickle(source, name or path.stem, items)
     else:
@@ -186,7 +197,7 @@ def idf(
         if not references:
             raise InputError(f"{source}: holds no captions")
         captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)
-        corpus = DocumentFrequency.of(captions, tokenizer or "ptb", name or path.stem)
+        corpus = DocumentFrequency.of(captions, tokenizer, name or path.stem)
     save(corpus, path)
     sizes = ", ".join(f"{len(counts):,}" for counts in corpus.counts)
     typer.echo(f"{path}: {corpus} ({corpus.items:,} items; n-grams of orders 1 to 4: {sizes})")

@@ -97,7 +97,7 @@ def classification(
     templates: Annotated[
         Path | None, Option("File of templates, one a line, each with {} for the name.", metavar="FILE")
     ] = None,
-    label: Label = "",
+    label: Label | None = None,
 ) -> None:
     """Zero-shot accuracy at 1 and 5 of the nearest class name.
 
@@ -107,7 +107,7 @@ def classification(
 
     with session.working() as step:
         wording = read_templates(templates) if templates is not None else TEMPLATES
-        labeled = read_labeled(labels, session.reading.images, classes, label or None)
+        labeled = read_labeled(labels, session.reading.images, classes, label)
         result = probe_classification(labeled, encoder, session.resampling, templates=wording, progress=step)
     session.deliver(result)
 

@@ -110,7 +110,7 @@ def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
 
 def _texts(captions: CaptionSet) -> Iterable[Finding]:
     for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
-        ids = np.repeat(np.arange(len(captions)), texts.counts)
+        ids = texts.owners
 
         def where(test: re.Pattern[str] | str, texts: Sequence[str] = texts.values, ids: np.ndarray = ids) -> list[str]:
             odd = [

@@ -1,4 +1,4 @@
-"""Greedy matching of token states: precision, recall and F1 of many pairs of texts, each distinct text encoded once."""
+"""BERTScore: greedy matching of token states, each distinct text encoded once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, require
-from captious.metrics.clip.encoded import once, too_long
-from captious.metrics.contract import MeanMetric, Need, Sums, summed
+from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, candidate_means, truncation_warning
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import OomBackoff
 from captious.options import current
@@ -22,87 +21,31 @@ Weigh = Callable[[Sequence[int]], Floats]
 """How much each token of a text counts."""
 PAIRS = 256
 """Pairs matched at a time."""
-
-
-def matched(model: Contextual, candidates: Sequence[Ids], references: Sequence[Ids], weigh: Weigh) -> Floats:
-    """Precision, recall and F1, one row per pair of texts given as token ids; NaN where no token counts."""
-    torch = require("torch", "clip")
-    texts = list(dict.fromkeys(map(tuple, (*candidates, *references))))
-    place = {ids: number for number, ids in enumerate(texts)}
-    states = _encoded(model, [list(ids) for ids in texts])
-    weights = [torch.from_numpy(weigh(ids)).to(states[0]) for ids in texts]
-    left, right = ([place[tuple(ids)] for ids in side] for side in (candidates, references))
-    found = np.empty((len(left), 3))
-    order = sorted(range(len(left)), key=lambda pair: (len(references[pair]), len(candidates[pair])))
-    for start in range(0, len(order), PAIRS):
-        some = order[start : start + PAIRS]
-        sides = [[side[pair] for pair in some] for side in (left, right)]
-        found[some] = _block(*([held[number] for number in side] for held in (states, weights) for side in sides))
-    return found
-
-
-def _encoded(model: Contextual, texts: list[Ids]) -> list[Any]:
-    """The states of each text, encoded in batches of like length."""
-    runtime = current()
-    pace, found = OomBackoff(runtime.log), {}
-
-    def begin(numbers: Any) -> Any:
-        states, _ = model.states([texts[number] for number in numbers])
-        for number, one in zip(numbers, states, strict=True):
-            found[number] = one[: len(texts[number])].clone()
-        return lambda: np.zeros(len(numbers))
-
-    order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
-    for start in range(0, len(order), runtime.batch):
-        pace.start(begin, order[start : start + runtime.batch])()
-    return [found[number] for number in range(len(texts))]
-
-
-def _block(candidates: list[Any], references: list[Any], weights: list[Any], others: list[Any]) -> Floats:
-    """Of pairs of states with their tokens' weights."""
-    torch = require("torch", "clip")
-
-    def padded(rows: list[Any]) -> Any:
-        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-
-    cosines = padded(candidates) @ padded(references).transpose(1, 2)
-    there = [padded([torch.ones_like(one, dtype=torch.bool) for one in side]) for side in (weights, others)]
-    cosines = cosines.masked_fill(~(there[0][:, :, None] & there[1][:, None, :]), float("-inf"))
-    parts = []
-    for axis, inside, heavy in ((2, there[0], padded(weights)), (1, there[1], padded(others))):
-        nearest = cosines.amax(axis).masked_fill(~inside, 0.0)
-        parts.append(((nearest * heavy).sum(1) / heavy.sum(1)).double().cpu().numpy())
-    precision, recall = parts
-    both = precision + recall
-    joined = np.divide(2 * precision * recall, both, out=np.where(np.isnan(both), np.nan, 0.0), where=both != 0)
-    return np.stack([precision, recall, joined], axis=1)
-
-
 VALUES = ("precision", "recall", "f1")
 BLOCK = 128
 """Items whose texts are held in memory at a time."""
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class TokenWeights:
     """The model, and how many references each token occurs in; shards add up."""
 
     model: Contextual
     documents: int = 0
     frequency: Counter[int] = field(default_factory=Counter)
 
-    def merge(self, other: Read) -> Read:
+    def merge(self, other: TokenWeights) -> TokenWeights:
         """Both sets of references."""
         if self.model.fingerprint != other.model.fingerprint:
-            raise InputError(f"cannot merge shards scored by {_mark(self.model)} and {_mark(other.model)}")
-        return Read(self.model, self.documents + other.documents, self.frequency + other.frequency)
+            raise InputError(f"cannot merge shards scored by {_model_id(self.model)} and {_model_id(other.model)}")
+        return TokenWeights(self.model, self.documents + other.documents, self.frequency + other.frequency)
 
     def weights(self, ids: Sequence[int]) -> Floats:
         """How much each token counts: its idf where references were counted, else 1; the ends of a text nothing."""
         if not self.documents:
             return np.array([0.0 if one in self.model.special_token_ids else 1.0 for one in ids])
-        seen = np.array([self.frequency[one] for one in ids], np.float64)
-        weights: Floats = np.log((self.documents + 1) / (seen + 1))
+        frequency = np.array([self.frequency[one] for one in ids], np.float64)
+        weights: Floats = np.log((self.documents + 1) / (frequency + 1))
         return weights
 
 
@@ -130,9 +73,9 @@ class BertScore(MeanMetric):
     baseline: float = 0.0
 
     name: ClassVar[str] = "bertscore"
+    main: ClassVar[str] = "weights"
     needs: ClassVar[tuple[Need, ...]] = ("references", "model")
-    range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
-    undefined: ClassVar[str] = "no token of it counts: all are in every reference"
+    undefined_reason: ClassVar[str] = "no token of it counts: all are in every reference"
     citation: ClassVar[str] = "Zhang et al. 2020, BERTScore: Evaluating Text Generation with BERT, ICLR"
 
     def __post_init__(self) -> None:
@@ -140,83 +83,120 @@ class BertScore(MeanMetric):
             raise InputError(f"baseline {self.baseline:g}: expected less than 1")
 
     @property
+    def range(self) -> tuple[float, float]:
+        """That of a cosine, stretched by the baseline."""
+        return ((-1 - self.baseline) / (1 - self.baseline), 1.0)
+
+    @property
     def label(self) -> str:
         """BERTScore, and which value if not F1."""
         return "BERTScore" if self.value == "f1" else f"BERTScore {self.value}"
 
-    def prepare(self, captions: CaptionSet) -> Read:
+    def prepare(self, captions: CaptionSet) -> TokenWeights:
         """The model and, for ``idf=refs``, the references' tokens."""
         model = load_contextual(self.weights, self.layer)
         if self.idf == "none":
-            return Read(model)
+            return TokenWeights(model)
         ids, _ = model.tokens([text for text in captions.references.values if text.strip()])
-        return Read(model, len(ids), Counter(token for one in ids for token in set(one)))
+        return TokenWeights(model, len(ids), Counter(token for one in ids for token in set(one)))
 
-    def settings(self, state: Read) -> Mapping[str, str]:
+    def settings(self, state: TokenWeights) -> Mapping[str, str]:
         """The model by name and content, its layer and precision."""
         model = state.model
-        told = {"model": _mark(model), "layer": str(model.layer), "precision": model.precision}
-        return {**told, "idf": f"refs:{state.documents}"} if self.idf == "refs" else told
+        settings = {"model": _model_id(model), "layer": str(model.layer), "precision": model.precision}
+        return {**settings, "idf": f"refs:{state.documents}"} if self.idf == "refs" else settings
 
-    def unscorable(self, captions: CaptionSet) -> dict[str, Bools]:
-        """A candidate and a reference must say something."""
-        silent = _owners_of_silence(captions)
-        return {**super().unscorable(captions), "empty caption": silent[0], "all references are empty": silent[1]}
-
-    def statistics(self, captions: CaptionSet, state: Read) -> Sums:
-        """Sum of the candidates' values, and their number."""
-        found, _ = self._found(captions, state)
-        return summed(captions, (found[:, VALUES.index(self.value)] - self.baseline) / (1 - self.baseline))
-
-    def counts(self, captions: CaptionSet, state: Read) -> Mapping[str, int]:
-        """Captions cut at the model's limit."""
-        return {"truncated": int((self._found(captions, state)[1] > state.model.limit).sum())}
-
-    def remarks(self, captions: CaptionSet) -> list[str]:
-        """Captions beyond the model's limit."""
-        state = self.prepare(captions)
-        item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
-        cut = item[self._found(captions, state)[1] > state.model.limit].tolist()
-        return too_long(self.label, captions, cut, state.model.limit)
-
-    def _found(self, captions: CaptionSet, state: Read) -> tuple[Floats, Ints]:
-        """P, R and F1 of every candidate, and its number of tokens."""
-        key = (state.model.fingerprint, "bertscore", self.idf, state.documents)
-        found: tuple[Floats, Ints] = once(captions, key, lambda: self._measured(captions, state))
-        return found
-
-    def _measured(self, captions: CaptionSet, state: Read) -> tuple[Floats, Ints]:
-        ids, lengths = state.model.tokens(captions.candidates.values)
-        others, _ = state.model.tokens(captions.references.values)
-        starts = [np.concatenate([[0], np.cumsum(one.counts)]) for one in (captions.candidates, captions.references)]
-        said = [[bool(text.strip()) for text in one.values] for one in (captions.candidates, captions.references)]
-        found = np.full((len(ids), len(VALUES)), np.nan)
-        runtime = current()
-        for first in range(0, len(captions), BLOCK):
-            pairs = [
-                (one, other)
-                for item in range(first, min(first + BLOCK, len(captions)))
-                for one in range(starts[0][item], starts[0][item + 1])
-                for other in range(starts[1][item], starts[1][item + 1])
-                if said[0][one] and said[1][other]
-            ]
-            if pairs:
-                sides = [ids[one] for one, _ in pairs], [others[other] for _, other in pairs]
-                values = matched(state.model, *sides, state.weights)
-                np.fmax.at(found, [one for one, _ in pairs], values)
-            runtime.progress("captions", min(first + BLOCK, len(captions)), len(captions))
-        return found, lengths
+    def score_items(self, captions: CaptionSet, state: TokenWeights) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        key = ("bertscore", state.model.fingerprint, self.idf, state.documents)
+        matches, lengths = captions.once(key, lambda: _matches(captions, state))
+        values = (matches[:, VALUES.index(self.value)] - self.baseline) / (1 - self.baseline)
+        truncated = captions.candidates.owners[lengths > state.model.limit].tolist()
+        return Scored(
+            candidate_means(captions, values),
+            blank_texts(captions, references=True),
+            {"truncated": len(truncated)},
+            truncation_warning(self.label, captions, truncated, state.model.limit),
+        )
 
 
-def _owners_of_silence(captions: CaptionSet) -> tuple[Bools, Bools]:
-    """Items with a candidate that says nothing, and items whose references all say nothing."""
-    found = []
-    for texts in (captions.candidates, captions.references):
-        owner = np.repeat(np.arange(len(captions)), texts.counts)
-        quiet = np.array([not text.strip() for text in texts.values], np.bool_)
-        found.append(np.bincount(owner[quiet], minlength=len(captions)))
-    return found[0] > 0, (found[1] == captions.references.counts) & (captions.references.counts > 0)
+def _matches(captions: CaptionSet, state: TokenWeights) -> tuple[Floats, Ints]:
+    """Precision, recall and F1 of every candidate, and its number of tokens."""
+    candidates, references = captions.candidates, captions.references
+    ids, lengths = state.model.tokens(candidates.values)
+    others, _ = state.model.tokens(references.values)
+    result = np.full((len(ids), len(VALUES)), np.nan)
+    runtime = current()
+    for first in range(0, len(captions), BLOCK):
+        last = min(first + BLOCK, len(captions))
+        pairs = [
+            (one, other)
+            for item in range(first, last)
+            for one in range(candidates.offsets[item], candidates.offsets[item + 1])
+            for other in range(references.offsets[item], references.offsets[item + 1])
+            if not candidates.blank[one] and not references.blank[other]
+        ]
+        if pairs:
+            sides = [ids[one] for one, _ in pairs], [others[other] for _, other in pairs]
+            values = matched(state.model, *sides, state.weights)
+            np.fmax.at(result, [one for one, _ in pairs], values)
+        runtime.progress("captions", last, len(captions))
+    return result, lengths
 
 
-def _mark(model: Contextual) -> str:
+def _model_id(model: Contextual) -> str:
     return f"{model.name}#{model.fingerprint}"
+
+
+def matched(model: Contextual, candidates: Sequence[Ids], references: Sequence[Ids], weigh: Weigh) -> Floats:
+    """Precision, recall and F1, one row per pair of texts given as token ids; NaN where no token counts."""
+    torch = require("torch", "clip")
+    texts = list(dict.fromkeys(map(tuple, (*candidates, *references))))
+    index = {ids: number for number, ids in enumerate(texts)}
+    states = _encoded(model, [list(ids) for ids in texts])
+    weights = [torch.from_numpy(weigh(ids)).to(states[0]) for ids in texts]
+    left, right = ([index[tuple(ids)] for ids in side] for side in (candidates, references))
+    result = np.empty((len(left), 3))
+    order = sorted(range(len(left)), key=lambda pair: (len(references[pair]), len(candidates[pair])))
+    for start in range(0, len(order), PAIRS):
+        some = order[start : start + PAIRS]
+        sides = [[side[pair] for pair in some] for side in (left, right)]
+        result[some] = _block(*([values[number] for number in side] for values in (states, weights) for side in sides))
+    return result
+
+
+def _encoded(model: Contextual, texts: list[Ids]) -> list[Any]:
+    """The states of each text, encoded in batches of like length."""
+    runtime = current()
+    pace, encoded = OomBackoff(runtime.log), {}
+
+    def begin(numbers: Any) -> Any:
+        states, _ = model.states([texts[number] for number in numbers])
+        for number, one in zip(numbers, states, strict=True):
+            encoded[number] = one[: len(texts[number])].clone()
+        return lambda: np.zeros(len(numbers))
+
+    order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+    for start in range(0, len(order), runtime.batch):
+        pace.start(begin, order[start : start + runtime.batch])()
+    return [encoded[number] for number in range(len(texts))]
+
+
+def _block(candidates: list[Any], references: list[Any], weights: list[Any], others: list[Any]) -> Floats:
+    """Of pairs of states with their tokens' weights."""
+    torch = require("torch", "clip")
+
+    def padded(rows: list[Any]) -> Any:
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+    cosines = padded(candidates) @ padded(references).transpose(1, 2)
+    there = [padded([torch.ones_like(one, dtype=torch.bool) for one in side]) for side in (weights, others)]
+    cosines = cosines.masked_fill(~(there[0][:, :, None] & there[1][:, None, :]), float("-inf"))
+    parts = []
+    for axis, inside, heavy in ((2, there[0], padded(weights)), (1, there[1], padded(others))):
+        nearest = cosines.amax(axis).masked_fill(~inside, 0.0)
+        parts.append(((nearest * heavy).sum(1) / heavy.sum(1)).double().cpu().numpy())
+    precision, recall = parts
+    both = precision + recall
+    joined = np.divide(2 * precision * recall, both, out=np.where(np.isnan(both), np.nan, 0.0), where=both != 0)
+    return np.stack([precision, recall, joined], axis=1)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import Metric, Sums
+from captious.metrics.contract import Scored
+from captious.metrics.tokenized import TokenMetric
 from captious.text.tables import TextTable
 
 TINY, SMALL = 1e-15, 1e-9
@@ -18,7 +20,7 @@ ORDERS = 4
 
 
 @dataclass(frozen=True)
-class Bleu(Metric):
+class Bleu(TokenMetric):
     """BLEU-n: geometric mean of clipped n-gram precisions of orders 1 to n, times a brevity penalty.
 
     With c_k the n-grams of order k that some reference also has, each counted at most as often as the one reference
@@ -40,7 +42,9 @@ class Bleu(Metric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "bleu"
-    shown: ClassVar[tuple[str, ...]] = ("n",)
+    main: ClassVar[str] = "n"
+    always_shown: ClassVar[tuple[str, ...]] = ("n",)
+    variants: ClassVar[Mapping[str, tuple[int, ...]]] = {"n": (1, 2, 3, 4)}
     citation: ClassVar[str] = "Papineni, Roukos, Ward, Zhu. BLEU: a method for automatic evaluation. ACL 2002."
 
     def __post_init__(self) -> None:
@@ -52,19 +56,19 @@ class Bleu(Metric):
         """BLEU-1 to BLEU-4."""
         return f"BLEU-{self.n}"
 
-    def statistics(self, captions: CaptionSet, state: None) -> Sums:
-        """Length, reference length, then matches and n-grams of each order up to n."""
-        table = captions.table(self.tokenizer)
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: length, reference length, then matches and n-grams of each order up to n."""
+        table = self.table(captions)
         rows = table.once("bleu", lambda: table.per_item(per_candidate(table)))
-        return Sums(rows[:, : 2 + 2 * self.n])
+        return Scored(rows[:, : 2 + 2 * self.n])
 
-    def score(self, sums: Floats) -> Floats:
+    def aggregate(self, rows: Floats) -> Floats:
         """BLEU-n of each row."""
-        return bleu(sums, self.n)
+        return bleu(rows, self.n)
 
-    def settings(self, state: None) -> dict[str, str]:
+    def settings(self, state: Any) -> Mapping[str, str]:
         """How the reference length is chosen, and the constants."""
-        return {"reflen": "closest", "smooth": "1e-15/1e-9"}
+        return {**super().settings(state), "reflen": "closest", "smooth": "1e-15/1e-9"}
 
 
 def bleu(sums: Floats, n: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -9,17 +10,19 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.metrics.contract import MeanMetric, Sums
-from captious.text.idf import DocumentFrequency
+from captious.metrics.contract import MeanMetric, Scored
+from captious.metrics.tokenized import TokenMetric
+from captious.text.idf import DocumentFrequency, find
 from captious.text.tables import TextTable
 
 ORDERS = 4
 SIGMA = 6.0
 FEW = 50
+"""Items below which an idf corpus calls for a warning."""
 
 
 @dataclass(frozen=True)
-class Cider(MeanMetric):
+class Cider(TokenMetric, MeanMetric):
     """CIDEr-D: tf-idf weighted n-gram similarity of orders 1 to 4, averaged over references, times 10.
 
     An n-gram t weighs count(t) · (log N − log max(1, df(t))), df the number of items whose references hold t, N the
@@ -44,6 +47,7 @@ class Cider(MeanMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "cider"
+    main: ClassVar[str] = "idf"
     range: ClassVar[tuple[float, float]] = (0.0, 10.0)
     citation: ClassVar[str] = (
         "Vedantam, Zitnick, Parikh. CIDEr: consensus-based image description evaluation. CVPR 2015."
@@ -59,36 +63,30 @@ class Cider(MeanMetric):
         """Document frequencies: of the references, or of the corpus named."""
         return frequencies(self.idf, captions, self.tokenizer)
 
-    def statistics(self, captions: CaptionSet, state: DocumentFrequency) -> Sums:
-        """Sum of the candidates' values, and their number."""
-        table = captions.table(self.tokenizer)
+    def score_items(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        table = self.table(captions)
         similarity = np.where(table.is_candidate, 0.0, similarities(table, state, self.variant))
         total = [np.bincount(table.item, weights=row, minlength=table.items) for row in similarity]
         references = np.bincount(table.item[~table.is_candidate], minlength=table.items)
         item = table.item[table.candidates]
         values = 10 * np.array(total).reshape(-1, table.items)[table.rank, item] / np.maximum(references[item], 1)
-        return Sums(table.mean_rows(values))
+        warnings = []
+        if state.items == 1:
+            warnings = ["CIDEr with an idf of one item is 0 by construction (log 1 = 0): name a corpus, cider(idf=…)"]
+        elif state.items < FEW:
+            warnings = [f"CIDEr's idf is counted on {state.items} items only: values will shift on a larger set"]
+        return Scored(table.mean_rows(values), warnings=warnings)
 
-    def remarks(self, captions: CaptionSet) -> list[str]:
-        """How far a small idf corpus can be trusted."""
-        items = len(captions) if self.idf == "refs" else frequencies(self.idf, captions, self.tokenizer).items
-        if items == 1:
-            return ["CIDEr with an idf of one item is 0 by construction (log 1 = 0): name an idf corpus, cider(idf=…)"]
-        if items < FEW:
-            return [f"CIDEr's idf is counted on {items} items only: values will shift on a larger set"]
-        return []
-
-    def settings(self, state: DocumentFrequency) -> dict[str, str]:
+    def settings(self, state: DocumentFrequency) -> Mapping[str, str]:
         """The idf corpus by name, size and content."""
-        return {"variant": self.variant, "idf": str(state)}
+        return {**super().settings(state), "variant": self.variant, "idf": str(state)}
 
 
 def frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequency:
     """The document frequencies an ``idf`` parameter asks for."""
     if idf == "refs":
         return DocumentFrequency.of(captions, tokenizer)
-    from captious.text.idf import find
-
     return find(idf).for_tokenizer(tokenizer)
 
 

@@ -1,75 +1,90 @@
-"""One metric on one set: per-item values, a corpus value, and the statistics to aggregate again without recomputing."""
+"""What a metric is, a small frozen value that prepares, scores items and aggregates; and a measurement, its result.
+
+A metric prints as ``cider(idf=coco)`` and parses back. Scoring has three steps. `Metric.prepare` collects what must be
+known of the whole corpus. `Metric.score_items` gives each item a row of statistics. `Metric.aggregate` makes values
+from rows: of one item, or summed over many. Per-item values, the corpus value, intervals, paired tests and the merging
+of shards follow from these.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
+from captious import _written
 from captious._typing import Bools, Floats, Ints
 from captious._version import __version__
-from captious._written import arguments
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.models.encoder import Cost
-from captious.text.tokenizers import tokenizer_named
+from captious.stats.resampling import Statistic, id_order
 
+T = TypeVar("T")
+Need = Literal["references", "several candidates", "image", "style", "model", "judge"]
 
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Statistics that add up over items: one row per item, NaN where the item could not be scored."""
-
-    rows: Floats
-    additive = True
-
-    def total(self) -> Floats:
-        """The statistics of all scored items together."""
-        totals: Floats = self.known.sum(axis=0)
-        return totals
-
-    @cached_property
-    def known(self) -> Floats:
-        """The rows with unscored items as zeros, which add nothing."""
-        return np.where(np.isnan(self.rows).any(axis=1, keepdims=True), 0.0, self.rows)
-
-    def merge(self, other: Sums) -> Sums:
-        """Statistics of two shards."""
-        return Sums(np.concatenate([self.rows, other.rows]))
+HINTS = {
+    "no references": "; pass references=..., a file of references",
+    "one candidate, needs several": "; give several candidates per item",
+    "no image": "; pass images=..., their folder, or a column 'image' with their paths",
+    "no source text": "; give a column 'source'",
+}
+"""What would mend a reason for having no value."""
+LISTED = 5
+"""Ids that a warning lists before it only counts."""
 
 
 @dataclass(frozen=True, eq=False)
 class TypeSets:
-    """Statistics of distinct things, such as a vocabulary: they unite instead of adding up.
-
-    A row and a total read (distinct types, running tokens).
-    """
+    """Rows of distinct things, such as a vocabulary: over items they unite instead of adding up."""
 
     types: tuple[frozenset[Any], ...]
     tokens: Ints
-    additive = False
 
     @property
-    def rows(self) -> Floats:
-        """Distinct types and tokens of each item."""
-        return np.stack(
-            [np.fromiter(map(len, self.types), dtype=np.float64, count=len(self.types)), self.tokens], axis=1
-        )
+    def counts(self) -> Floats:
+        """Distinct types and running tokens of each item."""
+        sizes = np.fromiter(map(len, self.types), dtype=np.float64, count=len(self.types))
+        return np.stack([sizes, self.tokens], axis=1)
 
     def total(self) -> Floats:
-        """Distinct types and tokens of all items."""
+        """Distinct types and running tokens of all items."""
         return np.array([len(frozenset().union(*self.types)), self.tokens.sum()], dtype=np.float64)
 
-    def merge(self, other: TypeSets) -> TypeSets:
-        """Statistics of two shards."""
-        return TypeSets(self.types + other.types, np.concatenate([self.tokens, other.tokens]))
+
+Rows = Floats | TypeSets
+"""One row of statistics per item. Those of an array add up over items; NaN marks an item without a value."""
 
 
-Statistics = Sums | TypeSets
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What scoring the items of a set gives."""
+
+    rows: Rows
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """Why an item has no value, by its index."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Counts for the signature, such as truncated captions. They add up over shards; the names never vary."""
+    warnings: Sequence[str] = ()
+    """What a user should know of this set before trusting the numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shared(Generic[T]):
+    """A state that is the same for every shard, such as a model: merging only checks that."""
+
+    value: T
+    key: str
+
+    def merge(self, other: Shared[T]) -> Shared[T]:
+        """The state itself."""
+        if self.key != other.key:
+            raise InputError(f"cannot merge shards scored by {self.key} and {other.key}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -83,12 +98,35 @@ class Signature:
     settings: Mapping[str, str]
     items: int
     references: tuple[int, int]
+    """The smallest and the largest number of references of an item."""
     fingerprint: int
     """Of ids and references, in any order: the same items against the same references give the same one."""
     skipped: int = 0
     unscored: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
-    """What the metric counted on the way, such as captions cut at an encoder's limit; zeros are not printed."""
+    """What the metric counted on the way, such as truncated captions; zeros are not printed."""
+
+    @classmethod
+    def of(
+        cls,
+        metric: Metric,
+        captions: CaptionSet,
+        state: Any,
+        unscored: int,
+        counts: Mapping[str, int],
+    ) -> Signature:
+        """The signature of a metric on a set."""
+        references = captions.references.counts
+        return cls(
+            metric=str(metric),
+            settings=dict(metric.settings(state)),
+            items=len(captions),
+            references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
+            fingerprint=captions.fingerprint,
+            skipped=captions.skipped,
+            unscored=unscored,
+            counts=dict(counts),
+        )
 
     def __str__(self) -> str:
         low, high = self.references
@@ -123,21 +161,23 @@ class Signature:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Measurement:
-    """One metric on one set of captions."""
+    """One metric on one set: a value per item, a corpus value, and the rows to aggregate again without recomputing."""
 
     metric: Metric
     ids: tuple[str, ...]
-    statistics: Statistics
+    rows: Rows
     signature: Signature
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why an item has no value, by id."""
+    warnings: tuple[str, ...] = ()
+    """What a user should know of the set before trusting the numbers."""
 
     @cached_property
     def values(self) -> Floats:
         """One value per item in the order of ``ids``; NaN where ``reasons`` says why."""
-        values = self.metric.score(self.statistics.rows)
+        values = self.metric.aggregate(self.rows.counts if isinstance(self.rows, TypeSets) else self.rows)
         if self.reasons:
             values = np.where([key in self.reasons for key in self.ids], np.nan, values)
         return values
@@ -152,190 +192,228 @@ class Measurement:
         """The value of the whole set."""
         if len(self.reasons) == len(self.ids):
             return float("nan")
-        return float(self.metric.score(self.statistics.total()[None, :])[0])
+        total = self.rows.total() if isinstance(self.rows, TypeSets) else _zeroed(self.rows).sum(axis=0)
+        return float(self.metric.aggregate(total[None, :])[0])
+
+    @property
+    def additive(self) -> bool:
+        """Whether the rows add up over items, which resampling needs."""
+        return not isinstance(self.rows, TypeSets)
+
+    @cached_property
+    def statistic(self) -> Statistic:
+        """The corpus value as resampling wants it."""
+        if isinstance(self.rows, TypeSets):
+            raise InputError(f"{self.metric} counts distinct things over the whole set and cannot be resampled")
+        rows = _zeroed(self.rows)
+        return Statistic(rows[id_order(self.ids)], self.metric.aggregate, rows.sum(axis=0), self.corpus)
 
     def merge(self, other: Measurement) -> Measurement:
         """Two shards of one set as if they had been scored together."""
         if twice := set(self.ids).intersection(other.ids):
             raise InputError(f"cannot merge shards that share {len(twice)} ids, such as {min(twice)}")
-        if type(self.statistics) is not type(other.statistics):
+        signature = self.signature.merge(other.signature)
+        rows: Rows
+        if isinstance(self.rows, TypeSets) and isinstance(other.rows, TypeSets):
+            rows = TypeSets(self.rows.types + other.rows.types, np.concatenate([self.rows.tokens, other.rows.tokens]))
+        elif isinstance(self.rows, np.ndarray) and isinstance(other.rows, np.ndarray):
+            rows = np.concatenate([self.rows, other.rows])
+        else:
             raise InputError(f"cannot merge {self.metric} and {other.metric}")
         return Measurement(
             self.metric,
             self.ids + other.ids,
-            self.statistics.merge(other.statistics),  # type: ignore[arg-type]
-            self.signature.merge(other.signature),
+            rows,
+            signature,
             {**self.reasons, **other.reasons},
+            tuple(dict.fromkeys(self.warnings + other.warnings)),
         )
 
     def __repr__(self) -> str:
         return f"<Measurement {self.metric}: {self.corpus:.4f} over {len(self.ids)} items>"
 
 
-def sign(
-    metric: Metric,
-    captions: CaptionSet,
-    settings: Mapping[str, str],
-    unscored: int,
-    counts: Mapping[str, int] | None = None,
-) -> Signature:
-    """The signature of a metric on a set."""
-    references = captions.references.counts
-    return Signature(
-        metric=str(metric),
-        settings=dict(settings),
-        items=len(captions),
-        references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
-        fingerprint=captions.fingerprint,
-        skipped=captions.skipped,
-        unscored=unscored,
-        counts=dict(counts or {}),
-    )
-
-
-Need = Literal["references", "several candidates", "image", "style", "model", "judge"]
-
-
 @dataclass(frozen=True)
 class Metric(ABC):
-    """Base of all metrics; see the module's text for the idea and `docs/metrics.md` for how to add one."""
+    """Base of all metrics. A subclass is a frozen dataclass whose fields are the parameters.
+
+    What is declared here as a property may be a class variable, or depend on the parameters. `docs/metrics.md` shows
+    how to add a metric.
+    """
 
     name: ClassVar[str]
-    needs: ClassVar[tuple[Need, ...]] = ("references",)
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    higher_is_better: ClassVar[bool] = True
     citation: ClassVar[str] = ""
-    shown: ClassVar[tuple[str, ...]] = ()
+    higher_is_better: ClassVar[bool] = True
+    main: ClassVar[str] = ""
+    """The parameter that may be written without its name, as in ``clipscore(captious-mini)``."""
+    always_shown: ClassVar[tuple[str, ...]] = ()
     """Parameters that are printed even at their default."""
-    undefined: ClassVar[str] = "the value is undefined"
-    """Why an item may have no value that `unscorable` does not foresee."""
-    cost: ClassVar[Cost | None] = None
-    """Of a metric with a model: parameters and arithmetic of one caption with the default weights."""
+    variants: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    """A parameter and its values: a written form that leaves it out stands for one metric of each value."""
+    undefined_reason: ClassVar[str] = "the value is undefined"
+    """Why an item has no value whose row is NaN without a reason of its own."""
 
-    @abstractmethod
-    def statistics(self, captions: CaptionSet, state: Any) -> Statistics:
-        """One row of statistics per item."""
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What must be known of an item besides its candidates."""
+        return ("references",)
 
-    @abstractmethod
-    def score(self, sums: Floats) -> Floats:
-        """Values from statistics: any number of rows, each of one item or summed over many."""
+    @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and the highest value possible."""
+        return (0.0, 1.0)
 
     @property
     def label(self) -> str:
         """What tables call the metric."""
         return str(self)
 
-    def members(self) -> tuple[Metric, ...]:
-        """The metrics that this one stands for: itself, or several where a name without a parameter means them all."""
-        return (self,)
-
     def prepare(self, captions: CaptionSet) -> Any:
         """What the metric must know of the whole corpus first, such as document frequencies; it merges over shards."""
-        return None
+        return Shared(None, "")
+
+    @abstractmethod
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """One row of statistics per item. Items that lack what the metric needs are dealt with by `measure`."""
+
+    @abstractmethod
+    def aggregate(self, rows: Floats) -> Floats:
+        """One value per row; a row is that of one item, or summed over many."""
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """What enters the signature beyond the parameters."""
         return {}
 
-    def counts(self, captions: CaptionSet, state: Any) -> Mapping[str, int]:
-        """What enters the signature and adds up over shards, such as captions cut at a limit; the same names always."""
-        return {}
+    def seed_values(self, measurement: Measurement) -> Floats | None:
+        """Items × random seeds: the values under each seed; None where the metric does not depend on any."""
+        return None
 
-    def faults(self, captions: CaptionSet, state: Any) -> Mapping[int, str]:
-        """Reasons that come out only in scoring, such as an image that does not open, by the item's position."""
-        return {}
-
-    def _settings(self, state: Any) -> dict[str, str]:
-        if not hasattr(self, "tokenizer"):
-            return dict(self.settings(state))
-        return {"tok": str(tokenizer_named(self.tokenizer)), **self.settings(state)}
-
-    def unscorable(self, captions: CaptionSet) -> Mapping[str, Bools]:
-        """Reasons for having no value, each with the items it holds for."""
-        reasons = {"no candidate caption": captions.candidates.counts == 0}
-        if "references" in self.needs:
-            reasons["no references"] = captions.references.counts == 0
-        if "several candidates" in self.needs:
-            reasons["one candidate, needs several"] = captions.candidates.counts == 1
-        return reasons
-
-    def remarks(self, captions: CaptionSet) -> list[str]:
-        """What a user should know of this set before trusting the number; printed as warnings."""
-        return []
+    def hint(self, reason: str) -> str:
+        """What would mend a reason for having no value, to follow it in a message."""
+        return HINTS.get(reason, "")
 
     def measure(self, captions: CaptionSet, state: Any = None) -> Measurement:
         """Score a set. ``state`` is what `prepare` returned, for a shard of a larger corpus that of the whole."""
-        unscored = np.zeros(len(captions), dtype=np.bool_)
-        reasons: dict[str, str] = {}
-        for reason, mask in self.unscorable(captions).items():
-            for index in np.flatnonzero(mask & ~unscored).tolist():
-                reasons[captions.ids[index]] = reason
-            unscored |= mask
+        reasons = self._missing_inputs(captions)
         if state is None:
-            state = self.prepare(captions)
-        statistics = self.statistics(captions, state)
-        if unscored.any() and isinstance(statistics, Sums):
-            statistics = Sums(np.where(unscored[:, None], np.nan, statistics.rows))
-        faults = self.faults(captions, state)
-        for index in np.flatnonzero(np.isnan(statistics.rows).any(axis=1) & ~unscored).tolist():
-            reasons[captions.ids[index]] = faults.get(index, self.undefined)
-        signature = sign(self, captions, self._settings(state), len(reasons), self.counts(captions, state))
-        return Measurement(self, captions.ids, statistics, signature, reasons)
+            state = self._prepared(captions, reasons)
+        scored = self.score_items(captions, state)
+        for index, reason in scored.reasons.items():
+            reasons.setdefault(index, reason)
+        rows = scored.rows
+        if isinstance(rows, np.ndarray):
+            for index in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
+                reasons.setdefault(index, self.undefined_reason)
+            if reasons:
+                rows = rows.copy()
+                rows[list(reasons)] = np.nan
+        return Measurement(
+            self,
+            captions.ids,
+            rows,
+            Signature.of(self, captions, state, len(reasons), scored.counts),
+            {captions.ids[index]: reason for index, reason in reasons.items()},
+            tuple(scored.warnings),
+        )
+
+    def refuse_empty(self, measurement: Measurement, name: str) -> None:
+        """Raise an error where not one item of a whole set has a value, and say what would mend it."""
+        if measurement.ids and len(measurement.reasons) == len(measurement.ids):
+            raise self._refusal(measurement.reasons.values(), name)
+
+    def _missing_inputs(self, captions: CaptionSet) -> dict[int, str]:
+        """Items that lack what the metric needs, by index."""
+        missing = {"no candidate caption": captions.candidates.counts == 0}
+        if "references" in self.needs:
+            missing["no references"] = captions.references.counts == 0
+        if "several candidates" in self.needs:
+            missing["one candidate, needs several"] = captions.candidates.counts == 1
+        if "image" in self.needs:
+            missing["no image"] = np.array([path is None for path in captions.image_paths], dtype=np.bool_)
+        reasons: dict[int, str] = {}
+        for reason, mask in missing.items():
+            for index in np.flatnonzero(mask).tolist():
+                reasons.setdefault(index, reason)
+        return reasons
+
+    def _prepared(self, captions: CaptionSet, reasons: Mapping[int, str]) -> Any:
+        """The state; where it fails and no item could be scored anyway, the error says that first."""
+        try:
+            return self.prepare(captions)
+        except InputError:
+            if reasons and len(reasons) == len(captions):
+                raise self._refusal(reasons.values(), captions.name) from None
+            raise
+
+    def _refusal(self, reasons: Any, name: str) -> InputError:
+        ((reason, _),) = Counter(reasons).most_common(1)
+        return InputError(f"{self} cannot score {name}: {reason}{self.hint(reason)}")
 
     def __str__(self) -> str:
-        parameters = [
-            f"{field.name}={_printed(getattr(self, field.name))}"
-            for field in fields(self)
-            if field.name in self.shown or getattr(self, field.name) != field.default
-        ]
-        return f"{self.name}({','.join(parameters)})" if parameters else self.name
+        return _written.write(self, self.name, self.always_shown)
 
     @classmethod
     def from_text(cls, values: Mapping[str, str]) -> Metric:
-        """Build the metric from parameters as written between the parentheses of its name."""
-        return cls(**arguments(cls, values, cls.name))
-
-    def refuse_empty(self, measurement: Measurement, name: str) -> None:
-        """Stop where not one item of a whole set has a value, and say what would mend it."""
-        if not measurement.ids or len(measurement.reasons) < len(measurement.ids):
-            return
-        ((reason, _),) = Counter(measurement.reasons.values()).most_common(1)
-        raise InputError(f"{self} cannot score {name}: {reason}{self.remedy(reason)}")
-
-    def remedy(self, reason: str) -> str:
-        """What would mend a reason for having no value, to follow it in a message."""
-        return _REMEDIES.get(reason, "")
+        """The metric from its parameters as written between the parentheses of its name."""
+        return cls(**_written.arguments(cls, values, cls.name, main=cls.main))
 
 
 @dataclass(frozen=True)
 class MeanMetric(Metric):
-    """A metric whose corpus value is the mean over captions: statistics are (sum of values, number of values)."""
+    """A metric whose corpus value is the mean over captions or items: rows are (sum of values, number of values)."""
 
-    def score(self, sums: Floats) -> Floats:
+    def aggregate(self, rows: Floats) -> Floats:
         """Sum of values over their number."""
         with np.errstate(invalid="ignore"):
-            result: Floats = sums[..., 0] / sums[..., 1]
+            result: Floats = rows[..., 0] / rows[..., 1]
         return result
 
 
-def summed(captions: CaptionSet, values: Floats, *others: Floats) -> Sums:
-    """Statistics of a mean: of each item the sum of its candidates' values, their number, and the sums of others.
+def candidate_means(captions: CaptionSet, values: Floats, *others: Floats) -> Floats:
+    """Rows of a mean over captions: the sum of an item's values, their number, and the sums of ``others``.
 
-    Values are in the order of the candidates; NaN where one candidate of an item has none.
+    Values stand in the order of the candidates; NaN where one candidate of an item has none.
     """
-    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
     columns = (values, np.ones(len(values)), *others)
-    return Sums(np.stack([np.bincount(item, weights=one, minlength=len(captions)) for one in columns], axis=1))
+    owners = captions.candidates.owners
+    return np.stack([np.bincount(owners, weights=one, minlength=len(captions)) for one in columns], axis=1)
 
 
-_REMEDIES = {
-    "no references": "; give a file of references with --references",
-    "one candidate, needs several": "; give several candidates per item",
-}
+def item_means(values: Floats) -> Floats:
+    """Rows of a mean over items: the value and 1."""
+    return np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1)
 
 
-def _printed(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    text = str(value)
-    return f'"{text}"' if any(character in text for character in "(),\"' ") else text
+def where(mask: Bools, reason: str) -> dict[int, str]:
+    """A reason for each item of a mask."""
+    return dict.fromkeys(np.flatnonzero(mask).tolist(), reason)
+
+
+def blank_texts(captions: CaptionSet, references: bool = False) -> dict[int, str]:
+    """Reasons of items with a blank candidate and, where references are compared, of those with blank ones only."""
+    candidates, others = captions.candidates, captions.references
+    reasons = dict.fromkeys(candidates.owners[candidates.blank].tolist(), "empty caption")
+    if references:
+        number = np.bincount(others.owners[~others.blank], minlength=len(captions))
+        reasons = {**where((number == 0) & (others.counts > 0), "all references are empty"), **reasons}
+    return reasons
+
+
+def truncation_warning(label: str, captions: CaptionSet, items: Sequence[int], limit: int) -> list[str]:
+    """A warning on captions that were truncated, given the item of each; nothing where there are none."""
+    if not len(items):
+        return []
+    number = f"{len(items):,} caption{' is' if len(items) == 1 else 's are'}"
+    ids = listed_ids(captions, items)
+    return [f"{label}: {number} longer than the encoder's {limit} tokens and read only so far (ids {ids})"]
+
+
+def listed_ids(captions: CaptionSet, items: Sequence[int]) -> str:
+    """The first ids of these items, each once."""
+    ids = list(dict.fromkeys(captions.ids[item] for item in items))
+    return ", ".join(ids[:LISTED]) + (", …" if len(ids) > LISTED else "")
+
+
+def _zeroed(rows: Floats) -> Floats:
+    """The rows with those of unscored items as zeros, which add nothing."""
+    return np.where(np.isnan(rows).any(axis=1, keepdims=True), 0.0, rows)

@@ -1,11 +1,12 @@
-"""div-n: how little a text repeats its n-grams."""
+"""How little texts repeat themselves and each other: n-grams, vocabulary, several candidates of one item, novelty."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -17,20 +18,21 @@ from captious.io.formats import rows_of
 from captious.io.join import gather_references
 from captious.metrics.bleu import ORDERS, bleu
 from captious.metrics.cider import frequencies, similarities
-from captious.metrics.contract import MeanMetric, Metric, Need, Statistics, Sums, TypeSets
+from captious.metrics.contract import MeanMetric, Need, Scored, TypeSets, item_means, where
+from captious.metrics.tokenized import TokenMetric
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable
 
 
 @dataclass(frozen=True)
-class Div(MeanMetric):
+class DivN(TokenMetric, MeanMetric):
     """div-n: distinct n-grams over all n-grams of an item's candidates taken together; 1 − rep-n.
 
     With one candidate this is ImaginE's div-n of a text; with several candidates it is the Div-n of diverse captioning.
     Edge cases, which no paper defines: no tokens gives 0, tokens but fewer than n gives 1 (nothing can repeat);
     ``strict=yes`` leaves both without a value. The corpus value is the mean over items.
 
-    >>> round(Div(n=1).measure(CaptionSet.of({"1": "the cat and the dog"})).corpus, 6)  # 4 of 5 words differ
+    >>> round(DivN(n=1).measure(CaptionSet.of({"1": "the cat and the dog"})).corpus, 6)  # 4 of 5 words differ
     0.8
     """
 
@@ -38,40 +40,35 @@ class Div(MeanMetric):
     strict: bool = False
     tokenizer: str = "ptb"
 
-    name: ClassVar[str] = "div"
+    name: ClassVar[str] = "div_n"
     needs: ClassVar[tuple[Need, ...]] = ()
-    shown: ClassVar[tuple[str, ...]] = ("n",)
+    main: ClassVar[str] = "n"
+    always_shown: ClassVar[tuple[str, ...]] = ("n",)
     citation: ClassVar[str] = (
         "Welleck et al. Neural text generation with unlikelihood training. ICLR 2020 (as 1 - rep-n)."
     )
 
     def __post_init__(self) -> None:
         if self.n < 1:
-            raise InputError(f"div(n={self.n}): expected n of at least 1")
+            raise InputError(f"div_n(n={self.n}): expected n of at least 1")
 
     @property
     def label(self) -> str:
         """div-n."""
         return f"div-{self.n}"
 
-    def statistics(self, captions: CaptionSet, state: None) -> Sums:
-        """The item's value, and 1."""
-        return item_means(div(captions.table(self.tokenizer), self.n, self.strict))
-
-    def unscorable(self, captions: CaptionSet) -> dict[str, np.ndarray]:
-        """With ``strict``, texts without n-grams have no value."""
-        reasons = dict(super().unscorable(captions))
-        if self.strict:
-            reasons[f"fewer than {self.n} tokens"] = distinct_and_total(captions.table(self.tokenizer), self.n)[1] == 0
-        return reasons
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the item's value, and 1."""
+        table = self.table(captions)
+        reasons = where(distinct_and_total(table, self.n)[1] == 0, f"fewer than {self.n} tokens") if self.strict else {}
+        return Scored(item_means(div(table, self.n)), reasons)
 
 
-def div(table: TextTable, n: int, strict: bool = False) -> Floats:
+def div(table: TextTable, n: int) -> Floats:
     """div-n of each item."""
     distinct, total = distinct_and_total(table, n)
     tokens = distinct_and_total(table, 1)[1]
-    fallback = np.full(table.items, np.nan) if strict else (tokens > 0).astype(np.float64)
-    result: Floats = np.divide(distinct, total, out=fallback, where=total > 0)
+    result: Floats = np.divide(distinct, total, out=(tokens > 0).astype(np.float64), where=total > 0)
     return result
 
 
@@ -86,34 +83,29 @@ def distinct_and_total(table: TextTable, n: int) -> tuple[Floats, Floats]:
     return np.bincount(item[first], minlength=table.items).astype(np.float64), total
 
 
-def item_means(values: Floats) -> Sums:
-    """One value per item as statistics of a mean over items."""
-    return Sums(np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1))
-
-
 @dataclass(frozen=True)
-class Vocabulary(Metric):
+class VocabSize(TokenMetric):
     """The number of distinct tokens in all candidates; per item, in its candidates.
 
     There is no bootstrap interval: a resample repeats items, so its vocabulary is always smaller than the set's.
 
-    >>> Vocabulary().measure(CaptionSet.of({"1": "a cat", "2": "a dog"})).corpus
+    >>> VocabSize().measure(CaptionSet.of({"1": "a cat", "2": "a dog"})).corpus
     3.0
     """
 
     tokenizer: str = "ptb"
 
-    name: ClassVar[str] = "vocabulary"
+    name: ClassVar[str] = "vocab_size"
     needs: ClassVar[tuple[Need, ...]] = ()
     range: ClassVar[tuple[float, float]] = (0.0, inf)
 
-    def statistics(self, captions: CaptionSet, state: None) -> TypeSets:
-        """The words of each item."""
-        return type_sets(captions.table(self.tokenizer), 1)
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the words of each item."""
+        return Scored(type_sets(self.table(captions), 1))
 
-    def score(self, sums: Floats) -> Floats:
+    def aggregate(self, rows: Floats) -> Floats:
         """Distinct tokens."""
-        return sums[..., 0]
+        return rows[..., 0]
 
 
 def type_sets(table: TextTable, n: int) -> TypeSets:
@@ -140,14 +132,14 @@ def _written(table: TextTable, n: int, grams: np.ndarray) -> dict[int, str]:
 
 
 @dataclass(frozen=True)
-class Distinct(Metric):
+class DistinctN(TokenMetric):
     """distinct-n: distinct n-grams over the number of **tokens** (Li et al. 2016), of one text or of the whole set.
 
     ``over=item`` averages the items' own values, as ImaginE does; ``over=corpus`` counts distinct n-grams over all
     candidates of the set, as in dialogue work, and has no bootstrap interval. A text without tokens scores 0.
 
     >>> captions = CaptionSet.of({"1": "a cat sat", "2": "a cat ran"})
-    >>> values = [Distinct(n=2, over=over).measure(captions).corpus for over in ("item", "corpus")]
+    >>> values = [DistinctN(n=2, over=over).measure(captions).corpus for over in ("item", "corpus")]
     >>> [round(value, 6) for value in values]  # 2 bigrams of 3 tokens each; 3 distinct of 6 tokens
     [0.666667, 0.5]
     """
@@ -156,58 +148,59 @@ class Distinct(Metric):
     over: Literal["item", "corpus"] = "item"
     tokenizer: str = "ptb"
 
-    name: ClassVar[str] = "distinct"
+    name: ClassVar[str] = "distinct_n"
     needs: ClassVar[tuple[Need, ...]] = ()
-    shown: ClassVar[tuple[str, ...]] = ("n",)
+    main: ClassVar[str] = "n"
+    always_shown: ClassVar[tuple[str, ...]] = ("n",)
     citation: ClassVar[str] = "Li et al. A diversity-promoting objective function for conversation models. NAACL 2016."
 
     def __post_init__(self) -> None:
         if self.n < 1:
-            raise InputError(f"distinct(n={self.n}): expected n of at least 1")
+            raise InputError(f"distinct_n(n={self.n}): expected n of at least 1")
 
     @property
     def label(self) -> str:
         """distinct-n."""
         return f"distinct-{self.n}" + (" (corpus)" if self.over == "corpus" else "")
 
-    def statistics(self, captions: CaptionSet, state: None) -> Statistics:
-        """The item's value and 1, or its set of n-grams."""
-        table = captions.table(self.tokenizer)
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the item's value and 1, or its set of n-grams."""
+        table = self.table(captions)
         if self.over == "corpus":
-            return type_sets(table, self.n)
+            return Scored(type_sets(table, self.n))
         distinct, tokens = distinct_and_total(table, self.n)[0], distinct_and_total(table, 1)[1]
-        return item_means(distinct / np.maximum(tokens, 1))
+        return Scored(item_means(distinct / np.maximum(tokens, 1)))
 
-    def score(self, sums: Floats) -> Floats:
+    def aggregate(self, rows: Floats) -> Floats:
         """Distinct per token, or sum of values over their number."""
-        result: Floats = sums[..., 0] / np.maximum(sums[..., 1], 1)
+        result: Floats = rows[..., 0] / np.maximum(rows[..., 1], 1)
         return result
 
 
 @dataclass(frozen=True)
-class Diversity(MeanMetric):
-    """diversity = div-2 · div-3 · div-4 = Π (1 − rep-n), per text; the corpus value is the mean.
+class RepDiversity(TokenMetric, MeanMetric):
+    """Diversity: div-2 · div-3 · div-4 = Π (1 − rep-n), per text; the corpus value is the mean.
 
     ImaginE prints a product of rep-n; the original (Su et al. 2022) and this are the product of 1 − rep-n.
 
-    >>> round(Diversity().measure(CaptionSet.of({"1": "a cat a cat a"})).corpus, 6)  # 2/4 · 2/3 · 2/2
+    >>> round(RepDiversity().measure(CaptionSet.of({"1": "a cat a cat a"})).corpus, 6)  # 2/4 · 2/3 · 2/2
     0.333333
     """
 
     tokenizer: str = "ptb"
 
-    name: ClassVar[str] = "diversity"
+    name: ClassVar[str] = "rep_diversity"
     needs: ClassVar[tuple[Need, ...]] = ()
     citation: ClassVar[str] = "Su et al. A contrastive framework for neural text generation. NeurIPS 2022."
 
-    def statistics(self, captions: CaptionSet, state: None) -> Sums:
-        """The item's value, and 1."""
-        table = captions.table(self.tokenizer)
-        return item_means(np.prod([div(table, n) for n in (2, 3, 4)], axis=0))
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the item's value, and 1."""
+        table = self.table(captions)
+        return Scored(item_means(np.prod([div(table, n) for n in (2, 3, 4)], axis=0)))
 
 
 @dataclass(frozen=True)
-class SelfCider(MeanMetric):
+class SelfCider(TokenMetric, MeanMetric):
     """Self-CIDEr of m candidates: 0 when all say the same, 1 when no two share anything.
 
     K_ij is the CIDEr-D of candidate i against candidate j, for i ≤ j and mirrored; with σ its singular values::
@@ -226,8 +219,9 @@ class SelfCider(MeanMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "selfcider"
+    main: ClassVar[str] = "idf"
     needs: ClassVar[tuple[Need, ...]] = ("references", "several candidates")
-    undefined: ClassVar[str] = "no candidate holds an n-gram with weight"
+    undefined_reason: ClassVar[str] = "no candidate holds an n-gram with weight"
     citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
 
     @property
@@ -239,18 +233,17 @@ class SelfCider(MeanMetric):
         """Document frequencies: of the references, or of the corpus named."""
         return frequencies(self.idf, captions, self.tokenizer)
 
-    def statistics(self, captions: CaptionSet, state: DocumentFrequency) -> Sums:
-        """The item's value, and 1."""
-        table = captions.table(self.tokenizer)
+    def score_items(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
+        """Rows: the item's value, and 1."""
+        table = self.table(captions)
         similarity = similarities(table, state, "d")[:, table.candidates]
-        bounds = np.searchsorted(table.item[table.candidates], np.arange(table.items + 1)).tolist()
-        return item_means(
-            np.array([_spread(similarity[: end - first, first:end]) for first, end in itertools.pairwise(bounds)])
-        )
+        bounds = captions.candidates.offsets.tolist()
+        values = [_spread(similarity[: end - first, first:end]) for first, end in itertools.pairwise(bounds)]
+        return Scored(item_means(np.array(values)))
 
-    def settings(self, state: DocumentFrequency) -> dict[str, str]:
+    def settings(self, state: DocumentFrequency) -> Mapping[str, str]:
         """The idf corpus by name, size and content."""
-        return {"idf": str(state)}
+        return {**super().settings(state), "idf": str(state)}
 
 
 def _spread(similarity: Floats) -> float:
@@ -270,7 +263,7 @@ def diversity_of(values: Floats, m: int) -> float:
 
 
 @dataclass(frozen=True)
-class Lsa(MeanMetric):
+class Lsa(TokenMetric, MeanMetric):
     """LSA diversity of m candidates: −log(r) / log(m), r = σ_max / Σ σ of the matrix of word counts by caption.
 
     >>> captions = CaptionSet.of({"1": ["a cat", "two dogs"], "2": ["a red bus"] * 2})
@@ -282,7 +275,7 @@ class Lsa(MeanMetric):
 
     name: ClassVar[str] = "lsa"
     needs: ClassVar[tuple[Need, ...]] = ("several candidates",)
-    undefined: ClassVar[str] = "no candidate holds a token"
+    undefined_reason: ClassVar[str] = "no candidate holds a token"
     citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
 
     @property
@@ -290,12 +283,11 @@ class Lsa(MeanMetric):
         """LSA diversity."""
         return "LSA diversity"
 
-    def statistics(self, captions: CaptionSet, state: None) -> Sums:
-        """The item's value, and 1."""
-        table = captions.table(self.tokenizer)
-        bounds = np.searchsorted(table.item[table.candidates], np.arange(table.items + 1))
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the item's value, and 1."""
+        table = self.table(captions)
         values = np.full(table.items, np.nan)
-        for item, (first, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+        for item, (first, end) in enumerate(itertools.pairwise(captions.candidates.offsets.tolist())):
             parts = [table.tokens[table.starts[c] : table.starts[c + 1]] for c in table.candidates[first:end]]
             if end - first < 2 or not any(map(len, parts)):
                 continue
@@ -304,11 +296,11 @@ class Lsa(MeanMetric):
             counts = np.zeros((end - first, len(words)))
             np.add.at(counts, (row, column), 1)
             values[item] = diversity_of(np.linalg.svd(counts, compute_uv=False), end - first)
-        return item_means(values)
+        return Scored(item_means(values))
 
 
 @dataclass(frozen=True)
-class MBleu(MeanMetric):
+class MBleu(TokenMetric, MeanMetric):
     """mBLEU-n: the mean BLEU-n of each candidate of an item against its other candidates; lower is more diverse.
 
     >>> same = CaptionSet.of({"1": ["a cat sat on a mat", "a cat sat on a mat"]})
@@ -322,7 +314,8 @@ class MBleu(MeanMetric):
     name: ClassVar[str] = "mbleu"
     needs: ClassVar[tuple[Need, ...]] = ("several candidates",)
     higher_is_better: ClassVar[bool] = False
-    shown: ClassVar[tuple[str, ...]] = ("n",)
+    main: ClassVar[str] = "n"
+    always_shown: ClassVar[tuple[str, ...]] = ("n",)
     citation: ClassVar[str] = "Shetty et al. Speaking the same language. ICCV 2017."
 
     def __post_init__(self) -> None:
@@ -334,10 +327,10 @@ class MBleu(MeanMetric):
         """mBLEU-n."""
         return f"mBLEU-{self.n}"
 
-    def statistics(self, captions: CaptionSet, state: None) -> Sums:
-        """Sum of the candidates' values, and their number."""
-        table = captions.table(self.tokenizer)
-        return Sums(table.mean_rows(bleu(table.once("mbleu", lambda: _against_the_others(table)), self.n)))
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        table = self.table(captions)
+        return Scored(table.mean_rows(bleu(table.once("mbleu", lambda: _against_the_others(table)), self.n)))
 
 
 def _against_the_others(table: TextTable) -> Floats:
@@ -370,8 +363,8 @@ def _against_the_others(table: TextTable) -> Floats:
 def _closest_other_length(table: TextTable) -> Floats:
     lengths, item = table.lengths[table.candidates], table.item[table.candidates]
     best = np.zeros(len(lengths))
-    bounds = np.searchsorted(item, np.arange(table.items + 1))
-    for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    bounds = np.searchsorted(item, np.arange(table.items + 1)).tolist()
+    for first, end in itertools.pairwise(bounds):
         if end - first < 2:
             continue
         own = lengths[first:end]
@@ -397,7 +390,7 @@ class KnownCaptions:
 
 
 @dataclass(frozen=True)
-class Novelty(MeanMetric):
+class Novelty(TokenMetric, MeanMetric):
     """The share of candidates whose tokens are not, as a whole, a caption already known.
 
     ``against=refs`` knows the references of the set; a path names a file of captions, such as the training captions.
@@ -411,30 +404,27 @@ class Novelty(MeanMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "novelty"
-    needs: ClassVar[tuple[Need, ...]] = ()
+    main: ClassVar[str] = "against"
 
-    def unscorable(self, captions: CaptionSet) -> dict[str, np.ndarray]:
-        """Without a file of known captions, references are needed."""
-        reasons = dict(super().unscorable(captions))
-        if self.against == "refs":
-            reasons["no references"] = captions.references.counts == 0
-        return reasons
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """References, unless a file of known captions is named."""
+        return ("references",) if self.against == "refs" else ()
 
     def prepare(self, captions: CaptionSet) -> KnownCaptions:
         """The captions that are not new."""
         if self.against != "refs":
-            found = gather_references(rows_of(self.against)).references
-            known = CaptionSet.of(dict.fromkeys(found, ()), found).table(self.tokenizer)
-        else:
-            known = captions.table(self.tokenizer)
-        return KnownCaptions(frozenset(" ".join(known.words(c)) for c in np.flatnonzero(~known.is_candidate).tolist()))
+            references = gather_references(rows_of(self.against)).references
+            captions = CaptionSet.of(dict.fromkeys(references, ()), references)
+        table = self.table(captions)
+        return KnownCaptions(frozenset(" ".join(table.words(c)) for c in np.flatnonzero(~table.is_candidate).tolist()))
 
-    def statistics(self, captions: CaptionSet, state: KnownCaptions) -> Sums:
-        """How many of the item's candidates are new, and how many there are."""
-        table = captions.table(self.tokenizer)
+    def score_items(self, captions: CaptionSet, state: KnownCaptions) -> Scored:
+        """Rows: how many of the item's candidates are new, and how many there are."""
+        table = self.table(captions)
         new = [" ".join(table.words(caption)) not in state.texts for caption in table.candidates.tolist()]
-        return Sums(table.mean_rows(np.array(new, dtype=np.float64)))
+        return Scored(table.mean_rows(np.array(new, dtype=np.float64)))
 
-    def settings(self, state: KnownCaptions) -> dict[str, str]:
+    def settings(self, state: KnownCaptions) -> Mapping[str, str]:
         """What is known, by number and content."""
-        return {"known": str(state)}
+        return {**super().settings(state), "known": str(state)}

@@ -1,21 +1,30 @@
-"""ImaginE's similarities of pairs of texts, by seed: pictures with pictures, and texts with the other's pictures."""
+"""ImaginE: texts compared through pictures that a text-to-image model paints of them, seed by seed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.metrics.clip.encoded import NAMED, mark
-from captious.metrics.contract import MeanMetric, Measurement, Metric, Need, Sums, summed
-from captious.models import load as loading
-from captious.models.encoder import Encoder, Features
+from captious.metrics.clip.encoded import pairs_of_items
+from captious.metrics.contract import (
+    MeanMetric,
+    Measurement,
+    Need,
+    Scored,
+    Shared,
+    blank_texts,
+    candidate_means,
+    listed_ids,
+    where,
+)
+from captious.models import loading
+from captious.models.encoder import Encoder, Features, encoder_id
 from captious.models.features import Encoded, text_features
 from captious.models.painters import FAULTS, Imagined, Options, Painter, imagine, load_painter
 
@@ -24,188 +33,15 @@ RANGES: dict[str, tuple[float, float]] = {"image": (0.1, 1.0), "text&image": (0.
 """[l, h] of the rescaling. Appendix A.1 of the paper has them the other way round, which its own text shows to be a
 slip: cosines of texts with pictures are those between .1 and .4."""
 CHUNK = 4096
-
-
-@dataclass(frozen=True)
-class Side:
-    """Texts of one side of all pairs: their vectors and those of their pictures."""
-
-    texts: Encoded
-    pictures: Imagined
-
-
-def rescaled(cosines: Floats, kind: str, clip: bool = False) -> Floats:
-    """F(s) = (s − l) / (h − l), which the paper does not clip.
-
-    >>> rescaled(np.array([0.1, 0.55, 1.0]), "image").round(6).tolist()
-    [0.0, 0.5, 1.0]
-    >>> rescaled(np.array([0.25, 0.7]), "text&image", clip=True).round(6).tolist()
-    [0.5, 1.0]
-    """
-    low, high = RANGES[kind]
-    values: Floats = (cosines - low) / (high - low)
-    return values.clip(0.0, 1.0) if clip else values
-
-
-def pair_cosines(kind: str, one: Side, two: Side, left: Ints, right: Ints) -> Floats:
-    """Pairs × seeds: cos(v₁, v₂), or (cos(t₁, v₂) + cos(t₂, v₁)) / 2; NaN where a picture or vector is missing."""
-    seen_left, seen_right = one.pictures.index[left], two.pictures.index[right]
-    if kind == "image":
-        return _by_seed(one.pictures.rows, seen_left, two.pictures.rows, seen_right)
-    said_left, said_right = (
-        np.broadcast_to(side.texts.index[places][:, None], seen_left.shape)
-        for side, places in ((one, left), (two, right))
-    )
-    first = _by_seed(one.texts.rows, said_left, two.pictures.rows, seen_right)
-    second = _by_seed(two.texts.rows, said_right, one.pictures.rows, seen_left)
-    return (first + second) / 2
-
-
-def _by_seed(first: Features, at_first: Ints, second: Features, at_second: Ints) -> Floats:
-    """Cosines of rows at places, any shape of places; NaN where either place is −1."""
-    values = np.full(at_first.size, np.nan)
-    one, two = at_first.ravel(), at_second.ravel()
-    both = np.flatnonzero((one >= 0) & (two >= 0))
-    for start in range(0, len(both), CHUNK):
-        part = both[start : start + CHUNK]
-        values[part] = np.einsum("ij,ij->i", first[one[part]], second[two[part]])
-    return values.reshape(at_first.shape)
-
-
-Seeds = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """The candidates of a set."""
-
-    item: Ints
-    """The item of each candidate."""
-    values: Floats
-    """Candidates × seeds; NaN where there is no picture."""
-    faults: dict[int, str]
-    """Why an item has no value."""
-    cut: list[int]
-    """The item of each text that painter or encoder cut."""
-    unpainted: int
-    """Pictures that are none."""
-
-
-_MADE: WeakKeyDictionary[CaptionSet, dict[Any, Judged]] = WeakKeyDictionary()
-
-
-def judged(
-    captions: CaptionSet,
-    others: Ragged,
-    painter: Painter,
-    encoder: Encoder,
-    kind: str,
-    seeds: Seeds,
-    several: str = "max",
-    clip: bool = False,
-) -> Judged:
-    """Candidates against the other texts of their item; ``several`` others by ``max`` or ``mean``, seed by seed."""
-    content = tuple(others.values), others.offsets.tobytes()
-    key = (painter.fingerprint, encoder.fingerprint, kind, seeds, several, clip, content)
-    made = _MADE.setdefault(captions, {})
-    if key not in made:
-        made[key] = _judged(captions, others, painter, encoder, kind, seeds, several, clip)
-    return made[key]
-
-
-def _judged(
-    captions: CaptionSet,
-    others: Ragged,
-    painter: Painter,
-    encoder: Encoder,
-    kind: str,
-    seeds: Seeds,
-    several: str,
-    clip: bool,
-) -> Judged:
-    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
-    owner = np.repeat(np.arange(len(captions)), others.counts)
-    held = np.array([bool(text.strip()) for text in others.values], np.bool_)
-    paired = np.bincount(owner[held], minlength=len(captions)) > 0
-    written = np.flatnonzero([bool(text.strip()) and paired[one] for text, one in _with(captions, item)])
-    kept = np.flatnonzero(held & (np.bincount(item[written], minlength=len(captions)) > 0)[owner])
-    values = np.full((len(item), len(seeds[0])), np.nan)
-    if not len(written):
-        return Judged(item, values, {}, [], 0)
-    texts = [captions.candidates.values[place] for place in written.tolist()]
-    against = [others.values[place] for place in kept.tolist()]
-    one = Side(text_features(encoder, texts), imagine(painter, encoder, texts, seeds[0]))
-    two = Side(text_features(encoder, against), imagine(painter, encoder, against, seeds[1]))
-    left, right, starts = _pairs(item[written], owner[kept])
-    cosines = rescaled(pair_cosines(kind, one, two, left, right), kind, clip)
-    values[written] = _joined(cosines, starts, several)
-    faults: dict[int, str] = {}
-    for place in np.flatnonzero(np.isnan(values[written]).any(axis=1)).tolist():
-        why = one.pictures.fault(place)
-        first = right[starts[place]]
-        faults[int(item[written[place]])] = why or f"reference: {two.pictures.fault(int(first)) or FAULTS[2]}"
-    cut = [
-        *item[written[_cut(one, texts, painter, encoder, kind)]].tolist(),
-        *owner[kept[_cut(two, against, painter, encoder, kind)]].tolist(),
-    ]
-    return Judged(item, values, faults, cut, int((one.pictures.codes > 0).sum() + (two.pictures.codes > 0).sum()))
-
-
-def _with(captions: CaptionSet, item: Ints) -> list[tuple[str, int]]:
-    return list(zip(captions.candidates.values, item.tolist(), strict=True))
-
-
-def _pairs(item: Ints, owner: Ints) -> tuple[Ints, Ints, Ints]:
-    """Every candidate with every other text of its item, and where the pairs of each candidate begin."""
-    first, end = np.searchsorted(owner, item), np.searchsorted(owner, item, side="right")
-    number = end - first
-    starts = np.cumsum(number) - number
-    left = np.repeat(np.arange(len(item)), number)
-    right = np.repeat(first - starts, number) + np.arange(int(number.sum()))
-    return left, right, starts
-
-
-def _joined(values: Floats, starts: Ints, several: str) -> Floats:
-    """One row per candidate from the rows of its pairs; pairs without a value are left out.
-
-    >>> rows = np.array([[1.0, np.nan], [3.0, np.nan], [2.0, 5.0]])
-    >>> _joined(rows, np.array([0, 2]), "mean").tolist()
-    [[2.0, nan], [2.0, 5.0]]
-    """
-    if several == "max":
-        highest: Floats = np.fmax.reduceat(values, starts, axis=0)
-        return highest
-    known = ~np.isnan(values)
-    total = np.add.reduceat(np.where(known, values, 0.0), starts, axis=0)
-    number = np.add.reduceat(known.astype(np.float64), starts, axis=0)
-    return np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
-
-
-def _cut(side: Side, texts: Sequence[str], painter: Painter, encoder: Encoder, kind: str) -> Bools:
-    """Texts cut by the painter, or by the encoder where it reads texts at all."""
-    beyond: Bools = side.texts.lengths > encoder.limit
-    return painter.cut(texts) | beyond if kind != "image" else painter.cut(texts)
-
-
 CLIP = "openai/clip-vit-base-patch32"
 KINDS: tuple[Kind, ...] = ("image", "text&image")
 
 
-@dataclass(frozen=True, eq=False)
-class Imagination:
-    """Painter and encoder as a metric's state: shards all have the same ones, so merging changes nothing."""
+class Imagination(NamedTuple):
+    """Painter and encoder."""
 
     painter: Painter
     encoder: Encoder
-
-    def merge(self, other: Imagination) -> Imagination:
-        """The same ones."""
-        if (self.painter.fingerprint, self.encoder.fingerprint) != (
-            other.painter.fingerprint,
-            other.encoder.fingerprint,
-        ):
-            raise InputError(f"cannot merge shards imagined by {self.painter.name} and {other.painter.name}")
-        return self
 
 
 @dataclass(frozen=True)
@@ -232,7 +68,7 @@ class Imagine(MeanMetric):
     'IE-image'
     """
 
-    kind: Literal["both", "image", "text&image"] = "both"
+    kind: Literal["image", "text&image"] = "image"
     painter: str = "CompVis/stable-diffusion-v1-1"
     seeds: int = 5
     weights: str = ""
@@ -248,130 +84,227 @@ class Imagine(MeanMetric):
     safety: bool = False
 
     name: ClassVar[str] = "imagine"
-    needs: ClassVar[tuple[Need, ...]] = ("references", "model")
+    always_shown: ClassVar[tuple[str, ...]] = ("kind",)
+    variants: ClassVar[Mapping[str, tuple[str, ...]]] = {"kind": KINDS}
     citation: ClassVar[str] = (
         "Zhu, Wang, Yan, Eckstein, Wang. ImaginE: an imagination-based automatic evaluation metric for natural "
         "language generation. Findings of EACL 2023."
     )
-    undefined: ClassVar[str] = "no picture to compare with"
+    undefined_reason: ClassVar[str] = "no picture to compare with"
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
             raise InputError(f"imagine(seeds={self.seeds}): expected at least 1")
-        if self.kind != "both" and not self.clip:
-            low, high = rescaled(np.array([-1.0, 1.0]), self.kind).tolist()
-            object.__setattr__(self, "range", (low, high))
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """References, unless captions are compared with the source."""
+        return ("references", "model") if self.against == "references" else ("model",)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The rescaled cosines of −1 and 1, unless values are clipped."""
+        if self.clip:
+            return (0.0, 1.0)
+        low, high = rescaled(np.array([-1.0, 1.0]), self.kind).tolist()
+        return (low, high)
 
     @property
     def label(self) -> str:
         """IE with its kind."""
-        return "ImaginE" if self.kind == "both" else f"IE-{self.kind}"
-
-    def members(self) -> tuple[Metric, ...]:
-        """Both kinds where none is chosen."""
-        return (self,) if self.kind != "both" else tuple(replace(self, kind=kind) for kind in KINDS)
+        return f"IE-{self.kind}"
 
     def encoder(self) -> Encoder:
         """The encoder of the weights."""
         return loading.load(self.weights or CLIP)
 
-    def prepare(self, captions: CaptionSet) -> Any:
+    def prepare(self, captions: CaptionSet) -> Shared[Imagination]:
         """Painter and encoder."""
-        if self.kind == "both":
-            raise InputError("imagine stands for two metrics: expected kind=image or kind=text&image")
-        return Imagination(self.load_painter(), self.encoder())
+        painter, encoder = self.load_painter(), self.encoder()
+        key = f"{painter.name}#{painter.fingerprint} with {encoder_id(encoder)}"
+        return Shared(Imagination(painter, encoder), key)
 
     def load_painter(self, compile: bool = False) -> Painter:
         """The painter with the metric's settings; ``compile`` compiles it first, for many pictures on a GPU."""
         options = Options(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety, compile)
         return load_painter(self.painter, options)
 
-    def statistics(self, captions: CaptionSet, state: Imagination) -> Sums:
-        """Sum of the candidates' values, their number, and the sum under each seed; NaN where one has no picture."""
-        values = self._judged(captions, state).values
-        return summed(captions, values.mean(axis=1), *values.T)
+    def score_items(self, captions: CaptionSet, state: Shared[Imagination]) -> Scored:
+        """Rows: the sum of the candidates' values, their number, and the sum under each seed."""
+        painter, encoder = state.value
+        reasons, others = {}, captions.references
+        if self.against == "source":
+            texts = sources(captions)
+            others = Ragged.of([[text] if text else [] for text in texts])
+            reasons = where(np.array([not text for text in texts], np.bool_), "no source text")
+        shift = self.seeds if self.pairing == "different" else 0
+        seeds = tuple(range(self.seeds)), tuple(range(shift, shift + self.seeds))
+        result = likeness(captions, others, painter, encoder, self.kind, seeds, self.references, self.clip)
+        return Scored(
+            candidate_means(captions, result.values.mean(axis=1), *result.values.T),
+            {**result.faults, **reasons, **blank_texts(captions, references=self.against == "references")},
+            {"truncated": len(result.truncated), "unpainted": result.unpainted},
+            self._warnings(captions, painter, result),
+        )
 
-    def settings(self, state: Any) -> Mapping[str, str]:
+    def settings(self, state: Shared[Imagination]) -> Mapping[str, str]:
         """Painter and encoder by name and content, their settings, the seeds."""
-        painter: Painter = state.painter
+        painter, encoder = state.value
         return {
             "painter": f"{painter.name}#{painter.fingerprint}",
             "settings": painter.settings,
             "seeds": f"0-{self.seeds - 1}",
-            "encoder": mark(state.encoder),
-            "precision": state.encoder.precision,
+            "encoder": encoder_id(encoder),
+            "precision": encoder.precision,
         }
 
-    def unscorable(self, captions: CaptionSet) -> Mapping[str, Bools]:
-        """An item needs candidates that say something, and something to compare them with."""
-        reasons = {"no candidate caption": captions.candidates.counts == 0, "empty caption": _empty(captions)}
-        if self.against == "source":
-            return {**reasons, "no source text": np.array([not text for text in sources(captions)], np.bool_)}
-        said = np.array([bool(text.strip()) for text in captions.references.values], np.float64)
-        owners = np.repeat(np.arange(len(captions)), captions.references.counts)
-        number = np.bincount(owners, weights=said, minlength=len(captions))
-        return {
-            **reasons,
-            "no references": captions.references.counts == 0,
-            "all references are empty": number == 0,
-        }
-
-    def faults(self, captions: CaptionSet, state: Any) -> Mapping[int, str]:
-        """Why there was no picture, by item."""
-        return self._judged(captions, state).faults
-
-    def counts(self, captions: CaptionSet, state: Any) -> Mapping[str, int]:
-        """Texts that were cut, and pictures that are none."""
-        found = self._judged(captions, state)
-        return {"truncated": len(found.cut), "unpainted": found.unpainted}
-
-    def remarks(self, captions: CaptionSet) -> list[str]:
-        """Texts that were cut, and how much the value depends on the seed."""
-        state = self.prepare(captions)
-        found, remarks = self._judged(captions, state), []
-        told = f"{self.label} ({self.settings(state)['painter']})"
-        if found.cut:
-            ids = list(dict.fromkeys(captions.ids[item] for item in found.cut))
-            named = ", ".join(ids[:NAMED]) + (", …" if len(ids) > NAMED else "")
-            number = f"{len(found.cut):,} text{' is' if len(found.cut) == 1 else 's are'}"
-            remarks.append(f"{told}: {number} longer than painter or encoder read (ids {named})")
-        if found.unpainted:
-            remarks.append(f"{told}: {found.unpainted:,} pictures could not be painted")
-        known = found.values[~np.isnan(found.values).any(axis=1)]
-        if self.seeds > 1 and len(known):
-            mean, spread = float(known.mean()), float(known.mean(axis=0).std(ddof=1))
-            remarks.append(f"{told}: over {self.seeds} seeds {mean:.4f} ± {spread:.4f} (standard deviation)")
-        return remarks
-
-    def remedy(self, reason: str) -> str:
-        """Where a source comes from."""
-        return "; give a column 'source'" if reason == "no source text" else super().remedy(reason)
+    def _warnings(self, captions: CaptionSet, painter: Painter, result: Likeness) -> list[str]:
+        """On texts that were truncated, pictures that failed, and how much the value depends on the seed."""
+        warnings, label = [], f"{self.label} ({painter.name}#{painter.fingerprint})"
+        if result.truncated:
+            number = f"{len(result.truncated):,} text{' is' if len(result.truncated) == 1 else 's are'}"
+            ids = listed_ids(captions, result.truncated)
+            warnings.append(f"{label}: {number} longer than painter or encoder read (ids {ids})")
+        if result.unpainted:
+            warnings.append(f"{label}: {result.unpainted:,} pictures could not be painted")
+        scored = result.values[~np.isnan(result.values).any(axis=1)]
+        if self.seeds > 1 and len(scored):
+            mean, spread = float(scored.mean()), float(scored.mean(axis=0).std(ddof=1))
+            warnings.append(f"{label}: over {self.seeds} seeds {mean:.4f} ± {spread:.4f} (standard deviation)")
+        return warnings
 
     def seed_values(self, measurement: Measurement) -> Floats:
         """Items × seeds: what the item's value would be with one seed; NaN where it has none."""
-        rows = measurement.statistics.rows
+        rows = np.asarray(measurement.rows)
         with np.errstate(invalid="ignore"):
             values: Floats = rows[:, 2:] / rows[:, 1:2]
         return np.where(np.isnan(measurement.values)[:, None], np.nan, values)
 
-    def _judged(self, captions: CaptionSet, state: Imagination) -> Judged:
-        others = captions.references
-        if self.against == "source":
-            others = type(others).of([[text] if text else [] for text in sources(captions)])
-        shift = self.seeds if self.pairing == "different" else 0
-        seeds = tuple(range(self.seeds)), tuple(range(shift, shift + self.seeds))
-        return judged(captions, others, state.painter, state.encoder, self.kind, seeds, self.references, self.clip)
-
 
 def sources(captions: CaptionSet) -> list[str]:
     """The source text of each item, empty where it has none."""
-    given = captions.columns.get("source", (None,) * len(captions))
-    return [text.strip() if isinstance(text, str) else "" for text in given]
+    texts = captions.columns.get("source", (None,) * len(captions))
+    return [text.strip() if isinstance(text, str) else "" for text in texts]
 
 
-def _empty(captions: CaptionSet) -> Bools:
-    """Items one of whose candidates says nothing."""
-    owners = np.repeat(np.arange(len(captions)), captions.candidates.counts)
-    empty = np.zeros(len(captions), np.bool_)
-    empty[owners[[not text.strip() for text in captions.candidates.values]]] = True
-    return empty
+@dataclass(frozen=True)
+class Side:
+    """Texts of one side of all pairs: their vectors and those of their pictures."""
+
+    texts: Encoded
+    pictures: Imagined
+
+
+def rescaled(cosines: Floats, kind: str, clip: bool = False) -> Floats:
+    """F(s) = (s − l) / (h − l), which the paper does not clip.
+
+    >>> rescaled(np.array([0.1, 0.55, 1.0]), "image").round(6).tolist()
+    [0.0, 0.5, 1.0]
+    >>> rescaled(np.array([0.25, 0.7]), "text&image", clip=True).round(6).tolist()
+    [0.5, 1.0]
+    """
+    low, high = RANGES[kind]
+    values: Floats = (cosines - low) / (high - low)
+    return values.clip(0.0, 1.0) if clip else values
+
+
+def pair_cosines(kind: str, one: Side, two: Side, left: Ints, right: Ints) -> Floats:
+    """Pairs × seeds: cos(v₁, v₂), or (cos(t₁, v₂) + cos(t₂, v₁)) / 2; NaN where a picture or vector is missing."""
+    pictures_left, pictures_right = one.pictures.index[left], two.pictures.index[right]
+    if kind == "image":
+        return _by_seed(one.pictures.rows, pictures_left, two.pictures.rows, pictures_right)
+    texts_left, texts_right = (
+        np.broadcast_to(side.texts.index[indices][:, None], pictures_left.shape)
+        for side, indices in ((one, left), (two, right))
+    )
+    first = _by_seed(one.texts.rows, texts_left, two.pictures.rows, pictures_right)
+    second = _by_seed(two.texts.rows, texts_right, one.pictures.rows, pictures_left)
+    return (first + second) / 2
+
+
+def _by_seed(first: Features, at_first: Ints, second: Features, at_second: Ints) -> Floats:
+    """Cosines of rows at indices of any shape; NaN where either index is −1."""
+    values = np.full(at_first.size, np.nan)
+    one, two = at_first.ravel(), at_second.ravel()
+    both = np.flatnonzero((one >= 0) & (two >= 0))
+    for start in range(0, len(both), CHUNK):
+        part = both[start : start + CHUNK]
+        values[part] = np.einsum("ij,ij->i", first[one[part]], second[two[part]])
+    return values.reshape(at_first.shape)
+
+
+Seeds = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Likeness:
+    """The candidates of a set compared with other texts through their pictures."""
+
+    values: Floats
+    """Candidates × seeds; NaN where there is no picture."""
+    faults: dict[int, str]
+    """Why an item has no value, by its index."""
+    truncated: list[int]
+    """The item of each text that painter or encoder truncated."""
+    unpainted: int
+    """How many pictures could not be painted."""
+
+
+def likeness(
+    captions: CaptionSet,
+    others: Ragged,
+    painter: Painter,
+    encoder: Encoder,
+    kind: str,
+    seeds: Seeds,
+    several: str = "max",
+    clip: bool = False,
+) -> Likeness:
+    """Candidates against the other texts of their item; ``several`` others by ``max`` or ``mean``, seed by seed."""
+    candidates = captions.candidates
+    paired = np.bincount(others.owners[~others.blank], minlength=len(captions)) > 0
+    left = np.flatnonzero(~candidates.blank & paired[candidates.owners])
+    written = np.bincount(candidates.owners[left], minlength=len(captions)) > 0
+    right = np.flatnonzero(~others.blank & written[others.owners])
+    values = np.full((len(candidates.values), len(seeds[0])), np.nan)
+    if not len(left):
+        return Likeness(values, {}, [], 0)
+    texts = [candidates.values[index] for index in left.tolist()]
+    against = [others.values[index] for index in right.tolist()]
+    one = Side(text_features(encoder, texts), imagine(painter, encoder, texts, seeds[0]))
+    two = Side(text_features(encoder, against), imagine(painter, encoder, against, seeds[1]))
+    first, second, starts = pairs_of_items(candidates.owners[left], others.owners[right])
+    cosines = rescaled(pair_cosines(kind, one, two, first, second), kind, clip)
+    values[left] = _joined(cosines, starts[:-1], several)
+    faults: dict[int, str] = {}
+    for index in np.flatnonzero(np.isnan(values[left]).any(axis=1)).tolist():
+        reference = two.pictures.fault(int(second[starts[index]])) or FAULTS[2]
+        faults[int(candidates.owners[left[index]])] = one.pictures.fault(index) or f"reference: {reference}"
+    truncated = [
+        *candidates.owners[left[_truncated(one, texts, painter, encoder, kind)]].tolist(),
+        *others.owners[right[_truncated(two, against, painter, encoder, kind)]].tolist(),
+    ]
+    unpainted = int((one.pictures.codes > 0).sum() + (two.pictures.codes > 0).sum())
+    return Likeness(values, faults, truncated, unpainted)
+
+
+def _joined(values: Floats, starts: Ints, several: str) -> Floats:
+    """One row per candidate from the rows of its pairs; pairs without a value are left out.
+
+    >>> rows = np.array([[1.0, np.nan], [3.0, np.nan], [2.0, 5.0]])
+    >>> _joined(rows, np.array([0, 2]), "mean").tolist()
+    [[2.0, nan], [2.0, 5.0]]
+    """
+    if several == "max":
+        highest: Floats = np.fmax.reduceat(values, starts, axis=0)
+        return highest
+    known = ~np.isnan(values)
+    total = np.add.reduceat(np.where(known, values, 0.0), starts, axis=0)
+    number = np.add.reduceat(known.astype(np.float64), starts, axis=0)
+    return np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
+
+
+def _truncated(side: Side, texts: Sequence[str], painter: Painter, encoder: Encoder, kind: str) -> Bools:
+    """Texts truncated by the painter, or by the encoder where it reads texts at all."""
+    beyond: Bools = side.texts.lengths > encoder.limit
+    return painter.cut(texts) | beyond if kind != "image" else painter.cut(texts)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 
 from captious import _written
@@ -17,13 +18,13 @@ METRICS = {
     "cider": "captious.metrics.cider:Cider",
     "meteor": "captious.metrics.meteor.metric:Meteor",
     "bertscore": "captious.metrics.bertscore:BertScore",
-    "div": "captious.metrics.diversity:Div",
-    "diversity": "captious.metrics.diversity:Diversity",
-    "distinct": "captious.metrics.diversity:Distinct",
+    "div_n": "captious.metrics.diversity:DivN",
+    "rep_diversity": "captious.metrics.diversity:RepDiversity",
+    "distinct_n": "captious.metrics.diversity:DistinctN",
     "mbleu": "captious.metrics.diversity:MBleu",
     "selfcider": "captious.metrics.diversity:SelfCider",
     "lsa": "captious.metrics.diversity:Lsa",
-    "vocabulary": "captious.metrics.diversity:Vocabulary",
+    "vocab_size": "captious.metrics.diversity:VocabSize",
     "novelty": "captious.metrics.diversity:Novelty",
     "onlystyle": "captious.metrics.style.onlystyle:OnlyStyle",
     "stylecider": "captious.metrics.style.stylecider:StyleCider",
@@ -33,16 +34,28 @@ METRICS = {
     "refpacscore": "captious.metrics.clip.pacscore:RefPacScore",
     "longclip": "captious.metrics.clip.longclip:LongClip",
     "specs": "captious.metrics.clip.specs:Specs",
-    "routed": "captious.metrics.clip.specs:Routed",
+    "specs_routed": "captious.metrics.clip.specs:SpecsRouted",
     "umic": "captious.metrics.umic:Umic",
     "imagine": "captious.metrics.imagine:Imagine",
 }
 """Where each metric lives; imported when first used. Packages add theirs under the entry point ``captious.metrics``."""
 
-FAMILIES = {"bleu": ("bleu(n=1)", "bleu(n=2)", "bleu(n=3)", "bleu(n=4)")}
-"""A bare name that people use for several numbers at once."""
+LABELS = {
+    "cider-d": "cider",
+    "rouge-l": "rouge",
+    "self-cider": "selfcider",
+    "pac-s": "pacscore",
+    "refpac-s": "refpacscore",
+}
+"""Printed labels that are read as names, in lower case."""
+NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
+"""Labels that end in n, such as BLEU-4, and the metric behind them."""
+ABSENT = ("spice", "wmd", "bleurt", "comet", "vifidel", "tiger", "fense", "polos", "fleur", "clair", "tifa", "vqascore")
+"""Well-known metrics that captious does not have; no other metric is suggested in their place."""
 
 DEFAULT = "bleu,rouge,cider"
+
+_NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})-?(\d+)")
 
 
 def names() -> list[str]:
@@ -54,29 +67,29 @@ def metric_class(name: str) -> type[Metric]:
     """The class behind a name."""
     if name in METRICS:
         module, _, attribute = METRICS[name].partition(":")
-        found: type[Metric] = getattr(importlib.import_module(module), attribute)
-        return found
+        metric: type[Metric] = getattr(importlib.import_module(module), attribute)
+        return metric
     for point in entry_points(group="captious.metrics", name=name):
         plugin: type[Metric] = point.load()
         return plugin
     known = names()
+    if name in ABSENT:
+        raise InputError(f"captious does not have the metric {name!r} yet, known: {', '.join(known)}")
     raise InputError(f"unknown metric {name!r}, known: {', '.join(known)}{nearest(name, known)}")
 
 
 def parse(text: str) -> Metric:
-    """One metric from its written form.
+    """One metric from its written form, or from its label.
 
-    >>> print(parse("cider(idf=coco)"), parse("bleu"))
-    cider(idf=coco) bleu(n=4)
+    >>> print(parse("cider(idf=coco)"), parse("bleu"), parse("BLEU-2"), parse("clipscore(captious-mini)"))
+    cider(idf=coco) bleu(n=4) bleu(n=2) clipscore(weights=captious-mini)
     """
-    name, parameters = _written.parse(text, "metric", "bleu or cider(idf=refs)")
-    if name.startswith("umic-"):  # the name a UMIC of another backbone prints under
-        name = "umic"
-    return metric_class(name).from_text(parameters)
+    kind, values = _read(text)
+    return kind.from_text(values)
 
 
 def parse_all(specs: str | Metric | Iterable[str | Metric]) -> list[Metric]:
-    """Metrics from a written list or from any mixture of written forms and metrics; bare families are spread out.
+    """Metrics from a written list or from any mixture of written forms and metrics; variants are spread out.
 
     >>> [str(metric) for metric in parse_all("bleu, cider(idf=refs)")]
     ['bleu(n=1)', 'bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider']
@@ -86,11 +99,29 @@ def parse_all(specs: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     metrics: dict[Metric, None] = {}
     for spec in specs:
         if isinstance(spec, Metric):
-            metrics.update(dict.fromkeys(spec.members()))
+            metrics[spec] = None
             continue
         for part in _written.split(spec):
-            for member in FAMILIES.get(part.lower(), (part,)):
-                metrics.update(dict.fromkeys(parse(member).members()))
+            kind, values = _read(part)
+            for variant in _variants(kind, values):
+                metrics[kind.from_text(variant)] = None
     if not metrics:
         raise InputError("no metric named, expected a list such as bleu,rouge,cider")
     return list(metrics)
+
+
+def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
+    """The class and the parameters of a written form."""
+    name, values = _written.parse(text, "metric", "bleu or cider(idf=refs)")
+    if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
+        return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
+    return metric_class(LABELS.get(name, name)), values
+
+
+def _variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:
+    """The parameters of each metric that a written form stands for."""
+    variants = [dict(values)]
+    for name, choices in kind.variants.items():
+        if name not in values and not ("" in values and kind.main == name):
+            variants = [{name: str(choice), **variant} for variant in variants for choice in choices]
+    return variants

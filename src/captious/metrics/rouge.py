@@ -1,9 +1,10 @@
-"""Lengths of the longest common subsequences of candidates and references, all pairs at once."""
+"""ROUGE-L with coco-caption's arithmetic, and ROUGE-n."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +12,142 @@ import numpy.typing as npt
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Sums
+from captious.metrics.contract import MeanMetric, Scored
+from captious.metrics.tokenized import TokenMetric
 from captious.text.tables import TextTable, take_runs
 
+BETA = 1.2
 BITS = 64
+"""Tokens of a candidate that fit one machine word."""
+
+
+@dataclass(frozen=True)
+class Rouge(TokenMetric, MeanMetric):
+    """ROUGE-L: an F-score of the longest common subsequence, recall weighted by β = 1.2.
+
+    With P and R the LCS length over the length of the candidate and of the reference::
+
+        ROUGE-L = (1 + β²) P R / (R + β² P)
+
+    Over several references coco-caption takes the highest P and the highest R independently, even from different
+    references; ``best=f`` takes the reference with the highest F instead. The corpus value is the mean. An empty
+    caption counts as one empty word, as in coco-caption, so that it equals only another empty caption.
+
+    >>> captions = CaptionSet.of({"1": "a cat on a mat"}, {"1": ["the cat is on a mat"]})
+    >>> round(Rouge().measure(captions).corpus, 6)  # LCS "cat on a mat": P = 4/5, R = 4/6
+    0.715543
+    """
+
+    best: Literal["separate", "f"] = "separate"
+    tokenizer: str = "ptb"
+
+    name: ClassVar[str] = "rouge"
+    citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
+
+    @property
+    def label(self) -> str:
+        """ROUGE-L."""
+        return "ROUGE-L"
+
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        table = self.table(captions)
+        left, right, common = table.once("lcs", lambda: _common(table))
+        lengths = np.maximum(table.lengths, 1)
+        precision, recall = common / lengths[left], common / lengths[right]
+        heads = np.flatnonzero(np.concatenate(([True], left[1:] != left[:-1]))) if len(left) else np.zeros(0, np.int64)
+        values = np.zeros(len(table.lengths))
+        if self.best == "separate":
+            best = f_score(np.maximum.reduceat(precision, heads), np.maximum.reduceat(recall, heads), BETA)
+        else:
+            best = np.maximum.reduceat(f_score(precision, recall, BETA), heads)
+        values[left[heads]] = best
+        return Scored(table.mean_rows(values[table.candidates]))
+
+    def settings(self, state: Any) -> Mapping[str, str]:
+        """β."""
+        return {**super().settings(state), "beta": str(BETA)}
+
+
+def f_score(precision: Floats, recall: Floats, beta: float = 1.0) -> Floats:
+    """The F-measure, 0 where both parts are 0."""
+    below = recall + beta**2 * precision
+    result: Floats = np.divide(
+        (1 + beta**2) * precision * recall, below, out=np.zeros_like(below), where=(precision > 0) & (recall > 0)
+    )
+    return result
+
+
+def _common(table: TextTable) -> tuple[Ints, Ints, Ints]:
+    left, right = table.pairs
+    common = lcs_lengths(table)
+    common[(table.lengths[left] == 0) & (table.lengths[right] == 0)] = 1
+    return left, right, common
+
+
+@dataclass(frozen=True)
+class RougeN(TokenMetric, MeanMetric):
+    """ROUGE-n: n-grams shared with a reference, over those of the candidate (P), of the reference (R), or F1 of both.
+
+    A shared n-gram counts as often as the side that has it less. Over several references the best one counts, judged by
+    the value asked for; ``over=mean`` averages. The corpus value is the mean. A caption without n-grams scores 0.
+
+    >>> captions = CaptionSet.of({"1": "a cat on a mat"}, {"1": ["the cat is on a mat"]})
+    >>> round(RougeN(n=2, value="precision").measure(captions).corpus, 6)  # "on a", "a mat" of 4 bigrams
+    0.5
+    """
+
+    n: int = 1
+    value: Literal["f", "precision", "recall"] = "f"
+    over: Literal["max", "mean"] = "max"
+    tokenizer: str = "ptb"
+
+    name: ClassVar[str] = "rouge_n"
+    main: ClassVar[str] = "n"
+    always_shown: ClassVar[tuple[str, ...]] = ("n",)
+    citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise InputError(f"rouge_n(n={self.n}): expected n of at least 1")
+
+    @property
+    def label(self) -> str:
+        """ROUGE-n, with P or R for precision or recall."""
+        return f"ROUGE-{self.n}" + {"f": "", "precision": " P", "recall": " R"}[self.value]
+
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        table = self.table(captions)
+        left, _ = table.pairs
+        precision, recall = table.once(("rouge_n", self.n), lambda: _overlap(table, self.n))
+        by_pair = {"precision": precision, "recall": recall, "f": f_score(precision, recall)}[self.value]
+        values = np.zeros(len(table.lengths))
+        if self.over == "max":
+            np.maximum.at(values, left, by_pair)
+        else:
+            number = np.bincount(left, minlength=len(values))
+            values = np.bincount(left, weights=by_pair, minlength=len(values)) / np.maximum(number, 1)
+        return Scored(table.mean_rows(values[table.candidates]))
+
+
+def _overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:
+    """Precision and recall of every candidate-reference pair."""
+    left, right = table.pairs
+    grams = table.ngrams(n)
+    shared = np.zeros(len(left))
+    rank = np.zeros(len(table.lengths), dtype=np.int64)
+    rank[table.candidates] = table.rank
+    for turn in range(int(table.rank.max(initial=-1)) + 1):
+        rows = np.flatnonzero(~grams.reference_row & (rank[grams.caption] == turn))
+        in_candidate = np.zeros(len(grams.heads), dtype=np.int32)
+        in_candidate[grams.group[rows]] = grams.count[rows]
+        common = np.minimum(in_candidate[grams.group], grams.count)
+        per_caption = np.bincount(grams.caption, weights=common, minlength=len(table.lengths))
+        mine = rank[left] == turn
+        shared[mine] = per_caption[right[mine]]
+    size = np.maximum(table.lengths - n + 1, 1)
+    return shared / size[left], shared / size[right]
 
 
 def lcs_lengths(table: TextTable) -> Ints:
@@ -24,8 +157,8 @@ def lcs_lengths(table: TextTable) -> Ints:
     Which bits a reference's token matches is read off the unigram table, and all references advance together, one token
     at a time. Candidates of over 64 tokens use Python's long integers.
 
-    >>> from captious.captions import CaptionSet
-    >>> lcs_lengths(CaptionSet.of({"1": "a b c d"}, {"1": ["b d x", "d c"]}).table()).tolist()  # b d; c or d
+    >>> captions = CaptionSet.of({"1": "a b c d"}, {"1": ["b d x", "d c"]})
+    >>> lcs_lengths(TextTable.of(captions)).tolist()  # b d; c or d
     [2, 1]
     """
     left, right = table.pairs
@@ -85,134 +218,3 @@ def _long(left: list[int], right: list[int]) -> int:
         kept = state & places.get(token, 0)
         state = ((state + kept) | (state - kept)) & full
     return len(left) - state.bit_count()
-
-
-BETA = 1.2
-
-
-@dataclass(frozen=True)
-class Rouge(MeanMetric):
-    """ROUGE-L: an F-score of the longest common subsequence, recall weighted by β = 1.2.
-
-    With P and R the LCS length over the length of the candidate and of the reference::
-
-        ROUGE-L = (1 + β²) P R / (R + β² P)
-
-    Over several references coco-caption takes the highest P and the highest R independently, even from different
-    references; ``best=f`` takes the reference with the highest F instead. The corpus value is the mean. An empty
-    caption counts as one empty word, as in coco-caption, so that it equals only another empty caption.
-
-    >>> captions = CaptionSet.of({"1": "a cat on a mat"}, {"1": ["the cat is on a mat"]})
-    >>> round(Rouge().measure(captions).corpus, 6)  # LCS "cat on a mat": P = 4/5, R = 4/6
-    0.715543
-    """
-
-    best: Literal["separate", "f"] = "separate"
-    tokenizer: str = "ptb"
-
-    name: ClassVar[str] = "rouge"
-    citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
-
-    @property
-    def label(self) -> str:
-        """ROUGE-L."""
-        return "ROUGE-L"
-
-    def statistics(self, captions: CaptionSet, state: None) -> Sums:
-        """Sum of the candidates' values, and their number."""
-        table = captions.table(self.tokenizer)
-        left, right, common = table.once("lcs", lambda: _common(table))
-        lengths = np.maximum(table.lengths, 1)
-        precision, recall = common / lengths[left], common / lengths[right]
-        heads = np.flatnonzero(np.concatenate(([True], left[1:] != left[:-1]))) if len(left) else np.zeros(0, np.int64)
-        values = np.zeros(len(table.lengths))
-        if self.best == "separate":
-            best = f_score(np.maximum.reduceat(precision, heads), np.maximum.reduceat(recall, heads), BETA)
-        else:
-            best = np.maximum.reduceat(f_score(precision, recall, BETA), heads)
-        values[left[heads]] = best
-        return Sums(table.mean_rows(values[table.candidates]))
-
-    def settings(self, state: None) -> dict[str, str]:
-        """β."""
-        return {"beta": str(BETA)}
-
-
-def f_score(precision: Floats, recall: Floats, beta: float = 1.0) -> Floats:
-    """The F-measure, 0 where both parts are 0."""
-    below = recall + beta**2 * precision
-    result: Floats = np.divide(
-        (1 + beta**2) * precision * recall, below, out=np.zeros_like(below), where=(precision > 0) & (recall > 0)
-    )
-    return result
-
-
-def _common(table: TextTable) -> tuple[Ints, Ints, Ints]:
-    left, right = table.pairs
-    common = lcs_lengths(table)
-    common[(table.lengths[left] == 0) & (table.lengths[right] == 0)] = 1
-    return left, right, common
-
-
-@dataclass(frozen=True)
-class RougeN(MeanMetric):
-    """ROUGE-n: n-grams shared with a reference, over those of the candidate (P), of the reference (R), or F1 of both.
-
-    A shared n-gram counts as often as the side that has it less. Over several references the best one counts, judged by
-    the value asked for; ``over=mean`` averages. The corpus value is the mean. A caption without n-grams scores 0.
-
-    >>> captions = CaptionSet.of({"1": "a cat on a mat"}, {"1": ["the cat is on a mat"]})
-    >>> round(RougeN(n=2, value="precision").measure(captions).corpus, 6)  # "on a", "a mat" of 4 bigrams
-    0.5
-    """
-
-    n: int = 1
-    value: Literal["f", "precision", "recall"] = "f"
-    over: Literal["max", "mean"] = "max"
-    tokenizer: str = "ptb"
-
-    name: ClassVar[str] = "rouge_n"
-    shown: ClassVar[tuple[str, ...]] = ("n",)
-    citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InputError(f"rouge_n(n={self.n}): expected n of at least 1")
-
-    @property
-    def label(self) -> str:
-        """ROUGE-n, with P or R for precision or recall."""
-        return f"ROUGE-{self.n}" + {"f": "", "precision": " P", "recall": " R"}[self.value]
-
-    def statistics(self, captions: CaptionSet, state: None) -> Sums:
-        """Sum of the candidates' values, and their number."""
-        table = captions.table(self.tokenizer)
-        left, _ = table.pairs
-        precision, recall = table.once(("rouge_n", self.n), lambda: _overlap(table, self.n))
-        by_pair = {"precision": precision, "recall": recall, "f": f_score(precision, recall)}[self.value]
-        values = np.zeros(len(table.lengths))
-        if self.over == "max":
-            np.maximum.at(values, left, by_pair)
-        else:
-            number = np.bincount(left, minlength=len(values))
-            values = np.bincount(left, weights=by_pair, minlength=len(values)) / np.maximum(number, 1)
-        return Sums(table.mean_rows(values[table.candidates]))
-
-
-def _overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:
-    """Precision and recall of every candidate-reference pair."""
-    left, right = table.pairs
-    grams = table.ngrams(n)
-    shared = np.zeros(len(left))
-    rank = np.zeros(len(table.lengths), dtype=np.int64)
-    rank[table.candidates] = table.rank
-    for turn in range(int(table.rank.max(initial=-1)) + 1):
-        rows = np.flatnonzero(~grams.reference_row & (rank[grams.caption] == turn))
-        in_candidate = np.zeros(len(grams.heads), dtype=np.int32)
-        in_candidate[grams.group[rows]] = grams.count[rows]
-        common = np.minimum(in_candidate[grams.group], grams.count)
-        per_caption = np.bincount(grams.caption, weights=common, minlength=len(table.lengths))
-        mine = rank[left] == turn
-        shared[mine] = per_caption[right[mine]]
-    size = np.maximum(table.lengths - n + 1, 1)
-    return shared / size[left], shared / size[right]

@@ -117,7 +117,7 @@ class TorchEncoder:
         return (ends.cumsum(1) == ends).long()
 
     def save(self, folder: str | Path) -> None:
-        """Write model, tokenizer and preparation in ``transformers``' layout, for ``captious.models.load.load``.
+        """Write model, tokenizer and preparation in ``transformers``' layout, for ``captious.models.loading.load``.
 
         The files go straight into the folder: where a half-written one would matter, give a draft of
         :func:`captious._files.whole_folder`.

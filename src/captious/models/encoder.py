@@ -10,10 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Floats32, Ints
+from captious.options import current
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+
+BLOCK = 4096
+"""Texts tokenized at a time."""
 
 Features = Floats32
 Pixels = npt.NDArray[np.uint8]
@@ -69,11 +73,12 @@ class Encoder(Protocol):
         """Vectors of a batch of tokenized texts, as the model gives them: not of unit length."""
 
 
-BLOCK = 4096
-"""Texts tokenized at a time where only their lengths are wanted."""
+def encoder_id(encoder: Encoder) -> str:
+    """An encoder in a signature: its name, its content, and whether images were turned as their EXIF tags say."""
+    return f"{encoder.name}#{encoder.fingerprint}{',upright' * current().upright}"
 
 
 def token_counts(encoder: Encoder, texts: Sequence[str]) -> Ints:
-    """How many tokens texts have before truncation, start and end included."""
+    """The number of tokens of each text, start and end included; nothing is encoded."""
     blocks = [encoder.tokenize(texts[first : first + BLOCK]).lengths for first in range(0, len(texts), BLOCK)]
     return np.concatenate([np.zeros(0, dtype=np.int64), *blocks])

@@ -32,7 +32,7 @@ from captious.models.features import (
     text_features,
     vector_space,
 )
-from captious.models.load import MINI, load
+from captious.models.loading import MINI, load
 from captious.models.pipeline import text_batches
 from captious.models.registry import ModelRegistry
 from captious.models.store import Store, file_index, file_state, lookup, open_store

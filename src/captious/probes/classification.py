@@ -11,9 +11,8 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
-from captious.metrics.clip.encoded import mark
-from captious.models import load as loading
-from captious.models.encoder import Encoder, Features
+from captious.models import loading
+from captious.models.encoder import Encoder, Features, encoder_id
 from captious.options import Resampling
 from captious.probes._rows import image_of, image_paths
 from captious.probes.probe import Probe, encoder_name, encoder_signatures, forest
@@ -202,7 +201,7 @@ def classify(
         for pair in np.argsort(-counts, kind="stable")[:MISTAKES].tolist()
     ]
     return Accuracy(
-        mark(encoder),
+        encoder_id(encoder),
         len(usable),
         tuple(shares(hits, np.ones_like(hits), cluster, resampling).estimates()),
         by_class,

@@ -343,7 +343,7 @@ def text_only(contests: Contests, metric: EncodedMetric) -> Floats:
         [contests.contests[owner].right[1] for owner in owners],
         [text for contest in contests.contests if len(contest.right) > 1 for _, text in contest.wrong],
     ]
-    first, second, wrong = (text_features(encoder, [metric.opening + text for text in part]) for part in texts)
+    first, second, wrong = (text_features(encoder, [metric.prefix + text for text in part]) for part in texts)
     together = cosines(first, second)
     nearer = (together > cosines(first, wrong) + TIE) & (together > cosines(second, wrong) + TIE)
     np.fmin.at(hits, owners, nearer.astype(np.float64))

@@ -11,10 +11,9 @@ import numpy as np
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.clip.encoded import mark
-from captious.metrics.imagine import Imagine, judged
+from captious.metrics.imagine import Imagine, likeness
 from captious.metrics.registry import parse
-from captious.models.encoder import Encoder, Pixels
+from captious.models.encoder import Encoder, Pixels, encoder_id
 from captious.models.painters import FAULTS, Painter, Wish, picture_list
 from captious.render import Document, Entry, Gallery, Line, Picture, Result
 from captious.render.tables import dumps
@@ -172,7 +171,7 @@ def imagine_metric(metric: str | Imagine) -> Imagine:
 def imagine_signature(painter: Painter, encoder: Encoder | None, seeds: int) -> str:
     """Everything that moves a picture and its vector."""
     signature = f"painter:{painter.name}#{painter.fingerprint}|settings:{painter.settings}|seeds:0-{seeds - 1}"
-    return signature if encoder is None else f"{signature}|encoder:{mark(encoder)}"
+    return signature if encoder is None else f"{signature}|encoder:{encoder_id(encoder)}"
 
 
 def choose(
@@ -191,7 +190,7 @@ def choose(
     pair = (tuple(seeds), tuple(seeds))
     single = CaptionSet.of(dict(zip(captions.ids, texts, strict=True)), name=captions.name)
     image, cross = (
-        judged(single, captions.references, painter, encoder, kind, pair).values.mean(axis=1)
+        likeness(single, captions.references, painter, encoder, kind, pair).values.mean(axis=1)
         for kind in ("image", "text&image")
     )
     ratings = human if human is not None else np.full(len(texts), np.nan)
@@ -224,10 +223,10 @@ def _nearest_references(
     rows = [(item, reference) for item in items for reference in captions.references[item] if reference.strip()]
     each = CaptionSet.of({str(number): texts[item] for number, (item, _) in enumerate(rows)})
     against = type(captions.references).of([[reference] for _, reference in rows])
-    likeness = np.nan_to_num(judged(each, against, painter, encoder, "image", pair).values.mean(axis=1), nan=-np.inf)
+    values = np.nan_to_num(likeness(each, against, painter, encoder, "image", pair).values.mean(axis=1), nan=-np.inf)
     nearest: dict[int, str] = dict.fromkeys(items, "")
     best: dict[int, float] = {}
-    for (item, reference), value in zip(rows, likeness.tolist(), strict=True):
+    for (item, reference), value in zip(rows, values.tolist(), strict=True):
         if item not in best or value > best[item]:
             best[item], nearest[item] = value, reference
     return nearest

@@ -29,10 +29,10 @@ from captious.io.columns import (
 )
 from captious.io.formats import Row, name_of, rows_of
 from captious.io.join import gather_references
-from captious.metrics.clip.encoded import EncodedMetric, tokens_of
-from captious.metrics.clip.specs import Routed, Specs
+from captious.metrics.clip.encoded import EncodedMetric
+from captious.metrics.clip.specs import Specs, SpecsRouted
 from captious.metrics.contract import Measurement, Metric
-from captious.models.encoder import Encoder
+from captious.models.encoder import Encoder, token_counts
 from captious.options import SEED, Resampling
 from captious.probes._rows import image_of, image_paths, text_of, texts_of
 from captious.probes.probe import TIE, Probe, forest, measure_all
@@ -96,7 +96,7 @@ class Details:
     def within(self, encoder: Encoder, prefix: str = "") -> Details:
         """The chains as far as every text fits the encoder: a detail beyond the limit cannot change the score."""
         chains = []
-        sizes = iter(tokens_of(encoder, [prefix + text for text in self.captions().candidates.values]).tolist())
+        sizes = iter(token_counts(encoder, [prefix + text for text in self.captions().candidates.values]).tolist())
         for chain in self.chains:
             grown, wrong = list(islice(sizes, len(chain.captions))), list(islice(sizes, len(chain.negatives)))
             fits = [max(grown[step + 1], size) <= encoder.limit for step, size in enumerate(wrong)]
@@ -243,8 +243,8 @@ def probe_specificity(
     """
     for metric in metrics if fitting else ():
         if isinstance(metric, EncodedMetric):
-            details = details.within(metric.encoder(), metric.opening)
-        elif isinstance(metric, Routed):  # its short encoder reads short captions only
+            details = details.within(metric.encoder(), metric.prefix)
+        elif isinstance(metric, SpecsRouted):  # its short encoder reads short captions only
             details = details.within(Specs(metric.long).encoder())
     rows = _rates(details, metrics, counting, resampling, progress)
     if control:

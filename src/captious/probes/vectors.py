@@ -10,9 +10,8 @@ import numpy as np
 from captious._typing import Floats32, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.clip.encoded import image_paths, mark
-from captious.models import load as loading
-from captious.models.encoder import Encoder, Features
+from captious.models import loading
+from captious.models.encoder import Encoder, Features, encoder_id
 
 QUERIES, GALLERY = 1024, 8192
 """Rows and columns of a block: 32 MB in single precision, however many vectors there are."""
@@ -65,7 +64,7 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
     """All images and candidates. An unusable image is left out with its captions, an empty caption alone."""
     from captious.models.features import image_features, text_features
 
-    paths = image_paths(captions)
+    paths = captions.image_paths
     if not any(paths):
         raise InputError(f"{captions.name}: no image; pass images=... with their folder, or a column 'image'")
     named = [item for item, path in enumerate(paths) if path is not None]
@@ -83,7 +82,7 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
     finite = texts.index >= 0
     dropped = {"image cannot be used": len(captions) - len(usable), "empty caption": int((~written).sum())}
     return Embedded(
-        mark(encoder) + (f",prefix={prefix!r}" if prefix else ""),
+        encoder_id(encoder) + (f",prefix={prefix!r}" if prefix else ""),
         Vectors(images.rows, images.index[images.index >= 0]),
         Vectors(texts.rows, texts.index[finite]),
         owner[chosen][finite],

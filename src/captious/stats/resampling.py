@@ -1,24 +1,37 @@
-"""Intervals and paired tests from stored statistics: no caption is read or tokenized again.
+"""Intervals and paired tests from stored rows of statistics: nothing is computed again but sums.
 
-Items are resampled, never captions or tokens. All metrics of a run share the same draws, so one run's numbers and their
-differences belong together. Draws belong to item ids, not to positions: the order of a file changes no interval.
+Items are resampled, never captions or tokens. All numbers of a run share the same draws, so they and their differences
+belong together. Draws belong to item ids, not to positions: the order of a file changes no interval.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from captious._typing import Floats
-from captious.errors import InputError
-from captious.metrics.contract import Measurement, Sums
-from captious.options import LEVEL, SAMPLES, SEED
+from captious.options import LEVEL, SAMPLES, SEED, Resampling
 
 BLOCK = 1 << 22
 """Draws held in memory at a time, counted in items."""
+Convention = Literal["two-sided", "sacrebleu"]
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """A number over items that can be computed anew for any weighting of them."""
+
+    rows: Floats
+    """One row per item, in the order of `id_order`; zeros for an item without a value."""
+    aggregate: Callable[[Floats], Floats]
+    """One value per row of sums."""
+    total: Floats
+    """The sum of all rows."""
+    value: float
+    """The value of the whole set."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +41,10 @@ class Interval:
     low: float
     high: float
     error: float
-    level: float = LEVEL
-    samples: int = SAMPLES
-    seed: int = SEED
+    resampling: Resampling = Resampling()
 
     def __str__(self) -> str:
-        return f"bootstrap({self.samples},seed={self.seed},{100 * self.level:g}%)"
+        return self.resampling.signature()
 
 
 def bootstrap_weights(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Floats]:
@@ -66,53 +77,39 @@ def id_order(ids: Sequence[str]) -> list[int]:
     return sorted(range(len(ids)), key=lambda index: (len(ids[index]), ids[index]))
 
 
-def bootstrap(
-    measurements: Mapping[str, Measurement], samples: int = SAMPLES, seed: int = SEED, level: float = LEVEL
-) -> dict[str, Interval]:
-    """A percentile interval for the corpus value of each measurement; those that cannot be resampled are left out.
-
-    All measurements must be of the same items. Values are those of the metric on resampled items, from their summed
-    statistics.
-    """
-    if not 0 < level < 1:
-        raise InputError(f"confidence level {level}, expected a number between 0 and 1")
-    if seed < 0:
-        raise InputError(f"seed {seed}, expected a whole number of at least 0")
-    kept = {key: measurement for key, measurement in measurements.items() if measurement.statistics.additive}
-    if not kept or samples < 1:
+def bootstrap(statistics: Mapping[str, Statistic], resampling: Resampling = Resampling()) -> dict[str, Interval]:
+    """A percentile interval for each number; all must be of the same items."""
+    if not statistics or not resampling.samples:
         return {}
-    draws = resampled(list(kept.values()), bootstrap_weights(len(next(iter(kept.values())).ids), samples, seed))
-    tail = 100 * (1 - level) / 2
+    items = len(next(iter(statistics.values())).rows)
+    draws = resampled(list(statistics.values()), bootstrap_weights(items, resampling.samples, resampling.seed))
+    tail = 100 * (1 - resampling.level) / 2
     intervals = {}
-    for key, values in zip(kept, draws, strict=True):
+    for key, values in zip(statistics, draws, strict=True):
         known = values[~np.isnan(values)]
         low, high = np.percentile(known, [tail, 100 - tail]) if len(known) else (np.nan, np.nan)
         error = float(known.std(ddof=1)) if len(known) > 1 else float("nan")
-        intervals[key] = Interval(float(low), float(high), error, level, samples, seed)
+        intervals[key] = Interval(float(low), float(high), error, resampling)
     return intervals
 
 
-def resampled(measurements: Sequence[Measurement], weights: Iterator[Floats]) -> list[Floats]:
-    """The corpus value of each measurement under each row of weights, one matrix product per block.
+def resampled(statistics: Sequence[Statistic], weights: Iterator[Floats]) -> list[Floats]:
+    """The value of each statistic under each row of weights, one matrix product per block.
 
-    A column of the weights belongs to one item; items stand in the order of their ids (see ``id_order``).
+    A column of the weights belongs to one item; items stand in the order of `id_order`.
     """
-    rows = [_additive(measurement).known for measurement in measurements]
-    edges = np.cumsum([0, *(part.shape[1] for part in rows)])
-    together = np.hstack(rows)[id_order(measurements[0].ids)]
-    blocks: list[list[Floats]] = [[] for _ in measurements]
+    edges = np.cumsum([0, *(statistic.rows.shape[1] for statistic in statistics)])
+    together = np.hstack([statistic.rows for statistic in statistics])
+    blocks: list[list[Floats]] = [[] for _ in statistics]
     for block in weights:
         sums = block @ together
-        for index, measurement in enumerate(measurements):
-            blocks[index].append(measurement.metric.score(sums[:, edges[index] : edges[index + 1]]))
+        for index, statistic in enumerate(statistics):
+            blocks[index].append(statistic.aggregate(sums[:, edges[index] : edges[index + 1]]))
     return [np.concatenate(parts) for parts in blocks]
 
 
-Convention = Literal["two-sided", "sacrebleu"]
-
-
 def paired_bootstrap(
-    pairs: Sequence[tuple[Measurement, Measurement]],
+    pairs: Sequence[tuple[Statistic, Statistic]],
     weights: Iterator[Floats],
     level: float = LEVEL,
     convention: Convention = "two-sided",
@@ -123,10 +120,10 @@ def paired_bootstrap(
     ``sacrebleu`` counts |d| − mean |d| > |D| instead, as the Moses script it follows: for a clear difference that is
     one side only, so at p < 0.05 it errs about one time in ten.
     """
-    draws = resampled([measurement for pair in pairs for measurement in pair], weights)
+    draws = resampled([statistic for pair in pairs for statistic in pair], weights)
     results = []
     for (baseline, system), base, other in zip(pairs, draws[::2], draws[1::2], strict=True):
-        observed, differences = abs(system.corpus - baseline.corpus), other - base
+        observed, differences = abs(system.value - baseline.value), other - base
         differences = differences[~np.isnan(differences)]  # a resample may hold no item with a value
         if np.isnan(observed) or not len(differences):
             results.append((float("nan"),) * 3)
@@ -140,31 +137,27 @@ def paired_bootstrap(
     return results
 
 
-def paired_randomization(pairs: Sequence[tuple[Measurement, Measurement]], masks: Iterator[Floats]) -> list[float]:
+def paired_randomization(pairs: Sequence[tuple[Statistic, Statistic]], masks: Iterator[Floats]) -> list[float]:
     """p-value of approximate randomization of each (baseline, system) pair; all pairs share the shuffles.
 
     In a shuffle every item swaps sides between the two systems with probability one half;
     p = (1 + #{shuffles with a difference at least as large as the observed one}) / (1 + shuffles). Counting equal
     differences makes p = 1 for two equal systems.
     """
-    base = [_additive(baseline).known for baseline, _ in pairs]
-    gap = np.hstack([_additive(system).known - rows for (_, system), rows in zip(pairs, base, strict=True)])
-    gap = gap[id_order(pairs[0][0].ids)]
-    edges = np.cumsum([0, *(rows.shape[1] for rows in base)])
+    gap = np.hstack([system.rows - baseline.rows for baseline, system in pairs])
+    edges = np.cumsum([0, *(baseline.rows.shape[1] for baseline, _ in pairs)])
     larger, shuffles = np.zeros(len(pairs), dtype=np.int64), 0
     for block in masks:
         moved = block @ gap
         shuffles += len(block)
         for index, (baseline, system) in enumerate(pairs):
             part = moved[:, edges[index] : edges[index + 1]]
-            shuffled = system.metric.score(system.statistics.total() - part) - baseline.metric.score(
-                baseline.statistics.total() + part
-            )
+            shuffled = system.aggregate(system.total - part) - baseline.aggregate(baseline.total + part)
             # Shuffled sums are rounded differently from the observed ones; equal must still count as equal.
-            observed = abs(system.corpus - baseline.corpus) * (1 - 1e-12)
+            observed = abs(system.value - baseline.value) * (1 - 1e-12)
             larger[index] += int(np.sum(np.abs(shuffled) >= observed))
     p_values = (1 + larger) / (1 + shuffles)
-    p_values[np.isnan([system.corpus - baseline.corpus for baseline, system in pairs])] = np.nan
+    p_values[np.isnan([system.value - baseline.value for baseline, system in pairs])] = np.nan
     result: list[float] = p_values.tolist()
     return result
 
@@ -183,9 +176,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted[order] = np.minimum(stepped, 1.0)
     result: list[float] = adjusted.tolist()
     return result
-
-
-def _additive(measurement: Measurement) -> Sums:
-    if not isinstance(measurement.statistics, Sums):
-        raise InputError(f"{measurement.metric} counts distinct things over the whole set and cannot be resampled")
-    return measurement.statistics

@@ -149,8 +149,8 @@ def raters(ratings: Ratings, measurement: Measurement = "interval") -> list[Rate
 
 def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) -> Rater:
     others, own = _against_others(ratings, index)
-    given = ratings.values[:, index]
-    given = given[~np.isnan(given)]
+    column = ratings.values[:, index]
+    rated = column[~np.isnan(column)]
     try:
         rest = krippendorff(
             np.delete(ratings.values, index, axis=1), measurement, Resampling(samples=0), constant="one"
@@ -163,10 +163,10 @@ def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) ->
             statistics |= observed(statistic, others.clusters)
     return Rater(
         name,
-        len(given),
+        len(rated),
         0 if others is None else others.items,
-        float(given.mean()) if len(given) else NAN,
-        float(given.std()) if len(given) else NAN,
+        float(rated.mean()) if len(rated) else NAN,
+        float(rated.std()) if len(rated) else NAN,
         NAN if others is None else float((own - others.mean).mean()),
         statistics["pearson"],
         statistics["tau_b"],
@@ -196,7 +196,7 @@ def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
                 values[name].append(value)
                 draws[name] += [part[name] for part in drawn if name in part]
     if not values["tau_b"]:
-        raise InputError(f"{ratings.name}: no rater can be held against others, expected two who rated the same items")
+        raise InputError(f"{ratings.name}: no rater can be compared with others, expected two who rated the same items")
     means = {name: float(np.mean(values[name])) for name in names}
     tau_b, tau_c, pearson = (
         Estimate.of(means[name], np.mean(draws[name], axis=0), resampling.level)

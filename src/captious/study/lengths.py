@@ -10,8 +10,7 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError
-from captious.metrics.clip.encoded import tokens_of
-from captious.models.encoder import Encoder
+from captious.models.encoder import Encoder, token_counts
 from captious.render import Cell, Chart, Column, Document, Result, Series, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import NAN, Estimate, estimate
@@ -107,7 +106,7 @@ def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: En
         raise InputError(f"{study.ratings.name}: length regimes need rated captions")
     captions = study.ratings.captions
     texts = [captions[key].candidate for key in study.ids]
-    length = np.array([len(text.split()) for text in texts]) if encoder is None else tokens_of(encoder, texts)
+    length = np.array([len(text.split()) for text in texts]) if encoder is None else token_counts(encoder, texts)
     if edges is None:
         cuts = np.quantile(length, np.arange(1, BUCKETS) / BUCKETS, method="inverted_cdf") + 1
         edges = [int(cut) for cut in np.unique(cuts)]

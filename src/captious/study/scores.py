@@ -67,12 +67,12 @@ def measure(
         metric.refuse_empty(measured[-1], ratings.name)
     scores: list[Scores] = []
     for measurement, score in zip(measured, scores_of(measured, ratings.ids, ratings.name), strict=True):
-        whole = replace(score, remarks=tuple(measurement.metric.remarks(ratings.captions)))
-        seed_values = getattr(measurement.metric, "seed_values", None) if by_seed else None
+        whole = replace(score, remarks=measurement.warnings)
+        seed_values = measurement.metric.seed_values(measurement) if by_seed else None
         if seed_values is None:
             scores.append(whole)
             continue
-        columns = seed_values(measurement)[ratings.captions.positions(ratings.ids)]
+        columns = seed_values[ratings.captions.positions(ratings.ids)]
         scores += [
             replace(whole, key=f"{whole.key}@{number}", values=values) for number, values in enumerate(columns.T, 1)
         ]

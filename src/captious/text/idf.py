@@ -54,7 +54,7 @@ class DocumentFrequency:
         >>> dict(zip(corpus.vocabulary, corpus.counts[0].tolist()))
         {'a': 2, 'dog': 1, 'cat': 1}
         """
-        table = captions.table(tokenizer)
+        table = TextTable.of(captions, tokenizer)
         orders = [table.ngrams(n) for n in range(1, ORDERS + 1)]
         return cls(
             items=int((captions.references.counts > 0).sum()),

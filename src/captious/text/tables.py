@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Bools, Floats, Ints, Ints32
+from captious.captions import CaptionSet, Memo
 from captious.text.tokenizers import Tokenizer, tokenizer_named
-
-if TYPE_CHECKING:
-    from captious.captions import CaptionSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +141,8 @@ def _changes(values: Ints32) -> Bools:
     return changed
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, eq=False)
-class TextTable:
+class TextTable(Memo):
     """All captions of a set as token ids."""
 
     tokenizer: Tokenizer
@@ -162,12 +157,14 @@ class TextTable:
 
     @classmethod
     def of(cls, captions: CaptionSet, tokenizer: str = "ptb") -> TextTable:
-        """Tokenize every caption of a set once."""
-        tool = tokenizer_named(tokenizer)
+        """The token table of a set, made once per tokenizer and shared by all metrics."""
+        return captions.once(("tokens", tokenizer), lambda: cls._of(captions, tokenizer_named(tokenizer)))
+
+    @classmethod
+    def _of(cls, captions: CaptionSet, tool: Tokenizer) -> TextTable:
         candidates, references = captions.candidates, captions.references
         vocabulary, tokens, lengths = tokenize((*candidates.values, *references.values), tool)
-        numbers = np.arange(len(captions), dtype=np.int32)
-        item = np.concatenate([np.repeat(numbers, candidates.counts), np.repeat(numbers, references.counts)])
+        item = np.concatenate([candidates.owners, references.owners]).astype(np.int32)
         order = np.argsort(item, kind="stable")
         starts = np.cumsum(lengths) - lengths
         return cls(
@@ -241,17 +238,6 @@ class TextTable:
         for order in range(1, n):
             self.once(("ngrams", order), partial(NgramTable.of, self, order))
         return self.once(("ngrams", n), lambda: NgramTable.of(self, n))
-
-    def once(self, key: Any, make: Callable[[], T]) -> T:
-        """What several metrics need of this table is computed by the first that asks."""
-        if key not in self._made:
-            self._made[key] = make()
-        result: T = self._made[key]
-        return result
-
-    @cached_property
-    def _made(self) -> dict[Any, Any]:
-        return {}
 
 
 def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, Ints]:

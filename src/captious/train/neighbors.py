@@ -16,6 +16,7 @@ from scipy.sparse import csr_matrix
 
 from captious._typing import Floats, Floats32, Ints
 from captious.captions import CaptionSet
+from captious.text.tables import TextTable
 
 BLOCK = 2048
 ORDERS = 4
@@ -71,7 +72,7 @@ def nearest_captions(captions: CaptionSet, count: int = 3, progress: Progress | 
 
 def weighted_ngrams(captions: CaptionSet) -> Any:
     """Images × n-grams that two images or more share: weights whose dot product is the similarity."""
-    table = captions.table("ptb")
+    table = TextTable.of(captions, "ptb")
     images, grams = len(captions), 0
     rows, columns, weights = ([np.zeros(0, dtype=kind)] for kind in (np.int64, np.int64, np.float64))
     for n in range(1, ORDERS + 1):

@@ -11,6 +11,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.metrics.meteor.engine import TASKS, count, score
+from captious.text.tables import TextTable
 
 # Candidate, references, counts, and the scores of the four tasks, recorded from meteor-1.5.jar as in pycocoevalcap 1.2:
 #   java -Xmx2G -jar meteor-1.5.jar - - -stdio -l en -norm -t TASK, a line SCORE for each and EVAL for all.
@@ -109,7 +110,7 @@ def measured(pairs, tables):
         {number: candidate for number, (candidate, _) in enumerate(pairs)},
         {number: references for number, (_, references) in enumerate(pairs)},
     )
-    table = captions.table()
+    table = TextTable.of(captions)
     texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
     groups = [texts[a:b] for a, b in zip(table.first_caption[:-1], table.first_caption[1:], strict=True)]
     found = count([group[0] for group in groups], [group[1:] for group in groups], tables, TASKS["rank"])

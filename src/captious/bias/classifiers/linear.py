@@ -1,4 +1,4 @@
-"""A linear n-gram classifier: leakage in seconds, with numpy alone."""
+"""A linear n-gram classifier: leakage in seconds, without torch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from captious._typing import Floats, Ints
+from captious._typing import Bools, Floats, Ints
 from captious.bias.classifiers.encoding import Captions
 from captious.bias.corpus import Progress, Task
 from captious.bias.masking import as_words
@@ -54,20 +55,18 @@ class Linear:
 
     def _train(self, task: Task, grams: Captions) -> Floats:
         counts = np.bincount(grams.rows(task.split.train)[0], minlength=grams.vocabulary)
-        kept = np.flatnonzero(counts >= self.least)
-        columns = np.full(grams.vocabulary, -1, dtype=np.int64)
-        columns[kept] = np.arange(len(kept))
-        train, test = (_Rows.of(*grams.rows(part), columns, len(kept)) for part in (task.split.train, task.split.test))
-        return _softmax(test.times(self._fit(train, task.train_labels, task.classes)))
+        frequent = counts >= self.least
+        train, test = (_matrix(*grams.rows(part), frequent) for part in (task.split.train, task.split.test))
+        return _softmax(test @ self._fit(train, task.train_labels, task.classes))
 
-    def _fit(self, rows: _Rows, labels: Ints, classes: int) -> Floats:
+    def _fit(self, rows: csr_array, labels: Ints, classes: int) -> Floats:
         target = np.eye(classes)[labels]
-        ridge = 1 / self.c
-        step = 1 / (0.5 * rows.largest_square() + ridge)
-        weights = ahead = np.zeros((rows.width, classes))
+        transposed, ridge = rows.T.tocsr(), 1 / self.c
+        step = 1 / (0.5 * _largest_eigenvalue(rows, transposed) + ridge)
+        weights = ahead = np.zeros((rows.shape[1], classes))
         pace = 1.0
         for _ in range(self.iterations):
-            slope = rows.transposed_times(_softmax(rows.times(ahead)) - target) + ridge * ahead
+            slope = transposed @ (_softmax(rows @ ahead) - target) + ridge * ahead
             new = ahead - step * slope
             quicker = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
             ahead = new + (pace - 1) / quicker * (new - weights)
@@ -75,43 +74,24 @@ class Linear:
         return weights
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """A sparse matrix of ones; the last column, which every row has, is the intercept."""
+def _matrix(flat: Ints, lengths: Ints, frequent: Bools) -> csr_array:
+    """Captions × frequent n-grams, 1 where the caption has it; the last column, all ones, is the intercept."""
+    column = np.cumsum(frequent) - 1
+    rows, chosen = np.repeat(np.arange(len(lengths)), lengths), frequent[flat]
+    every, last = np.arange(len(lengths)), np.full(len(lengths), int(frequent.sum()))
+    indices = np.concatenate([rows[chosen], every]), np.concatenate([column[flat[chosen]], last])
+    return csr_array((np.ones(len(indices[0])), indices), shape=(len(lengths), int(frequent.sum()) + 1))
 
-    columns: Ints
-    rows: Ints
-    starts: Ints
-    width: int
 
-    @classmethod
-    def of(cls, flat: Ints, lengths: Ints, columns: Ints, intercept: int) -> _Rows:
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        known = columns[flat] >= 0
-        rows = np.concatenate([rows[known], np.arange(len(lengths))])
-        found = np.concatenate([columns[flat[known]], np.full(len(lengths), intercept)])
-        order = np.argsort(rows, kind="stable")
-        return cls(found[order], rows[order], np.searchsorted(rows[order], np.arange(len(lengths))), intercept + 1)
-
-    def times(self, weights: Floats) -> Floats:
-        product: Floats = np.add.reduceat(weights[self.columns], self.starts, axis=0)
-        return product
-
-    def transposed_times(self, values: Floats) -> Floats:
-        spread = values[self.rows]
-        return np.stack(
-            [np.bincount(self.columns, weights=column, minlength=self.width) for column in spread.T], axis=1
-        )
-
-    def largest_square(self) -> float:
-        """The largest eigenvalue of XᵀX, from above but for rounding: power iteration from a positive start."""
-        vector = np.ones((self.width, 1))
-        size = 1.0
-        for _ in range(30):
-            vector = self.transposed_times(self.times(vector))
-            size = float(np.linalg.norm(vector))
-            vector = vector / size
-        return 1.05 * size
+def _largest_eigenvalue(rows: csr_array, transposed: csr_array) -> float:
+    """Of XᵀX, from above but for rounding: power iteration from a positive start."""
+    vector = np.ones(rows.shape[1])
+    size = 1.0
+    for _ in range(30):
+        vector = transposed @ (rows @ vector)
+        size = float(np.linalg.norm(vector))
+        vector = vector / size
+    return 1.05 * size
 
 
 def ngrams(words: Sequence[str], orders: int) -> list[str]:

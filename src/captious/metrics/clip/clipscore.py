@@ -7,15 +7,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from captious._typing import Bools, Floats
+from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.metrics.clip.encoded import EncodedMetric, Loaded, Similarity, to_references
+from captious.metrics.clip.encoded import EncodedMetric, Similarity, to_references
 from captious.metrics.contract import Need
-from captious.models.encoder import Cost
+from captious.models.encoder import Encoder
 
 PREFIX = "A photo depicts "
-B32 = Cost(parameters=151_277_313, image_flops=8.818e9, text_flops=5.960e9)
-"""CLIP ViT-B/32 with a text of 77 tokens; a test counts it anew from the architecture."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +41,15 @@ class ClipScore(EncodedMetric):
     value: Literal["clipped", "raw"] = "clipped"
 
     name: ClassVar[str] = "clipscore"
-    range: ClassVar[tuple[float, float]] = (0.0, 2.5)
     citation: ClassVar[str] = (
         "Hessel, Holtzman, Forbes, Le Bras, Choi. CLIPScore: a reference-free evaluation metric for image captioning. "
         "EMNLP 2021."
     )
-    cost: ClassVar[Cost | None] = B32
 
-    def __post_init__(self) -> None:
-        # What the parameters make of a cosine is known only here; reports draw their axes from it.
-        object.__setattr__(self, "range", (-1.0, 1.0) if self.value == "raw" else (0.0, self.w))
+    @property
+    def range(self) -> tuple[float, float]:
+        """That of a cosine, or up to the factor."""
+        return (-1.0, 1.0) if self.value == "raw" else (0.0, self.w)
 
     @property
     def label(self) -> str:
@@ -85,11 +82,12 @@ class RefClipScore(ClipScore):
 
     name: ClassVar[str] = "refclipscore"
     needs: ClassVar[tuple[Need, ...]] = ("image", "references", "model")
-    undefined: ClassVar[str] = "0 / 0: neither the image nor a reference is like the caption"
+    undefined_reason: ClassVar[str] = "0 / 0: neither the image nor a reference is like the caption"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "range", (0.0, 2 * self.w / (1 + self.w)))
+    @property
+    def range(self) -> tuple[float, float]:
+        """Up to the harmonic mean of the factor and 1."""
+        return (0.0, 2 * self.w / (1 + self.w))
 
     @property
     def label(self) -> str:
@@ -104,13 +102,6 @@ class RefClipScore(ClipScore):
         joined: Floats = np.divide(2 * image * text, below, out=nothing, where=~np.isnan(below) & (below != 0))
         return joined
 
-    def values(self, found: Similarity, captions: CaptionSet, state: Loaded) -> Floats:
+    def values(self, similar: Similarity, captions: CaptionSet, encoder: Encoder) -> Floats:
         """The two parts of each candidate joined."""
-        return self.joined(self.scaled(found.cosine), to_references(captions, state.encoder, self.opening))
-
-    def unscorable(self, captions: CaptionSet) -> dict[str, Bools]:
-        """Nor can references that say nothing be compared with."""
-        said = np.array([bool(text.strip()) for text in captions.references.values], dtype=np.bool_)
-        owners = np.repeat(np.arange(len(captions)), captions.references.counts)
-        number = np.bincount(owners[said], minlength=len(captions))
-        return {**super().unscorable(captions), "all references are empty": number == 0}
+        return self.joined(self.scaled(similar.cosine), to_references(captions, encoder, self.prefix))

@@ -1,168 +1,128 @@
-"""Captions and images of a set as cosines, once per set, encoder and prefix, however many metrics ask."""
+"""Cosines of captions with images and references, and the base of the metrics that are made from them.
+
+They are computed once per set, encoder and prefix, however many metrics ask.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from captious import options as runtime
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.images import NO_SUCH
-from captious.metrics.contract import MeanMetric, Need, Sums, summed
-from captious.models import load as loading
-from captious.models.encoder import Encoder
+from captious.metrics.contract import (
+    MeanMetric,
+    Need,
+    Scored,
+    Shared,
+    blank_texts,
+    candidate_means,
+    truncation_warning,
+)
+from captious.models import loading
+from captious.models.encoder import Encoder, encoder_id, token_counts
 from captious.options import current
 
 if TYPE_CHECKING:
     from captious.models.features import Encoded
 
 
-BLOCK = 4096
-"""Texts tokenized at a time."""
-
-
 @dataclass(frozen=True, eq=False)
 class Similarity:
-    """The candidates of a set held against their images."""
+    """The candidates of a set against their images."""
 
-    item: Ints
-    """The item of each candidate."""
     cosine: Floats
     """Of each candidate with its image; NaN where there is none."""
     lengths: Ints
     """Tokens of each candidate, prefix and ends included; 0 where it was not encoded."""
     faults: dict[int, str]
-    """Why the image of an item could not be used."""
+    """Why the image of an item could not be used, by the item's index."""
 
 
-def similarity(
-    captions: CaptionSet,
-    encoder: Encoder,
-    prefix: str = "",
-    only: Bools | None = None,
-) -> Similarity:
+def similarity(captions: CaptionSet, encoder: Encoder, prefix: str = "", only: Bools | None = None) -> Similarity:
     """Cosines of all candidates with their images, or only of some of them."""
-    key = (encoder.fingerprint, prefix, runtime.current().upright, None if only is None else only.tobytes())
-    found: Similarity = once(captions, key, lambda: _similarity(captions, encoder, prefix, only))
-    return found
+    key = ("similarity", encoder.fingerprint, prefix, current().upright, None if only is None else only.tobytes())
+    return captions.once(key, lambda: _similarity(captions, encoder, prefix, only))
 
 
 def to_references(captions: CaptionSet, encoder: Encoder, prefix: str) -> Floats:
     """Of each candidate, the highest cosine with a reference of its item; NaN where there is none."""
-    key = (encoder.fingerprint, prefix, "references")
-    best: Floats = once(captions, key, lambda: _best(captions, encoder, prefix))
-    return best
-
-
-def image_paths(captions: CaptionSet) -> list[str | None]:
-    """The path of each item's image, None where it has none."""
-    given: Sequence[Any] = captions.columns.get("image", (None,) * len(captions))
-    return [path if isinstance(path, str) and path else None for path in given]
+    key = ("to references", encoder.fingerprint, prefix)
+    return captions.once(key, lambda: _to_references(captions, encoder, prefix))
 
 
 def token_lengths(captions: CaptionSet, encoder: Encoder) -> Ints:
     """Tokens of each candidate, start and end included; nothing is encoded."""
-    lengths: Ints = once(
-        captions, (encoder.fingerprint, "lengths"), lambda: tokens_of(encoder, captions.candidates.values)
-    )
-    return lengths
-
-
-def tokens_of(encoder: Encoder, texts: Sequence[str]) -> Ints:
-    """How many tokens texts have, block by block."""
-    blocks = [encoder.tokenize(texts[first : first + BLOCK]).lengths for first in range(0, len(texts), BLOCK)]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *blocks])
+    key = ("token lengths", encoder.fingerprint)
+    return captions.once(key, lambda: token_counts(encoder, captions.candidates.values))
 
 
 def _similarity(captions: CaptionSet, encoder: Encoder, prefix: str, only: Bools | None) -> Similarity:
     from captious.models.features import cosines, image_features, text_features
 
-    paths = image_paths(captions)
-    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
-    there = np.array([path is not None for path in paths], dtype=np.bool_)
-    usable = _said(captions.candidates.values) & there[item] & (True if only is None else only)
-    places = np.flatnonzero(usable)
-    cosine, lengths = np.full(len(item), np.nan), np.zeros(len(item), dtype=np.int64)
-    if not len(places):
-        return Similarity(item, cosine, lengths, {})
-    shown = np.flatnonzero(np.bincount(item[places]))
-    images = image_features(encoder, [str(paths[one]) for one in shown.tolist()])
-    texts = text_features(encoder, [prefix + captions.candidates.values[one] for one in places.tolist()])
-    cosine[places] = cosines(taken(images, np.searchsorted(shown, item[places])), texts)
-    lengths[places] = texts.lengths
+    paths, candidates = captions.image_paths, captions.candidates
+    owners = candidates.owners
+    has_image = np.array([path is not None for path in paths], dtype=np.bool_)
+    usable = ~candidates.blank & has_image[owners] & (True if only is None else only)
+    encoded = np.flatnonzero(usable)
+    cosine, lengths = np.full(len(owners), np.nan), np.zeros(len(owners), dtype=np.int64)
+    if not len(encoded):
+        return Similarity(cosine, lengths, {})
+    items = np.flatnonzero(np.bincount(owners[encoded]))
+    images = image_features(encoder, [str(paths[item]) for item in items.tolist()])
+    texts = text_features(encoder, [prefix + candidates.values[index] for index in encoded.tolist()])
+    cosine[encoded] = cosines(take(images, np.searchsorted(items, owners[encoded])), texts)
+    lengths[encoded] = texts.lengths
     faults = {
-        int(shown[place]): f"image: {fault.removeprefix(f'{paths[shown[place]]}: ')}"
-        for place, fault in images.faults.items()
+        int(items[index]): f"image: {fault.removeprefix(f'{paths[items[index]]}: ')}"
+        for index, fault in images.faults.items()
     }
-    return Similarity(item, cosine, lengths, faults)
+    return Similarity(cosine, lengths, faults)
 
 
-def _best(captions: CaptionSet, encoder: Encoder, prefix: str) -> Floats:
+def _to_references(captions: CaptionSet, encoder: Encoder, prefix: str) -> Floats:
     from captious.models.features import cosines, text_features
 
-    item = np.repeat(np.arange(len(captions)), captions.candidates.counts)
-    written = np.flatnonzero(_said(captions.candidates.values))
-    kept = np.flatnonzero(_said(captions.references.values))
-    owner = np.repeat(np.arange(len(captions)), captions.references.counts)[kept]
-    first, end = np.searchsorted(owner, item[written]), np.searchsorted(owner, item[written], side="right")
-    number = end - first
-    left = np.repeat(np.arange(len(written)), number)
-    right = np.repeat(first - (np.cumsum(number) - number), number) + np.arange(int(number.sum()))
-    candidates = text_features(encoder, [prefix + captions.candidates.values[one] for one in written.tolist()])
-    references = text_features(encoder, [prefix + captions.references.values[one] for one in kept.tolist()])
-    values = cosines(taken(candidates, left), taken(references, right))
-    best = np.full(len(item), np.nan)
-    some = np.flatnonzero(number)
-    if len(some):
-        best[written[some]] = np.maximum.reduceat(values, (np.cumsum(number) - number)[some])
+    candidates, references = captions.candidates, captions.references
+    left, right = np.flatnonzero(~candidates.blank), np.flatnonzero(~references.blank)
+    one, two, starts = pairs_of_items(candidates.owners[left], references.owners[right])
+    ours = text_features(encoder, [prefix + candidates.values[index] for index in left.tolist()])
+    theirs = text_features(encoder, [prefix + references.values[index] for index in right.tolist()])
+    values = cosines(take(ours, one), take(theirs, two))
+    best = np.full(len(candidates.values), np.nan)
+    paired = np.flatnonzero(np.diff(starts))
+    if len(paired):
+        best[left[paired]] = np.maximum.reduceat(values, starts[paired])
     return best
 
 
-def taken(encoded: Encoded, places: Ints) -> Encoded:
-    """The vectors at these places, in this order; rows are shared."""
+def pairs_of_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
+    """Every text of the left side with every text of the right side of its item, given the sorted items of both.
+
+    The pairs of left text ``i`` run from ``starts[i]`` up to ``starts[i + 1]``.
+
+    >>> [part.tolist() for part in pairs_of_items(np.array([0, 2]), np.array([0, 0, 1, 2]))]
+    [[0, 0, 1], [0, 1, 3], [0, 2, 3]]
+    """
+    first, end = np.searchsorted(right, left), np.searchsorted(right, left, side="right")
+    number = end - first
+    starts = np.concatenate(([0], np.cumsum(number)))
+    one = np.repeat(np.arange(len(left)), number)
+    two = np.repeat(first - starts[:-1], number) + np.arange(starts[-1])
+    return one, two, starts
+
+
+def take(encoded: Encoded, indices: Ints) -> Encoded:
+    """The vectors at these indices, in this order; rows are shared."""
     from captious.models.features import Encoded as Kind
 
-    return Kind(encoded.rows, encoded.index[places], encoded.lengths[places], {})
-
-
-def _said(texts: Sequence[str]) -> Bools:
-    return np.fromiter((bool(text.strip()) for text in texts), dtype=np.bool_, count=len(texts))
-
-
-_MADE: WeakKeyDictionary[CaptionSet, dict[Any, Any]] = WeakKeyDictionary()
-
-
-def once(captions: CaptionSet, key: Any, make: Any) -> Any:
-    """What ``make`` gives, made once for a set and a key."""
-    made = _MADE.setdefault(captions, {})
-    if key not in made:
-        made[key] = make()
-    return made[key]
-
-
-T = TypeVar("T")
-NAMED = 5
-"""Ids that a remark lists before it only counts."""
-
-
-@dataclass(frozen=True, eq=False)
-class Loaded:
-    """An encoder as a metric's state: shards all have the same one, so merging changes nothing."""
-
-    encoder: Encoder
-
-    def merge(self, other: Loaded) -> Loaded:
-        """The same encoder."""
-        if self.encoder.fingerprint != other.encoder.fingerprint:
-            raise InputError(f"cannot merge shards scored by {mark(self.encoder)} and {mark(other.encoder)}")
-        return self
+    return Kind(encoded.rows, encoded.index[indices], encoded.lengths[indices], {})
 
 
 @dataclass(frozen=True)
@@ -178,105 +138,58 @@ class EncodedMetric(MeanMetric):
     order: Literal["crop-first", "rgb-first"] | None = None
     activation: Literal["gelu", "quick_gelu"] | None = None
 
+    main: ClassVar[str] = "weights"
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
-    wanted: ClassVar[str] = ""
+    where_to_get: ClassVar[str] = ""
     """What to say where no weights are named and there is no default."""
 
     @property
-    def opening(self) -> str:
+    def prefix(self) -> str:
         """Words put before every caption."""
-        return getattr(self, "prefix", "")
+        return ""
 
     @abstractmethod
     def scaled(self, cosines: Floats) -> Floats:
         """Values from cosines."""
 
-    def values(self, found: Similarity, captions: CaptionSet, state: Loaded) -> Floats:
+    def values(self, similar: Similarity, captions: CaptionSet, encoder: Encoder) -> Floats:
         """One value per candidate."""
-        return self.scaled(found.cosine)
-
-    def statistics(self, captions: CaptionSet, state: Loaded) -> Sums:
-        """Sum of the candidates' values, and their number; NaN where one of them has none."""
-        found = self._similarity(captions, state)
-        return summed(captions, self.values(found, captions, state))
+        return self.scaled(similar.cosine)
 
     def encoder(self) -> Encoder:
         """The encoder of the weights."""
         if not self.weights:
-            raise InputError(f"{self.name} needs weights: {self.wanted}")
+            raise InputError(f"{self.name} needs weights: {self.where_to_get}")
         return loading.load(self.weights, activation=self.activation, order=self.order)
 
-    def prepare(self, captions: CaptionSet) -> Any:
+    def prepare(self, captions: CaptionSet) -> Shared[Encoder]:
         """The encoder."""
-        return with_images_or_refuse(self, captions, lambda: Loaded(self.encoder()))
+        encoder = self.encoder()
+        return Shared(encoder, encoder_id(encoder))
 
-    def settings(self, state: Any) -> Mapping[str, str]:
+    def score_items(self, captions: CaptionSet, state: Shared[Encoder]) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        encoder = state.value
+        similar = similarity(captions, encoder, self.prefix)
+        truncated = captions.candidates.owners[similar.lengths > encoder.limit].tolist()
+        return Scored(
+            candidate_means(captions, self.values(similar, captions, encoder)),
+            {**similar.faults, **blank_texts(captions, references="references" in self.needs)},
+            {"truncated": len(truncated)},
+            truncation_warning(self.label, captions, truncated, encoder.limit),
+        )
+
+    def settings(self, state: Shared[Encoder]) -> Mapping[str, str]:
         """The encoder by name and content, and its precision."""
-        return {"encoder": mark(state.encoder), "precision": state.encoder.precision}
+        return {"encoder": encoder_id(state.value), "precision": state.value.precision}
 
-    def unscorable(self, captions: CaptionSet) -> Mapping[str, Bools]:
-        """An item needs an image, and candidates that say something."""
-        return {**super().unscorable(captions), **unseen(captions, image_paths(captions))}
-
-    def faults(self, captions: CaptionSet, state: Any) -> Mapping[int, str]:
-        """Why an image could not be used, by item."""
-        return self._similarity(captions, state).faults
-
-    def counts(self, captions: CaptionSet, state: Any) -> Mapping[str, int]:
-        """Captions cut at the encoder's limit."""
-        return {"truncated": len(self._cut(captions, state))}
-
-    def remarks(self, captions: CaptionSet) -> list[str]:
-        """Captions beyond the encoder's limit: how many, and of which items."""
-        state = self.prepare(captions)
-        return too_long(self.label, captions, self._cut(captions, state), state.encoder.limit)
-
-    def remedy(self, reason: str) -> str:
+    def hint(self, reason: str) -> str:
         """Where images come from."""
-        if reason == "no image":
-            return "; give their folder with --images, or a column 'image' with their paths"
-        if reason == f"image: {NO_SUCH}":
-            return "; what the column 'image' names is not there: give the folder of the images with --images"
-        return super().remedy(reason)
-
-    def _similarity(self, captions: CaptionSet, state: Loaded) -> Similarity:
-        return similarity(captions, state.encoder, self.opening)
-
-    def _cut(self, captions: CaptionSet, state: Loaded) -> list[int]:
-        found = self._similarity(captions, state)
-        cut: list[int] = found.item[found.lengths > state.encoder.limit].tolist()
-        return cut
+        return hint_at_images(reason) or super().hint(reason)
 
 
-def unseen(captions: CaptionSet, paths: Sequence[str | None]) -> dict[str, Bools]:
-    """Items without an image, and items with a candidate that says nothing."""
-    owners = np.repeat(np.arange(len(captions)), captions.candidates.counts)
-    empty = np.zeros(len(captions), dtype=np.bool_)
-    empty[owners[[not text.strip() for text in captions.candidates.values]]] = True
-    return {"no image": np.array([path is None for path in paths], dtype=np.bool_), "empty caption": empty}
-
-
-def too_long(label: str, captions: CaptionSet, cut: Sequence[int], limit: int) -> list[str]:
-    """A remark on captions that were cut, if there are any."""
-    if not cut:
-        return []
-    ids = list(dict.fromkeys(captions.ids[item] for item in cut))
-    named = ", ".join(ids[:NAMED]) + (", …" if len(ids) > NAMED else "")
-    number = f"{len(cut):,} caption{' is' if len(cut) == 1 else 's are'}"
-    return [f"{label}: {number} longer than the encoder's {limit} tokens and read only so far (ids {named})"]
-
-
-def mark(encoder: Encoder) -> str:
-    """An encoder in a signature: its name, its content, and whether images were turned as their EXIF tags say."""
-    return f"{encoder.name}#{encoder.fingerprint}{',upright' * current().upright}"
-
-
-def with_images_or_refuse(metric: MeanMetric, captions: CaptionSet, load: Callable[[], T]) -> T:
-    """What ``load`` gives; where it fails and the set has no image either, the error says that first."""
-    try:
-        return load()
-    except InputError:
-        if len(captions) and not any(image_paths(captions)):
-            reason = "no image"
-            raise InputError(f"{metric} cannot score {captions.name}: {reason}{metric.remedy(reason)}") from None
-        raise
+def hint_at_images(reason: str) -> str:
+    """What would mend images whose paths lead nowhere."""
+    if reason != f"image: {NO_SUCH}":
+        return ""
+    return "; the column 'image' names files that do not exist: pass images=..., the folder of the images"

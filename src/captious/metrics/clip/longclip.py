@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from captious.metrics.clip.clipscore import ClipScore
-from captious.models.encoder import Cost
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,9 @@ class LongClip(ClipScore):
     value: Literal["clipped", "raw"] = "raw"
 
     name: ClassVar[str] = "longclip"
-    range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     citation: ClassVar[str] = (
         "Zhang, Zhang, Dong, Zang, Wang. Long-CLIP: unlocking the long-text capability of CLIP. ECCV 2024."
     )
-    cost: ClassVar[Cost | None] = Cost(parameters=149_708_289, image_flops=35.127e9, text_flops=20.235e9)
 
     @property
     def label(self) -> str:

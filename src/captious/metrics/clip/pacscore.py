@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from captious.metrics.clip.clipscore import ClipScore, RefClipScore
 
-WANTED = (
+WHERE = (
     "get clip_ViT-B-32.pth from the repository aimagelab/pacscore (its README links the checkpoints) and name it: "
     "{name}(weights=clip_ViT-B-32.pth)"
 )
@@ -37,10 +37,9 @@ class PacScore(ClipScore):
     w: float = 2.0
 
     name: ClassVar[str] = "pacscore"
-    shown: ClassVar[tuple[str, ...]] = ("weights",)
-    range: ClassVar[tuple[float, float]] = (0.0, 2.0)
+    always_shown: ClassVar[tuple[str, ...]] = ("weights",)
     citation: ClassVar[str] = CITATION
-    wanted: ClassVar[str] = WANTED.format(name="pacscore")
+    where_to_get: ClassVar[str] = WHERE.format(name="pacscore")
 
     @property
     def label(self) -> str:
@@ -67,10 +66,9 @@ class RefPacScore(RefClipScore):
     w: float = 2.0
 
     name: ClassVar[str] = "refpacscore"
-    shown: ClassVar[tuple[str, ...]] = ("weights",)
-    range: ClassVar[tuple[float, float]] = (0.0, 4 / 3)
+    always_shown: ClassVar[tuple[str, ...]] = ("weights",)
     citation: ClassVar[str] = CITATION
-    wanted: ClassVar[str] = WANTED.format(name="refpacscore")
+    where_to_get: ClassVar[str] = WHERE.format(name="refpacscore")
 
     @property
     def label(self) -> str:

@@ -12,23 +12,13 @@ from captious._typing import Bools, Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.clip.clipscore import PREFIX, ClipScore
-from captious.metrics.clip.encoded import (
-    EncodedMetric,
-    Similarity,
-    mark,
-    similarity,
-    token_lengths,
-    too_long,
-    with_images_or_refuse,
-)
-from captious.metrics.contract import MeanMetric, Need, Sums, summed
-from captious.models.encoder import Cost, Encoder
+from captious.metrics.clip.encoded import EncodedMetric, Similarity, hint_at_images, similarity, token_lengths
+from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, candidate_means, truncation_warning
+from captious.models.encoder import Encoder, encoder_id
 
 CITATION = (
     "Chen, Salazar, Kementchedjhieva. SPECS: specificity-enhanced CLIPScore for long image caption evaluation. 2025."
 )
-B32_LONG = Cost(parameters=151_364_865, image_flops=8.818e9, text_flops=20.235e9)
-"""LongCLIP from ViT-B/32 with a text of 248 tokens."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +32,7 @@ class Specs(EncodedMetric):
     This is the authors' code. Their paper says "cosine clipped at 0", but the released model gives good captions small
     negative cosines (the examples of its README lie between −.14 and −.08), and clipping those would make all of them
     0: ``value=paper`` does it nevertheless, ``value=raw`` is the cosine itself. Ranks are the same under ``raw`` and
-    by default. Trained for long captions: below about 60 tokens CLIPScore agrees better with people (``routed``). The
-    arithmetic below is counted with the attention products; the paper's table has 2.81e-2.
+    by default. Trained for long captions: below about 60 tokens CLIPScore agrees better with people (``specs_routed``).
 
     >>> Specs().scaled(np.array([-0.1414, 0.5])).tolist()  # the first example of the authors' README: .4293
     [0.4293, 0.75]
@@ -54,12 +43,12 @@ class Specs(EncodedMetric):
     prefix: str = ""
 
     name: ClassVar[str] = "specs"
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     citation: ClassVar[str] = CITATION
-    cost: ClassVar[Cost | None] = B32_LONG
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "range", (-1.0, 1.0) if self.value == "raw" else (0.0, 1.0))
+    @property
+    def range(self) -> tuple[float, float]:
+        """That of a cosine, or from 0 to 1."""
+        return (-1.0, 1.0) if self.value == "raw" else (0.0, 1.0)
 
     @property
     def label(self) -> str:
@@ -97,23 +86,23 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Routed(MeanMetric):
-    """Routed: CLIPScore's cosine for captions of fewer than 60 tokens, that of SPECS for longer ones.
+class SpecsRouted(MeanMetric):
+    """SPECS, routed: CLIPScore's cosine for captions of fewer than 60 tokens, that of SPECS for longer ones.
 
     With cos₁ under CLIP, the caption behind "A photo depicts ", and cos₂ under SPECS, without::
 
-        routed = (cos₁ + 1) / 2  for a caption of fewer than ``under`` tokens,  else (cos₂ + 1) / 2
+        value = (cos₁ + 1) / 2  for a caption of fewer than ``under`` tokens,  else (cos₂ + 1) / 2
 
     The paper recommends the switch and does not say how to bring the two on one scale. CLIP gives good captions a
     cosine of about .3, the released SPECS about −.1, so values on the two sides of the limit do not compare by
-    themselves; ``scale`` says what is done about it. ``unit`` (the default) is the formula above: one map for both and
-    no other item has a say, but a step remains at the limit. ``own`` gives each side its published scale,
-    2.5 · max(cos₁, 0) and (cos₂ + 1) / 2. ``matched`` moves and stretches cos₂ to the mean and spread that cos₁ has on
-    the same captions of the set, then takes 2.5 · max(cos, 0) of both: comparable across lengths, at the price that
-    both encoders read every caption and a value depends on the set, as with CIDEr's idf. Tokens are those of the long
-    encoder, start and end included, prefix not. How many captions went each way stands in the signature.
+    themselves; ``scale`` says what is done about it. ``unit`` (the default) is the formula above: both encoders use it,
+    a score does not depend on other items, but scores jump at the length threshold. ``own`` gives each side its
+    published scale, 2.5 · max(cos₁, 0) and (cos₂ + 1) / 2. ``matched`` moves and stretches cos₂ to the mean and spread
+    that cos₁ has on the same captions, then takes 2.5 · max(cos, 0) of both: comparable across lengths, at the price
+    that both encoders read every caption and a value depends on the set, as with CIDEr's idf. Tokens are those of the
+    long encoder, start and end included, prefix not. How many captions went each way stands in the signature.
 
-    >>> metric, cosines, long = Routed(), np.array([0.3, -0.1]), np.array([False, True])
+    >>> metric, cosines, long = SpecsRouted(), np.array([0.3, -0.1]), np.array([False, True])
     >>> metric.scaled(cosines, long, None).round(4).tolist()  # (.3 + 1) / 2, and (−.1 + 1) / 2
     [0.65, 0.45]
     """
@@ -124,19 +113,19 @@ class Routed(MeanMetric):
     scale: Literal["unit", "own", "matched"] = "unit"
     prefix: str = PREFIX
 
-    name: ClassVar[str] = "routed"
+    name: ClassVar[str] = "specs_routed"
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     citation: ClassVar[str] = CITATION
-    cost: ClassVar[Cost | None] = B32_LONG
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "range", (0.0, 1.0) if self.scale == "unit" else (0.0, 2.5))
+    @property
+    def range(self) -> tuple[float, float]:
+        """That of SPECS, or of CLIPScore."""
+        return (0.0, 1.0) if self.scale == "unit" else (0.0, 2.5)
 
     @property
     def label(self) -> str:
-        """Routed, whichever encoders."""
-        return "routed"
+        """SPECS, routed, whichever encoders."""
+        return "SPECS-routed"
 
     def scaled(self, cosines: Floats, long: Bools, state: Moments | None) -> Floats:
         """Values from the cosines of short and long captions."""
@@ -148,88 +137,54 @@ class Routed(MeanMetric):
 
     def prepare(self, captions: CaptionSet) -> Moments:
         """Both encoders; with ``scale=matched`` also the moments of their cosines on all captions."""
-
-        def load() -> Moments:
-            return Moments(ClipScore(self.short).encoder(), Specs(self.long).encoder(), np.zeros((2, 3)))
-
-        state = with_images_or_refuse(self, captions, load)
+        short, long = ClipScore(self.short).encoder(), Specs(self.long).encoder()
         if self.scale != "matched":
-            return state
-        both = np.stack(
-            [
-                similarity(captions, state.short, self.prefix).cosine,
-                similarity(captions, state.long).cosine,
-            ]
-        )
+            return Moments(short, long, np.zeros((2, 3)))
+        both = np.stack([similarity(captions, short, self.prefix).cosine, similarity(captions, long).cosine])
         both = both[:, ~np.isnan(both).any(axis=0)]
         sums = np.stack([np.full(2, both.shape[1], dtype=np.float64), both.sum(axis=1), (both**2).sum(axis=1)], axis=1)
-        return Moments(state.short, state.long, sums)
+        return Moments(short, long, sums)
 
-    def statistics(self, captions: CaptionSet, state: Moments) -> Sums:
-        """Sum of the candidates' values, and their number."""
-        short, long = self._parts(captions, state)
-        is_long = self._is_long(captions, state)
-        return summed(captions, self.scaled(np.where(is_long, long.cosine, short.cosine), is_long, state))
+    def score_items(self, captions: CaptionSet, state: Moments) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        is_long: Bools = token_lengths(captions, state.long) >= self.under
+        short, long = self._similarities(captions, state, is_long)
+        cosine = np.where(is_long, long.cosine, short.cosine)
+        scored = ~np.isnan(cosine)
+        limit = np.where(is_long, state.long.limit, state.short.limit)
+        lengths = np.where(is_long, long.lengths, short.lengths)
+        truncated = captions.candidates.owners[lengths > limit].tolist()
+        counts = {
+            "by_short": int((scored & ~is_long).sum()),
+            "by_long": int((scored & is_long).sum()),
+            "truncated": len(truncated),
+        }
+        warnings = truncation_warning(self.label, captions, truncated, state.long.limit)
+        if counts["by_short"] and counts["by_long"] and self.scale != "matched":
+            warnings.append(
+                f"{self.label}: {counts['by_short']:,} captions are scored by CLIP and {counts['by_long']:,} by SPECS, "
+                "whose cosines lie apart; compare within a side, or use specs_routed(scale=matched)"
+            )
+        return Scored(
+            candidate_means(captions, self.scaled(cosine, is_long, state)),
+            {**short.faults, **long.faults, **blank_texts(captions)},
+            counts,
+            warnings,
+        )
 
     def settings(self, state: Moments) -> Mapping[str, str]:
         """Both encoders, and with ``scale=matched`` how many captions matched them."""
-        named = {"short": mark(state.short), "long": mark(state.long), "precision": state.short.precision}
+        named = {"short": encoder_id(state.short), "long": encoder_id(state.long), "precision": state.short.precision}
         return {**named, "matched": f"{int(state.sums[0, 0])}"} if self.scale == "matched" else named
 
-    def counts(self, captions: CaptionSet, state: Moments) -> Mapping[str, int]:
-        """How many captions went each way, and how many were cut."""
-        scored = [~np.isnan(part.cosine) for part in self._parts(captions, state)]
-        long = self._is_long(captions, state)
-        return {
-            "by_short": int((scored[0] & ~long).sum()),
-            "by_long": int((scored[1] & long).sum()),
-            "truncated": len(self._cut(captions, state)),
-        }
+    def hint(self, reason: str) -> str:
+        """Where images come from."""
+        return hint_at_images(reason) or super().hint(reason)
 
-    def remarks(self, captions: CaptionSet) -> list[str]:
-        """Captions beyond the long encoder's limit, and a set that mixes two scales."""
-        state = self.prepare(captions)
-        counts = self.counts(captions, state)
-        found = too_long("routed", captions, self._cut(captions, state), state.long.limit)
-        if counts["by_short"] and counts["by_long"] and self.scale != "matched":
-            found.append(
-                f"routed: {counts['by_short']:,} captions are scored by CLIP and {counts['by_long']:,} by SPECS, whose "
-                "cosines lie apart; compare within a side, or use routed(scale=matched)"
-            )
-        return found
-
-    def unscorable(self, captions: CaptionSet) -> Mapping[str, Bools]:
-        """As CLIPScore."""
-        return ClipScore(self.short).unscorable(captions)
-
-    def faults(self, captions: CaptionSet, state: Moments) -> Mapping[int, str]:
-        """Why an image could not be used, by item."""
-        short, long = self._parts(captions, state)
-        return {**short.faults, **long.faults}
-
-    def remedy(self, reason: str) -> str:
-        """As CLIPScore."""
-        return ClipScore(self.short).remedy(reason)
-
-    def _is_long(self, captions: CaptionSet, state: Moments) -> Bools:
-        found: Bools = token_lengths(captions, state.long) >= self.under
-        return found
-
-    def _parts(self, captions: CaptionSet, state: Moments) -> tuple[Similarity, Similarity]:
+    def _similarities(self, captions: CaptionSet, state: Moments, is_long: Bools) -> tuple[Similarity, Similarity]:
         """Each encoder on its own captions, or both on all where their scales are matched."""
-        long = self._is_long(captions, state)
-        short_only, long_only = (None, None) if self.scale == "matched" else (~long, long)
+        short_only, long_only = (None, None) if self.scale == "matched" else (~is_long, is_long)
         return (
             similarity(captions, state.short, self.prefix, short_only),
             similarity(captions, state.long, "", long_only),
         )
-
-    def _cut(self, captions: CaptionSet, state: Moments) -> list[int]:
-        """Items with captions beyond the limit of the encoder that reads them."""
-        long = self._is_long(captions, state)
-        cut: list[int] = []
-        for part, encoder, own in zip(
-            self._parts(captions, state), (state.short, state.long), (~long, long), strict=True
-        ):
-            cut += part.item[own & (part.lengths > encoder.limit)].tolist()
-        return sorted(cut)

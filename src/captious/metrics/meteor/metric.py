@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.metrics.contract import Metric, Sums
+from captious.metrics.contract import Scored
 from captious.metrics.meteor import resources
 from captious.metrics.meteor.engine import MODULES, clean, count, parameters, score
 from captious.metrics.meteor.tables import Tables
+from captious.metrics.tokenized import TokenMetric
 
 
 @dataclass(frozen=True)
-class Meteor(Metric):
+class Meteor(TokenMetric):
     """METEOR 1.5: matched words, recall weighted over precision, less a penalty for broken order.
 
     Candidate and reference are aligned by exact words, stems, WordNet synonyms and paraphrases. With w the weight of a
@@ -39,7 +40,7 @@ class Meteor(Metric):
     METEOR's tables are not part of captious; :mod:`captious.metrics.meteor.resources` says where they are looked for.
 
     >>> counts = np.zeros(23); counts[[0, 1, 4, 5, 21, 22]] = 4; counts[20] = 2  # 4 words, all exact, in 2 chunks
-    >>> round(float(Meteor().score(counts)), 6)  # P = R = F = 1, and 1 - 0.6 * (2/4)^0.2
+    >>> round(float(Meteor().aggregate(counts)), 6)  # P = R = F = 1, and 1 - 0.6 * (2/4)^0.2
     0.47767
     """
 
@@ -50,6 +51,7 @@ class Meteor(Metric):
     """A folder with METEOR's data, or a compiled file; without it the usual places are searched."""
 
     name: ClassVar[str] = "meteor"
+    main: ClassVar[str] = "task"
     citation: ClassVar[str] = (
         "Denkowski, Lavie. Meteor Universal: language specific translation evaluation for any target language. "
         "WMT 2014."
@@ -72,37 +74,37 @@ class Meteor(Metric):
         """METEOR."""
         return "METEOR"
 
-    def statistics(self, captions: CaptionSet, state: None) -> Sums:
-        """METEOR's counts of each candidate with its best reference, summed over the item's candidates."""
-        table = captions.table(self.tokenizer)
-        return Sums(table.once(("meteor", self), lambda: self._rows(captions)))
-
-    def _rows(self, captions: CaptionSet) -> Floats:
-        table = captions.table(self.tokenizer)
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: METEOR's counts of each candidate with its best reference, summed over the item's candidates."""
+        table = self.table(captions)
         texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
         bounds, own = table.first_caption, captions.candidates.counts
         references = [texts[bounds[item] + own[item] : bounds[item + 1]] for item in range(table.items)]
-        found = count(
+        counts = count(
             [texts[caption] for caption in table.candidates],
             [references[item] for item in table.item[table.candidates]],
             self._tables(),
             parameters(self.task),
             self._modules,
         )
-        return table.per_item(found.table)
+        cleaned = sum(clean(text)[1] for side in (captions.candidates, captions.references) for text in side.values)
+        what = "line breaks, tabs, control characters or '|||'"
+        warnings = [f"METEOR: read as spaces in {cleaned} of the captions: {what}"] if cleaned else []
+        return Scored(table.per_item(counts.table), warnings=warnings)
 
-    def score(self, sums: Floats) -> Floats:
+    def aggregate(self, rows: Floats) -> Floats:
         """METEOR of each row; a row of NaN, an item without value, stays NaN."""
-        values = score(sums, parameters(self.task))
-        return np.where(np.isnan(sums).any(axis=-1), np.nan, values)
+        values = score(rows, parameters(self.task))
+        return np.where(np.isnan(rows).any(axis=-1), np.nan, values)
 
-    def settings(self, state: None) -> dict[str, str]:
+    def settings(self, state: Any) -> Mapping[str, str]:
         """Version, language, normalizer, modules, tuning, and the tables by content."""
         tuning = parameters(self.task)
         weights = [
             str(weight) for module, weight in zip(MODULES, tuning.weights, strict=True) if module in self._modules
         ]
         return {
+            **super().settings(state),
             "version": "1.5",
             "lang": "en",
             "norm": "yes",
@@ -111,16 +113,6 @@ class Meteor(Metric):
             "abgd": f"{tuning.alpha}/{tuning.beta}/{tuning.gamma}/{tuning.delta}",
             "tables": self._tables().hash(self._modules),
         }
-
-    def remarks(self, captions: CaptionSet) -> list[str]:
-        """How many captions hold what would have shifted the original's scores."""
-        number = self.cleaned(captions)
-        held = "line breaks, tabs, control characters or '|||'"
-        return [f"METEOR: read as spaces in {number} of the captions: {held}"] if number else []
-
-    def cleaned(self, captions: CaptionSet) -> int:
-        """How many captions hold a line break, a tab, a control character or `|||`, each read as a space."""
-        return sum(clean(text)[1] for side in (captions.candidates, captions.references) for text in side.values)
 
     @property
     def _modules(self) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Bools, Floats, Ints
+from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Need, Sums
-from captious.metrics.style.model import ORDERS, StyleModel, Whole, sorted_table
+from captious.metrics.contract import MeanMetric, Need, Scored, Shared, where
+from captious.metrics.style.model import ORDERS, StyleModel, Whole, bare, opened, sorted_table
 from captious.text.tables import NgramTable, TextTable
 
 
@@ -201,19 +201,6 @@ class _Parts:
         return result
 
 
-@dataclass(frozen=True, eq=False)
-class Loaded:
-    """A model as a metric's state: shards all have the same one, so merging changes nothing."""
-
-    model: StyleModel
-
-    def merge(self, other: Loaded) -> Loaded:
-        """The same model."""
-        if self.model.mark != other.model.mark:
-            raise InputError(f"cannot merge shards scored by the style models {self.model} and {other.model}")
-        return self
-
-
 @dataclass(frozen=True)
 class StyleMetric(MeanMetric):
     """A metric under the style of each item: that of a column, or one style for all items."""
@@ -222,26 +209,26 @@ class StyleMetric(MeanMetric):
     style: str = ""
     column: str = "style"
 
-    shown: ClassVar[tuple[str, ...]] = ("model",)
+    main: ClassVar[str] = "model"
+    always_shown: ClassVar[tuple[str, ...]] = ("model",)
     needs: ClassVar[tuple[Need, ...]] = ("style",)
     citation: ClassVar[str] = (
         "Li, Harrison. StyleM: stylized metrics for image captioning built with contrastive n-grams. arXiv 2022."
     )
 
-    def prepare(self, captions: CaptionSet) -> Loaded:
+    def prepare(self, captions: CaptionSet) -> Shared[StyleModel]:
         """The model, read from its file."""
-        from captious.metrics.style.model import opened
-
         if not self.model:
             raise InputError(
                 f"{self.name} needs a style model: {self.name}(model=FILE), made with: captious style fit corpus.jsonl "
                 "--out FILE"
             )
-        return Loaded(opened(self.model).contrasting())
+        model = opened(self.model).contrasting()
+        return Shared(model, f"the style model {model}")
 
-    def settings(self, state: Loaded) -> dict[str, str]:
+    def settings(self, state: Shared[StyleModel]) -> Mapping[str, str]:
         """The model by content, its corpus, its size, and how it cuts text into words."""
-        model = state.model
+        model = state.value
         return {
             "tok": model.tokenizer,
             "model": model.mark,
@@ -249,10 +236,10 @@ class StyleMetric(MeanMetric):
             "styles": str(len(model.styles)),
         }
 
-    def unscorable(self, captions: CaptionSet) -> dict[str, Bools]:
-        """An item without a style has no value."""
-        reasons = dict(super().unscorable(captions))
-        return {**reasons, "no style": np.array([not name for name in self._names(captions)], dtype=np.bool_)}
+    def scored(self, captions: CaptionSet, table: TextTable, values: Floats) -> Scored:
+        """Rows of a mean from the values of all captions; an item without a style has none."""
+        without = np.array([not name for name in self._names(captions)], dtype=np.bool_)
+        return Scored(table.mean_rows(values[table.candidates]), where(without, "no style"))
 
     def style_numbers(self, captions: CaptionSet, model: StyleModel) -> Ints:
         """The model's number of each item's style; 0 where an item has none, which leaves it without a value."""
@@ -270,18 +257,16 @@ class StyleMetric(MeanMetric):
             return [""] * len(captions)
         return ["" if value is None else str(value) for value in captions.columns[self.column]]
 
-    def remedy(self, reason: str) -> str:
+    def hint(self, reason: str) -> str:
         """A style can come from a column or from a parameter."""
         if reason == "no style":
             return f"; give a column {self.column!r}, name another with column=, or one style for all with style="
-        return super().remedy(reason)
+        return super().hint(reason)
 
 
-def same_words(captions: CaptionSet, state: Any) -> Any:
+def table_for(captions: CaptionSet, model: StyleModel) -> TextTable:
     """The token table of a set as the model cuts text into words."""
-    from captious.metrics.style.model import bare
-
-    return captions.table(bare(state.model.tokenizer))
+    return TextTable.of(captions, bare(model.tokenizer))
 
 
 @dataclass(frozen=True)
@@ -314,16 +299,16 @@ class OnlyStyle(StyleMetric):
 
     name: ClassVar[str] = "onlystyle"
     range: ClassVar[tuple[float, float]] = (-0.5, 1.0)
-    undefined: ClassVar[str] = "the model knows no n-gram of the caption"
+    undefined_reason: ClassVar[str] = "the model knows no n-gram of the caption"
 
     @property
     def label(self) -> str:
         """OnlyStyle, with the style where one is named for all items."""
         return f"OnlyStyle ({self.style})" if self.style else "OnlyStyle"
 
-    def statistics(self, captions: CaptionSet, state: Loaded) -> Sums:
-        """Sum of the candidates' values, and their number."""
-        table = same_words(captions, state)
-        style = self.style_numbers(captions, state.model)[table.item]
-        values = own_scores(Placed(state.model, table), style, OnlyReading(self.grams, self.unseen, self.short))
-        return Sums(table.mean_rows(values[table.candidates]))
+    def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        table = table_for(captions, state.value)
+        style = self.style_numbers(captions, state.value)[table.item]
+        values = own_scores(Placed(state.value, table), style, OnlyReading(self.grams, self.unseen, self.short))
+        return self.scored(captions, table, values)

@@ -10,9 +10,9 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import Need, Sums
-from captious.metrics.style.model import ORDERS, Whole
-from captious.metrics.style.onlystyle import Loaded, StyleMetric, added, runs, same_words
+from captious.metrics.contract import Need, Scored, Shared
+from captious.metrics.style.model import ORDERS, StyleModel, Whole
+from captious.metrics.style.onlystyle import StyleMetric, added, runs, table_for
 from captious.text.tables import TextTable
 
 SIGMA = 6.0
@@ -55,7 +55,7 @@ class StyleCider(StyleMetric):
 
     name: ClassVar[str] = "stylecider"
     needs: ClassVar[tuple[Need, ...]] = ("style", "references")
-    undefined: ClassVar[str] = "no n-gram of the caption bears on the style"
+    undefined_reason: ClassVar[str] = "no n-gram of the caption bears on the style"
 
     def __post_init__(self) -> None:
         if self.references == "pooled" and (self.clip or self.length_penalty):
@@ -68,16 +68,22 @@ class StyleCider(StyleMetric):
         """StyleCIDEr, with the style where one is named for all items."""
         return f"StyleCIDEr ({self.style})" if self.style else "StyleCIDEr"
 
-    def statistics(self, captions: CaptionSet, state: Loaded) -> Sums:
-        """Sum of the candidates' values, and their number."""
-        table = same_words(captions, state)
-        style = self.style_numbers(captions, state.model)[table.item]
-        located = state.model.locate(table)
+    @property
+    def range(self) -> tuple[float, float]:
+        """From 0 to the scale."""
+        return (0.0, self.scale)
+
+    def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        model = state.value
+        table = table_for(captions, model)
+        style = self.style_numbers(captions, model)[table.item]
+        located = model.locate(table)
         left, right = table.pairs
         cosines, defined = np.zeros(len(left)), np.zeros(len(table.lengths))
         for n in range(1, ORDERS + 1):
             grams = table.ngrams(n)
-            weights = state.model.scores_under(n, located[n - 1][grams.gram], style[grams.caption])
+            weights = model.scores_under(n, located[n - 1][grams.gram], style[grams.caption])
             cosine, length = self._order(table, n, weights)
             cosines += cosine
             defined += length > 0
@@ -87,7 +93,7 @@ class StyleCider(StyleMetric):
         orders = defined if self.short == "skip" else np.full(len(defined), float(ORDERS))
         total = self._over_references(table, left, cosines)
         values = np.divide(self.scale * total, orders, out=np.full(len(total), np.nan), where=orders > 0)
-        return Sums(table.mean_rows(values[table.candidates]))
+        return self.scored(captions, table, values)
 
     def _order(self, table: TextTable, n: int, weights: Floats) -> tuple[Floats, Floats]:
         """Of each pair of candidate and reference its cosine, and of each caption the length of its vector."""

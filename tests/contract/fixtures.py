@@ -1,0 +1,133 @@
+"""A small example of every metric, for the contract test: its written forms, and files where it needs any.
+
+One set of captions serves all. Images are plain colors and encoders are the `ColorEncoder` of tests/conftest.py, so
+that CLIP-like metrics run without weights; BERT, UMIC, METEOR and the style model are tiny ones, written into a folder.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from captious.captions import CaptionSet
+from captious.options import Runtime, using
+
+WORDS = ("a", "the", "red", "green", "blue", "dog", "cat", "ball", "on", "runs", "sits", "two", "fine", "grey", "day")
+COLORS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
+ITEMS = 12
+BROKEN = {"no candidates", "no references", "one candidate", "no image", "broken image", "blank", "no style"}
+"""Ids of the items that some metrics cannot score."""
+
+
+def captions(folder: Path) -> CaptionSet:
+    """Twelve plain items of three candidates and two references, and items that lack something."""
+    from PIL import Image
+
+    generator = np.random.default_rng(1)
+
+    def text() -> str:
+        return " ".join(generator.choice(WORDS, size=generator.integers(2, 9)).tolist())
+
+    for name, color in COLORS.items():
+        Image.new("RGB", (8, 6), color).save(folder / f"{name}.png")
+    (folder / "broken.png").write_bytes(b"not an image")
+    ids = [*(str(number) for number in range(ITEMS)), *sorted(BROKEN)]
+    candidates: dict[str, list[str]] = {key: [text() for _ in range(3)] for key in ids}
+    references = {key: [text() for _ in range(2)] for key in ids}
+    columns = {
+        "image": [str(folder / f"{list(COLORS)[number % 3]}.png") for number in range(len(ids))],
+        "style": [("gloomy", "happy")[number % 2] for number in range(len(ids))],
+        "source": [text() for _ in ids],
+    }
+    candidates["no candidates"], references["no references"] = [], []
+    candidates["one candidate"], candidates["blank"] = [text()], ["  ", "a dog", "a cat"]
+    columns["image"][ids.index("no image")] = None
+    columns["image"][ids.index("broken image")] = str(folder / "broken.png")
+    columns["style"][ids.index("no style")] = None
+    return CaptionSet.of(candidates, references, columns)
+
+
+def style_model(folder: Path) -> Path:
+    from captious.metrics.style.model import fit, save
+
+    corpus = [("gloomy", "a grey day on the grey ball"), ("happy", "a fine day a red dog runs")]
+    save(fit(corpus), folder / "tiny.style")
+    return folder / "tiny.style"
+
+
+def meteor_data(folder: Path) -> Path:
+    from tests.metrics.meteor.conftest import write_source
+
+    return write_source(folder / "meteor")
+
+
+def bert(folder: Path) -> Path:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    folder = folder / "bert"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    torch.manual_seed(0)
+    config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=12, **shape)
+    transformers.BertModel(config).save_pretrained(folder)
+    transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=12).save_pretrained(folder)
+    return folder
+
+
+def umic(folder: Path) -> Path:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from captious.models.fusion import new_fusion
+
+    with using(Runtime(device="cpu")):
+        new_fusion("captious-mini", width=16).save(folder)
+    return folder
+
+
+def mixer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every painter of ImaginE is a `Mixer`, whose pictures have the colors of the text."""
+    from tests.imagine.painting import Mixer
+
+    painter = Mixer()
+    monkeypatch.setattr("captious.metrics.imagine.load_painter", lambda name, options: painter)
+
+
+COLOR_METRICS = ("clipscore", "refclipscore", "pacscore", "refpacscore", "longclip", "specs", "specs_routed", "imagine")
+"""Metrics whose encoder is a `ColorEncoder`."""
+
+EXAMPLES = {
+    "bleu": ("bleu(n=1)", "bleu(n=4)", "bleu(tokenizer=13a)"),
+    "rouge": ("rouge", "rouge(best=f)"),
+    "rouge_n": ("rouge_n(n=2)", "rouge_n(n=1,value=recall,over=mean)"),
+    "cider": ("cider", "cider(variant=plain)"),
+    "meteor": ("meteor(resources={meteor})", "meteor(task=li,modules=exact+stem,resources={meteor})"),
+    "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
+    "div_n": ("div_n(n=2)", "div_n(n=3,strict=yes)"),
+    "rep_diversity": ("rep_diversity",),
+    "distinct_n": ("distinct_n(n=2)", "distinct_n(n=2,over=corpus)"),
+    "mbleu": ("mbleu(n=4)",),
+    "selfcider": ("selfcider",),
+    "lsa": ("lsa",),
+    "vocab_size": ("vocab_size",),
+    "novelty": ("novelty",),
+    "onlystyle": ("onlystyle(model={style})", "onlystyle(model={style},style=happy,unseen=skip,short=skip)"),
+    "stylecider": ("stylecider(model={style})", "stylecider(model={style},references=max,tf=yes,scale=10)"),
+    "clipscore": ("clipscore(weights=colors)", "clipscore(weights=short,value=raw)"),
+    "refclipscore": ("refclipscore(weights=colors)", "refclipscore(weights=turned,clip_text=no)"),
+    "pacscore": ("pacscore(weights=colors)",),
+    "refpacscore": ("refpacscore(weights=colors)",),
+    "longclip": ("longclip(weights=short)",),
+    "specs": ("specs(weights=colors)", "specs(weights=turned,value=paper)"),
+    "specs_routed": tuple(
+        f"specs_routed(short=colors,long=short,under=7,scale={scale})" for scale in ("unit", "own", "matched")
+    ),
+    "umic": ("umic(weights={umic})",),
+    "imagine": (
+        "imagine(kind=image,painter=mixer,weights=colors,seeds=2)",
+        "imagine(kind=text&image,painter=mixer,weights=colors,seeds=2,against=source)",
+    ),
+}
+"""Written forms of each metric; a name in braces is a file that a function of this module writes."""
+
+FILES = {"meteor": meteor_data, "bert": bert, "style": style_model, "umic": umic}
