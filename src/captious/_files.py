@@ -79,6 +79,12 @@ def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER)
         raise InputError(f"{target}: is there already; pass overwrite=True to replace it, or name another folder")
 
 
+def refuse_existing(file: str | Path | None, overwrite: bool = False) -> None:
+    """Say at once, before any work, that an output file is there already."""
+    if file is not None and Path(file).exists() and not overwrite:
+        raise InputError(f"{file}: is there already; pass overwrite=True to replace it")
+
+
 def digest(*parts: bytes) -> str:
     """Twelve hexadecimal digits that stand for the content in a signature."""
     state = hashlib.sha256()

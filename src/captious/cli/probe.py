@@ -10,7 +10,6 @@ import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import Encoders, Grammar, Imagination, Label, Metrics, Out, Prefix, Session, Tagger
-from captious.errors import InputError
 from captious.options import Argument, Option, Reading
 
 app = typer.Typer(
@@ -168,12 +167,11 @@ def entities(
 
     Raters copy the file, fill in ``rater`` and ``seen``, and ``captious probe recall`` scores it.
     """
-    from captious._files import whole_file
+    from captious._files import refuse_existing, whole_file
     from captious.probes.entities import tasks
     from captious.render.tables import write_jsonl
 
-    if out.exists() and not session.output.overwrite:
-        raise InputError(f"{out}: is there already; pass overwrite=True to replace it")
+    refuse_existing(out, session.output.overwrite)
     rows = tasks(gallery, tagger)
     with whole_file(out) as draft:
         write_jsonl(draft, rows)

@@ -9,7 +9,6 @@ import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import Out, Session, Tokenizer
-from captious.errors import InputError
 from captious.io.columns import STYLE_COLUMN
 from captious.options import Argument, Option
 
@@ -35,12 +34,12 @@ def fit(
     tokenizer: Tokenizer = "plain",
 ) -> None:
     """Count the n-grams of each style in one pass, and keep them as a model."""
+    from captious._files import refuse_existing
     from captious.metrics.style.model import fit, save
     from captious.probes.style import stream
     from captious.render import Document
 
-    if out.exists() and not session.output.overwrite:
-        raise InputError(f"{out}: is there already; pass overwrite=True to replace it")
+    refuse_existing(out, session.output.overwrite)
     with session.working() as step:
         rows = stream(corpora, session.reading, style_column)
         model = fit(rows, tokenizer=tokenizer, name=out.stem, progress=lambda done: step(f"{done:,} captions"))
