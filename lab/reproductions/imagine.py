@@ -27,7 +27,7 @@ from captious import CaptionSet
 from captious.metrics.clip.encoded import to_references
 from captious.metrics.imagine import Imagine
 from captious.metrics.registry import parse_all
-from captious.models.load import load
+from captious.models.loading import load
 from captious.options import Resampling, Runtime, using
 from captious.probes.entities import entities, recall
 from captious.probes.masking import influences, universal
