@@ -12,6 +12,7 @@ import numpy as np
 from captious._typing import Floats
 from captious._version import __version__
 from captious.errors import InputError
+from captious.evaluation import join_signatures
 from captious.options import SEED, Missing, Resampling
 from captious.render import Cell, Column, Document, Result, Table
 from captious.stats.bootstrap import NAN, Estimate, bootstrap, observed
@@ -177,7 +178,7 @@ def combine_metrics(
         tuple(add(study.design, metrics, by_seed, factors, statistic, resampling)),
         tuple(cross_validate(study.design, metrics, by_seed, grid, folds, statistic, resampling.seed) if folds else ()),
         resampling,
-        tuple(dict.fromkeys(score.signature for score in study.scores if score.signature)),
+        tuple(join_signatures(dict.fromkeys(score.signature for score in study.scores if score.signature))),
         study.warnings,
     )
 
