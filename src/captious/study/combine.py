@@ -147,6 +147,7 @@ class Combination(Result):
             "rows": [asdict(row) for row in self.added],
             "chosen": [asdict(row) for row in self.chosen],
             "ci": ci,
+            "signatures": self.signatures,
         }
         signatures = (f"combine:{self.name}|statistic:{statistic}|ci:{ci}|captious:{__version__}", *self.signatures)
         return Document(first.title, "", sections, self.warnings, (), signatures, data, "combination")
