@@ -26,7 +26,7 @@ cards: $(VENV)/.base
 
 # Trains captious-mini anew (a GPU takes five minutes); docs/mini.md says how it goes into the package.
 mini: $(VENV)/.dev
-	PYTHONPATH=. $(BIN)/python lab/benchmarks/drawn.py train --out drawn
+	PYTHONPATH=. $(BIN)/python lab/reproductions/specs.py train --out drawn
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'

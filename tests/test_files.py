@@ -42,7 +42,7 @@ def run_into(folder, content, overwrite=False):
 def test_a_run_is_replaced_only_when_asked(tmp_path):
     folder = tmp_path / "run"
     run_into(folder, "one")
-    with pytest.raises(InputError, match="is there already; add --overwrite"):
+    with pytest.raises(InputError, match="is there already; pass overwrite=True"):
         run_into(folder, "two")
     assert (folder / MARKER).read_text() == "one"
     run_into(folder, "two", overwrite=True)

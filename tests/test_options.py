@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from typing import Annotated
 
 import pytest
 
 from captious.errors import InputError
 from captious.options import Option, Output, Reading, Resampling, Runtime, current, declared, using
+
+Seeds = Annotated[int, Option("Seeds.")]
 
 
 def test_the_numbers_of_the_bootstrap():
@@ -76,3 +79,9 @@ def test_options_need_the_standard_library_alone():
     program = "import sys, captious.options; print(*sorted(name.partition('.')[0] for name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"typer", "click", "rich", "numpy"}.intersection(loaded)
+
+
+def test_a_shared_annotation_may_allow_none():
+    def command(seeds: Seeds | None = None) -> None: ...
+
+    assert declared(command)["seeds"].kind == int | None and declared(command)["seeds"].option.help == "Seeds."

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from captious.metrics.contract import Measurement, Metric, Signature
     from captious.metrics.registry import parse as metric
     from captious.options import Output, Reading, Resampling, Runtime
-    from captious.study.study import correlate
+    from captious.study.study import Study, correlate
 
 _HOMES = {
     "Audit": "captious.bias.audit",
@@ -37,6 +37,7 @@ _HOMES = {
     "Resampling": "captious.options",
     "Runtime": "captious.options",
     "Signature": "captious.metrics.contract",
+    "Study": "captious.study.study",
     "audit": "captious.bias.audit",
     "check": "captious.io.check",
     "compare": "captious.comparison",
@@ -62,6 +63,7 @@ __all__ = [
     "Resampling",
     "Runtime",
     "Signature",
+    "Study",
     "__version__",
     "audit",
     "check",

@@ -76,7 +76,13 @@ def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER)
     if target.exists() and not (target / marker).exists():
         raise InputError(f"{target}: exists and was not written by captious (no {marker}); name another folder")
     if target.exists() and not overwrite:
-        raise InputError(f"{target}: is there already; add --overwrite to replace it, or name another folder")
+        raise InputError(f"{target}: is there already; pass overwrite=True to replace it, or name another folder")
+
+
+def refuse_existing(file: str | Path | None, overwrite: bool = False) -> None:
+    """Say at once, before any work, that an output file is there already."""
+    if file is not None and Path(file).exists() and not overwrite:
+        raise InputError(f"{file}: is there already; pass overwrite=True to replace it")
 
 
 def digest(*parts: bytes) -> str:

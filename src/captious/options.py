@@ -67,11 +67,16 @@ def declared(owner: Any) -> dict[str, Declared]:
     >>> declared(Resampling)["seed"].kind
     <class 'int'>
     """
-    hints = get_type_hints(owner, include_extras=True)
-    return {
-        name: Declared(get_args(hint)[0], hint.__metadata__) if get_origin(hint) is Annotated else Declared(hint, ())
-        for name, hint in hints.items()
-    }
+    return {name: _declaration(hint) for name, hint in get_type_hints(owner, include_extras=True).items()}
+
+
+def _declaration(hint: Any) -> Declared:
+    if get_origin(hint) is Annotated:
+        return Declared(get_args(hint)[0], hint.__metadata__)
+    shared = without_none(hint)
+    if get_origin(shared) is Annotated:  # an annotation that several commands share, where None is allowed
+        return Declared(get_args(shared)[0] | None, shared.__metadata__)
+    return Declared(hint, ())
 
 
 class Options:

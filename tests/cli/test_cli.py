@@ -42,7 +42,7 @@ def test_score_writes_a_run_and_refuses_to_overwrite_it(run, sample, tmp_path):
     assert run("score", *files(sample), "--out", target, "--images", sample / "images")[0] == 0
     assert (target / "report.html").exists() and (target / MARKER).exists()
     code, _, error = run("score", *files(sample), "--out", target)
-    assert code == 2 and "is there already; add --overwrite" in error
+    assert code == 2 and "is there already; pass --overwrite" in error
     assert run("score", *files(sample), "--out", target, "--overwrite")[0] == 0
 
 

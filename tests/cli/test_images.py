@@ -38,7 +38,7 @@ def test_a_caption_beyond_the_limit_is_warned_of_and_written_down(run, sample, t
 
 
 def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colors):
-    from captious.models import load as loading
+    from captious.models import loading
 
     seen = []
 
@@ -68,21 +68,3 @@ def test_compare_and_study_with_images(run, sample):
     given = (sample / "ratings.jsonl", "--images", sample / "images", "--metrics", "clipscore", "--samples", 20)
     code, out, error = run("study", "run", *given)
     assert code == 0 and "CLIPScore" in out and "|encoder:openai/clip-vit-base-patch32#" in out, error
-
-
-def test_length_in_tokens(run, sample, tmp_path):
-    given = (
-        sample / "ratings.jsonl",
-        "--references",
-        sample / "references.json",
-        "--metrics",
-        "rouge",
-        "--samples",
-        20,
-    )
-    code, out, error = run("study", "lengths", *given, "--tokens", "colors", "--out", tmp_path / "l")
-    assert code == 0 and "tokens" in out, error
-    tokens = json.loads(run("study", "lengths", *given, "--tokens", "colors", "--json")[1])["buckets"]
-    words = json.loads(run("study", "lengths", *given, "--json")[1])["buckets"]
-    assert [bucket["low"] - 2 for bucket in tokens] == [bucket["low"] for bucket in words]  # start and end
-    assert tokens[0]["unit"] == "tokens" and "<svg" in (tmp_path / "l" / "report.html").read_text()

@@ -35,7 +35,7 @@ def test_score_reports_both_kinds_unless_one_is_chosen(run, sample):
 def test_study_combine_adds_it_to_other_metrics(run, sample):
     given = ("study", "combine", sample / "ratings.jsonl", "--references", sample / "references.json")
     added = (
-        "--base",
+        "--metrics",
         "rouge,cider",
         "--add",
         f"imagine(kind=image,{TOY})",
@@ -47,7 +47,7 @@ def test_study_combine_adds_it_to_other_metrics(run, sample):
     found = json.loads(printed)
     assert [row["metric"] for row in found["rows"]] == ["rouge", "cider"]
     assert all(row["seeds"] == 3 and row["spread"] > 0 and 0 < row["p"] <= 1 for row in found["rows"])
-    assert all(len(row["weights"]) == 3 for row in found["chosen"])
+    assert all(len(row["factors"]) == 3 for row in found["chosen"])
     code, printed, _ = run(*given, *added, "--samples", 0, "--folds", 0)
     assert code == 0 and "±" in printed and "cross-validation" not in printed
 
@@ -55,14 +55,13 @@ def test_study_combine_adds_it_to_other_metrics(run, sample):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "expected --add METRICS, or --with FILE"),
-        (("--add", "rouge", "--with", "x.csv"), "expected --add METRICS, or --with FILE"),
+        ((), "nothing to add: pass --add with metrics, or a file of values"),
         (("--add", "cider", "--seeds", "2"), "none of cider depends on a seed"),
-        (("--with", "x.csv", "--seeds", "2"), "--seeds is for --add"),
+        (("--add", __file__, "--seeds", "2"), "--seeds is for metrics"),
         (("--add", "cider", "--folds", "99"), "expected 2 to 6"),
     ],
 )
 def test_combinations_that_cannot_be(run, sample, arguments, message):
     given = ("study", "combine", sample / "ratings.jsonl", "--references", sample / "references.json")
-    code, _, errors = run(*given, "--base", "rouge", *arguments)
+    code, _, errors = run(*given, "--metrics", "rouge", *arguments)
     assert code == 2 and message in errors

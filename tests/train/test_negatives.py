@@ -57,13 +57,13 @@ def test_what_holds_for_every_negative(tagger, captions, seed):
     made = negatives(corpus, seed=seed, lexicon=lexicon)
     assert len(made) == len(corpus) * len(KINDS)
     for number, image in enumerate(made.ids):
-        if made.made[number] < 0:
+        if made.actual[number] < 0:
             assert made.texts[number] == "" and made.source[number] == -1
             continue
         caption, negative = corpus.texts[made.caption[number]], made.texts[number]
         own = [plain(text) for text in captions[image]]
         assert plain(negative) and plain(negative) not in own
-        done, kind = what_was_done(made, number), KINDS[made.made[number]]
+        done, kind = what_was_done(made, number), KINDS[made.actual[number]]
         words, left = Counter(caption.split()), Counter(negative.split())
         if kind in ("hard", "random"):
             assert done["from"] != image and negative in captions[done["from"]]

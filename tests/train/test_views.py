@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from captious.train.data import drawn, seen
+from captious.train.data import apply_views, draw_views
 
 PLAIN = [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
 
@@ -18,14 +18,14 @@ def picture():
 
 def test_a_view_depends_on_the_image_and_the_epoch_alone():
     rows = np.arange(40)
-    views = drawn(rows, 0.5, seed=1, epoch=2)
-    np.testing.assert_array_equal(views[[7, 3]], drawn(np.array([7, 3]), 0.5, seed=1, epoch=2))
-    for other in (drawn(rows, 0.5, seed=1, epoch=3), drawn(rows, 0.5, seed=2, epoch=2)):
+    views = draw_views(rows, 0.5, seed=1, epoch=2)
+    np.testing.assert_array_equal(views[[7, 3]], draw_views(np.array([7, 3]), 0.5, seed=1, epoch=2))
+    for other in (draw_views(rows, 0.5, seed=1, epoch=3), draw_views(rows, 0.5, seed=2, epoch=2)):
         assert (other != views).mean() > 0.9
 
 
 def test_a_crop_keeps_its_share_of_the_area_and_stays_inside():
-    width, height, across, down, contrast, light = drawn(np.arange(2000), 0.5, seed=0, epoch=0).T
+    width, height, across, down, contrast, light = draw_views(np.arange(2000), 0.5, seed=0, epoch=0).T
     area = np.abs(width) * height
     assert 0.49 < area.min() < 0.6
     assert area.max() <= 1
@@ -36,15 +36,15 @@ def test_a_crop_keeps_its_share_of_the_area_and_stays_inside():
 
 
 def test_the_plain_view_changes_nothing():
-    torch.testing.assert_close(seen(picture(), torch.tensor([PLAIN])), picture())
+    torch.testing.assert_close(apply_views(picture(), torch.tensor([PLAIN])), picture())
 
 
 def test_mirror_crop_and_light_by_hand():
-    mirrored = seen(picture(), torch.tensor([[-1.0, *PLAIN[1:]]]))
+    mirrored = apply_views(picture(), torch.tensor([[-1.0, *PLAIN[1:]]]))
     torch.testing.assert_close(mirrored, picture().flip(-1))
     # Half the width and height around the middle of the upper left quarter: nothing but its value.
-    corner = seen(picture(), torch.tensor([[0.4, 0.4, -0.5, -0.5, 1.0, 0.0]]))
+    corner = apply_views(picture(), torch.tensor([[0.4, 0.4, -0.5, -0.5, 1.0, 0.0]]))
     torch.testing.assert_close(corner, torch.full((1, 3, 16, 16), 1.0))
     # The mean of the picture is 2.5: 1 becomes (1 − 2.5) · 2 + 2.5 + 0.5 = 0.
-    lit = seen(picture(), torch.tensor([[1.0, 1.0, 0.0, 0.0, 2.0, 0.5]]))
+    lit = apply_views(picture(), torch.tensor([[1.0, 1.0, 0.0, 0.0, 2.0, 0.5]]))
     torch.testing.assert_close(lit[0, 0, 0, 0], torch.tensor(0.0))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Label, Session
+from captious.cli.session import Label, Seeds, Session
 from captious.options import Argument, Option
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def lic(
         tuple[str, ...],
         Option('linear, lstm, bert-ft, bert-pre, or such as "bert-ft(model=FOLDER)".', flags=("-c",), metavar="NAMES"),
     ] = ("linear",),
-    seeds: Annotated[int, Option("Independent runs, each with its own split.", min=1)] = 10,
+    seeds: Seeds = 10,
     vocabulary: Annotated[
         str | None, Option("Words human captions keep: model, human, human:N, none, or a file.", metavar="WORDS")
     ] = None,

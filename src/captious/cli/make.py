@@ -12,8 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from captious._files import refuse_existing, whole_file
 from captious.cli.params import Only, command, deliver
-from captious.cli.session import Encoder, Grammar, ImageFeatures, Imagination, Legacy, Out, Session, Tagger
+from captious.cli.session import (
+    Encoder,
+    Grammar,
+    ImageFeatures,
+    Imagination,
+    Items,
+    Legacy,
+    Out,
+    Session,
+    Tagger,
+    Tokenizer,
+)
 from captious.errors import InputError
 from captious.options import Argument, Option, Resampling
 
@@ -21,6 +33,7 @@ if TYPE_CHECKING:
     from captious.captions import CaptionSet
     from captious.io.formats import Row
 
+PTB = "ptb"
 app = typer.Typer(help="Make data: detail units, idf corpora, wrong captions, pictures.", no_args_is_help=True)
 
 
@@ -59,16 +72,14 @@ def units(
     if caption is not None:
         _print_units(caption, how, rules, tags, output.json)
         return
-    path = _free(output.out, output.overwrite)
+    refuse_existing(output.out, output.overwrite)
     lines = list(_rows_with_units(str(file), session.reading.candidate_column, how, rules))
-    if path is None:
+    if output.out is None:
         typer.echo("\n".join(lines))
         return
-    from captious._files import whole_file
-
-    with whole_file(path) as draft:
+    with whole_file(output.out) as draft:
         draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    typer.echo(f"{path}: {len(lines):,} rows", err=True)
+    typer.echo(f"{output.out}: {len(lines):,} rows", err=True)
 
 
 def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_json: bool) -> None:
@@ -152,14 +163,13 @@ def idf(
     ],
     session: Annotated[Session, Only("out", "overwrite", "id_column", "references_column")],
     name: Annotated[str | None, Option("Keep it under this name, for cider(idf=NAME).", metavar="NAME")] = None,
-    tokenizer: Annotated[
-        str | None, Option("Of captions: ptb (unless said), 13a, whitespace or plain.", metavar="NAME")
-    ] = None,
-    items: Annotated[int | None, Option("Items that a pickle counts, where it does not say.", min=1)] = None,
+    tokenizer: Tokenizer = PTB,
+    items: Items | None = None,
 ) -> None:
     """Count in how many items each n-gram occurs, for CIDEr. The captions of one id are one item.
 
-    The pickled table of CIDEr's reference code is taken over instead; nothing in the pickle is run.
+    The pickled table of CIDEr's reference code is taken over instead; nothing in the pickle is run. Where it does not
+    say how many items it counts, --items does.
 
     Example: captious make idf captions.jsonl --name mine
     """
@@ -174,9 +184,9 @@ def idf(
     if name is not None and not name.replace("-", "").replace("_", "").isalnum():
         raise InputError(f"--name {name}: expected letters, digits, - and _")
     path = Path(out) if out is not None else named_path(str(name))
-    _free(path, session.output.overwrite)
+    refuse_existing(path, session.output.overwrite)
     if _is_pickle(source):
-        if tokenizer or reading.id_column or reading.references_column:
+        if tokenizer != PTB or reading.id_column or reading.references_column:
             raise InputError(f"{source}: is a pickle of counts; leave out --tokenizer and the names of columns")
         corpus = from_pickle(source, name or path.stem, items)
     else:
@@ -186,7 +196,7 @@ def idf(
         if not references:
             raise InputError(f"{source}: holds no captions")
         captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)
-        corpus = DocumentFrequency.of(captions, tokenizer or "ptb", name or path.stem)
+        corpus = DocumentFrequency.of(captions, tokenizer, name or path.stem)
     save(corpus, path)
     sizes = ", ".join(f"{len(counts):,}" for counts in corpus.counts)
     typer.echo(f"{path}: {corpus} ({corpus.items:,} items; n-grams of orders 1 to 4: {sizes})")
@@ -224,19 +234,19 @@ def negatives(
     wanted, tag = check(kinds), tagger_named(tagger)
     if output.out is None and not look and not output.json:
         raise InputError("nothing to do with the negatives: expected --out FILE, --look NUMBER or --json")
-    path = _free(output.out, output.overwrite)
+    refuse_existing(output.out, output.overwrite)
     with replace(session, output=replace(output, out=None)).working() as step:
         corpus = Corpus.of(gather_references(rows_of(captions), reading).references, captions)
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")
         made = make(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
-        if path is not None:
+        if output.out is not None:
             step("writing")
-            save(made, path)
+            save(made, output.out)
     deliver(Sample(made, look, seed, warnings), replace(output, out=None))
-    if path is not None:
-        typer.echo(f"written: {path}", err=True)
+    if output.out is not None:
+        typer.echo(f"written: {output.out}", err=True)
 
 
 @command(app)
@@ -289,10 +299,3 @@ def _is_pickle(source: str) -> bool:
     with path.open("rb") as stream:
         start = stream.read(2)
     return start[:1] == b"\x80" and start[1:] in (b"\x02", b"\x03", b"\x04", b"\x05")
-
-
-def _free(path: str | Path | None, overwrite: bool) -> Path | None:
-    """The file to write; one that is there already is refused before any work."""
-    if path is not None and Path(path).exists() and not overwrite:
-        raise InputError(f"{path}: is there already; pass --overwrite to replace it")
-    return None if path is None else Path(path)

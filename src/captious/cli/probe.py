@@ -10,7 +10,6 @@ import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import Encoders, Grammar, Imagination, Label, Metrics, Out, Prefix, Session, Tagger
-from captious.errors import InputError
 from captious.options import Argument, Option, Reading
 
 app = typer.Typer(
@@ -97,7 +96,7 @@ def classification(
     templates: Annotated[
         Path | None, Option("File of templates, one a line, each with {} for the name.", metavar="FILE")
     ] = None,
-    label: Label = "",
+    label: Label | None = None,
 ) -> None:
     """Zero-shot accuracy at 1 and 5 of the nearest class name.
 
@@ -107,7 +106,7 @@ def classification(
 
     with session.working() as step:
         wording = read_templates(templates) if templates is not None else TEMPLATES
-        labeled = read_labeled(labels, session.reading.images, classes, label or None)
+        labeled = read_labeled(labels, session.reading.images, classes, label)
         result = probe_classification(labeled, encoder, session.resampling, templates=wording, progress=step)
     session.deliver(result)
 
@@ -168,12 +167,11 @@ def entities(
 
     Raters copy the file, fill in ``rater`` and ``seen``, and ``captious probe recall`` scores it.
     """
-    from captious._files import whole_file
+    from captious._files import refuse_existing, whole_file
     from captious.probes.entities import tasks
     from captious.render.tables import write_jsonl
 
-    if out.exists() and not session.output.overwrite:
-        raise InputError(f"{out}: is there already; pass overwrite=True to replace it")
+    refuse_existing(out, session.output.overwrite)
     rows = tasks(gallery, tagger)
     with whole_file(out) as draft:
         write_jsonl(draft, rows)

@@ -38,6 +38,9 @@ Permutations = Annotated[int, Option("Permutations of a paired test.", min=1)]
 Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
 Out = Annotated[Path, declared(Output)["out"].option]
 """Where a command must write, in place of the session's."""
+Seeds = Annotated[int, Option("Number of random seeds.", min=1)]
+Items = Annotated[int, Option("Number of items.", min=1)]
+Tokenizer = Annotated[str, Option("ptb, 13a, whitespace or plain.", metavar="NAME")]
 Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NAME")]
 ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from captious.cli.params import Omit, Only, command
-from captious.cli.session import Session
+from captious.cli.session import Items, Permutations, Seeds, Session
 from captious.options import Option, Resampling
 from captious.study.options import StudyInput
 
@@ -26,7 +26,7 @@ def run(
     test: Annotated[
         Literal["permutation", "bootstrap", "williams"], Option("Test behind the rank clusters.")
     ] = "permutation",
-    permutations: Annotated[int | None, Option("Permutations of a paired test.", min=1)] = None,
+    permutations: Permutations | None = None,
 ) -> None:
     """Correlate metrics with ratings, with intervals over images, tests between metrics, and rank clusters.
 
@@ -73,7 +73,7 @@ def agreement(
 def power(
     difference: Annotated[float, Option("Difference in tau-b that should be found, such as 0.03.")],
     session: Annotated[Session, Only("seed", "level", "json")] = Session(resampling=Resampling(samples=400)),
-    items: Annotated[int, Option("Captions to be rated.")] = 500,
+    items: Items = 500,
     raters: Annotated[int, Option("Ratings per caption.")] = 3,
     levels: Annotated[int, Option("Points of the rating scale.")] = 5,
     tau: Annotated[float, Option("Tau-b of the weaker metric.")] = 0.45,
@@ -106,7 +106,7 @@ def combine(
         tuple[str, ...],
         Option("Metrics to add, or files of values: id and name@1, name@2, … for seeds.", metavar="LIST"),
     ] = (),
-    seeds: Annotated[int | None, Option("Seeds of the metrics to add.", min=1)] = None,
+    seeds: Seeds | None = None,
     factors: Annotated[tuple[float, ...], Option("Factors of what is added, such as 0.5,1,2.")] = (1.0,),
     folds: Annotated[int, Option("Of the cross-validation that finds the best factor; 0 for none.", min=0)] = 5,
 ) -> None:
@@ -150,7 +150,7 @@ def lengths(
     Example: captious study lengths ratings.jsonl --metrics rouge,cider --out lengths/
     Example: captious study lengths ratings.jsonl --images photos/ --metrics clipscore,specs --tokens captious-mini
     """
-    from captious.models import load as loading
+    from captious.models import loading
     from captious.study import correlate, length_regimes, load_ratings, load_scores
 
     with session.working() as step:

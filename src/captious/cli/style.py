@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Session
-from captious.errors import InputError
+from captious.cli.session import Out, Session, Tokenizer
 from captious.io.columns import STYLE_COLUMN
 from captious.options import Argument, Option
 
@@ -21,6 +20,7 @@ app = typer.Typer(
 )
 
 Model = Annotated[Path, Argument("A model from: captious style fit.")]
+Top = Annotated[int, Option("How many of each to print.", min=1)]
 StyleColumn = Annotated[str, Option("Column of the styles.", metavar="NAME")]
 Saved = Only("out", "overwrite", "json")
 
@@ -28,18 +28,18 @@ Saved = Only("out", "overwrite", "json")
 @command(app)
 def fit(
     corpora: Annotated[tuple[str, ...], Argument("Captions with styles: JSONL, CSV, TSV, Parquet, …")],
-    out: Annotated[Path, Option("File to write, such as flickr.style.", flags=("-o",), metavar="FILE")],
+    out: Out,
     session: Annotated[Session, Only("overwrite", "json", "candidate_column")],
     style_column: StyleColumn = STYLE_COLUMN,
-    tokenizer: Annotated[str, Option("plain, ptb, 13a or whitespace.", metavar="NAME")] = "plain",
+    tokenizer: Tokenizer = "plain",
 ) -> None:
     """Count the n-grams of each style in one pass, and keep them as a model."""
+    from captious._files import refuse_existing
     from captious.metrics.style.model import fit, save
     from captious.probes.style import stream
     from captious.render import Document
 
-    if out.exists() and not session.output.overwrite:
-        raise InputError(f"{out}: is there already; pass overwrite=True to replace it")
+    refuse_existing(out, session.output.overwrite)
     with session.working() as step:
         rows = stream(corpora, session.reading, style_column)
         model = fit(rows, tokenizer=tokenizer, name=out.stem, progress=lambda done: step(f"{done:,} captions"))
@@ -58,7 +58,7 @@ def words(
     session: Annotated[Session, Saved],
     ngrams: Annotated[tuple[str, ...], Argument("Only these, under all styles: n-grams of up to four words.")] = (),
     style: Annotated[tuple[str, ...], Option("Styles; all, if not given.", flags=("-s",), metavar="NAMES")] = (),
-    top: Annotated[int, Option("How many n-grams of each order.", min=1)] = 30,
+    top: Top = 30,
     n: Annotated[int | None, Option("One order only.", min=1, max=4)] = None,
 ) -> None:
     """The n-grams that make a style, or the scores of chosen ones (the paper's Figure 2)."""
@@ -76,7 +76,7 @@ def explain(
     caption: Annotated[str, Argument("Any caption.")],
     session: Annotated[Session, Saved],
     style: Annotated[str | None, Option("Explain this style, not the closest.", flags=("-s",), metavar="NAME")] = None,
-    top: Annotated[int, Option("How many styles and n-grams to print.", min=1)] = 10,
+    top: Top = 10,
 ) -> None:
     """Which styles a caption is closest to, and why: every n-gram with what it adds."""
     from captious.metrics.style.explain import explain

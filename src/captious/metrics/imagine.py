@@ -23,7 +23,7 @@ from captious.metrics.contract import (
     listed_ids,
     where,
 )
-from captious.models import load as loading
+from captious.models import loading
 from captious.models.encoder import Encoder, Features, encoder_id
 from captious.models.features import Encoded, text_features
 from captious.models.painters import FAULTS, Imagined, Options, Painter, imagine, load_painter

@@ -11,11 +11,11 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
-from captious.models import load as loading
 from captious.models.encoder import Encoder, Features, encoder_id
 from captious.options import Resampling
 from captious.probes._rows import image_of, image_paths
 from captious.probes.probe import Probe, encoder_name, encoder_signatures, forest
+from captious.probes.vectors import load_encoders
 from captious.render import Cell, Column, Document, Table
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import clusters_of, shares
@@ -109,11 +109,7 @@ def probe_classification(
     progress: Callable[[str], None] | None = None,
 ) -> Classification:
     """Accuracy at 1 and 5 of the nearest class name, with intervals over images, for each encoder."""
-    rows = []
-    for name in encoders:
-        if progress:
-            progress(name)
-        rows.append(classify(labeled, loading.load(name), resampling, templates))
+    rows = [classify(labeled, encoder, resampling, templates) for encoder in load_encoders(encoders, progress)]
     return Classification(labeled.name, resampling, rows, len(labeled.classes), tuple(templates))
 
 

@@ -13,13 +13,13 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.probes.probe import Probe, encoder_name, encoder_signatures
-from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed_all
+from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed, load_encoders
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.stats.bootstrap import Estimate
 from captious.stats.resampling import bootstrap_weights
 
-LISTED, WIDTH = 5, 90
-"""Worst hubs of an encoder and a direction, and how many letters of a caption are shown."""
+LISTED = 5
+"""Worst hubs that are listed, of an encoder and a direction."""
 EDGES = (0, 1, 2, 3, 6, 11, 21, 51, 101, 1 << 62)
 
 
@@ -79,26 +79,26 @@ class Hubness(Probe):
             "hubs",
             "The worst hubs",
             ("encoder", "direction", "entry", Column(f"N_{k}")),
-            [
-                (encoder_name(row.encoder), row.direction, _shortened(entry), times)
-                for row in self.rows
-                for entry, times in row.top
-            ],
+            [(encoder_name(row.encoder), row.direction, entry, times) for row in self.rows for entry, times in row.top],
         )
         bins = [
             str(low) if high - low == 1 else f"{low}–{high - 1}" if high < EDGES[-1] else f">{low - 1}"
             for low, high in pairwise(EDGES)
         ]
-        series = [
-            Series(f"{encoder_name(row.encoder)}, {row.direction}", bins, [100 * share for share in row.spread])
-            for row in self.rows
-        ]
-        chart = Chart("lines", series, f"Entries by N_{k}", f"Share of entries, in per cent, by N_{k}.")
+        charts = []
+        for direction in dict.fromkeys(row.direction for row in self.rows):
+            series = [
+                Series(encoder_name(row.encoder), bins, [100 * share for share in row.spread])
+                for row in self.rows
+                if row.direction == direction
+            ]
+            title = f"Entries by N_{k}, {direction}"
+            charts.append(Chart("lines", series, title, f"Share of entries, in per cent, by N_{k}."))
         return Document(
             f"Hubness: {self.short_name}",
             f"N_{k} is how often an entry is among the {k} nearest of a query. A skewness far above 0 means that a few "
             "entries, the hubs, are near to almost everything, which spoils retrieval.",
-            (table, worst, chart),
+            (table, worst, *charts),
             notes=self.notes,
             signatures=(
                 self.signature(f"hubness(k={k})"),
@@ -118,7 +118,7 @@ def probe_hubness(
     progress: Callable[[str], None] | None = None,
 ) -> Hubness:
     """How uneven the k-occurrences of each encoder are, both ways, with intervals over images."""
-    spaces = embed_all(captions, encoders, prefix, progress)
+    spaces = [embed(captions, encoder, prefix) for encoder in load_encoders(encoders, progress)]
     rows = [row for space in spaces for row in hubs(space, k, resampling)]
     return Hubness(captions.name, resampling, rows, [note for space in spaces for note in space.notes])
 
@@ -205,7 +205,3 @@ def _skewness(sums: Floats) -> Floats:
     moment = third - 3 * mean * second + 2 * mean**3
     result: Floats = np.divide(moment, variance**1.5, out=np.full_like(mean, np.nan), where=variance > 1e-12)
     return result
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"

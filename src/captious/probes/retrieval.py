@@ -11,7 +11,7 @@ from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.options import Resampling
 from captious.probes.probe import Probe, encoder_name, encoder_signatures, forest
-from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed_all, own_cosines
+from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed, load_encoders, own_cosines
 from captious.render import Cell, Column, Document, Table
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import shares
@@ -99,7 +99,7 @@ def probe_retrieval(
 
     ``captions`` has one or more candidates per image. ``prefix`` stands before every caption.
     """
-    spaces = embed_all(captions, encoders, prefix, progress)
+    spaces = [embed(captions, encoder, prefix) for encoder in load_encoders(encoders, progress)]
     rows = [row for space in spaces for row in recalls(space, resampling)]
     return Retrieval(captions.name, resampling, rows, [note for space in spaces for note in space.notes])
 

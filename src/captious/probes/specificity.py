@@ -246,28 +246,19 @@ def probe_specificity(
             details = details.within(metric.encoder(), metric.prefix)
         elif isinstance(metric, SpecsRouted):  # its short encoder reads short captions only
             details = details.within(Specs(metric.long).encoder())
-    rows = _rates(details, metrics, counting, resampling, progress)
+
+    def rates(shown: Details) -> list[SpecificityRate]:
+        measured = measure_all(shown.captions(), metrics, progress)
+        return [_rate(shown, label, measurement, counting, resampling) for label, measurement in measured]
+
+    rows = rates(details)
     if control:
-        wrong = details.with_wrong_images(resampling.seed)
-        shown = f"|images:wrong(seed={resampling.seed})"
+        images = f"|images:wrong(seed={resampling.seed})"
         rows += [
-            replace(row, metric=row.metric + CONTROL, label=row.label + CONTROL, signature=row.signature + shown)
-            for row in _rates(wrong, metrics, counting, resampling, progress)
+            replace(row, metric=row.metric + CONTROL, label=row.label + CONTROL, signature=row.signature + images)
+            for row in rates(details.with_wrong_images(resampling.seed))
         ]
     return Specificity(details.name, resampling, details, rows, counting)
-
-
-def _rates(
-    details: Details,
-    metrics: Sequence[Metric],
-    counting: Counting,
-    resampling: Resampling,
-    progress: Callable[[str], None] | None,
-) -> list[SpecificityRate]:
-    return [
-        _rate(details, label, measurement, counting, resampling)
-        for label, measurement in measure_all(details.captions(), metrics, progress)
-    ]
 
 
 def _rate(

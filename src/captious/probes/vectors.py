@@ -10,7 +10,7 @@ import numpy as np
 from captious._typing import Floats32, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.models import load as loading
+from captious.models import loading
 from captious.models.encoder import Encoder, Features, encoder_id
 
 QUERIES, GALLERY = 1024, 8192
@@ -93,16 +93,12 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
     )
 
 
-def embed_all(
-    captions: CaptionSet, encoders: Sequence[str], prefix: str, progress: Callable[[str], None] | None
-) -> list[Embedded]:
-    """The captions in the space of each encoder."""
-    spaces = []
-    for name in encoders:
+def load_encoders(names: Sequence[str], progress: Callable[[str], None] | None) -> Iterator[Encoder]:
+    """Encoders one after another, so that at most one is in use."""
+    for name in names:
         if progress:
             progress(name)
-        spaces.append(embed(captions, loading.load(name), prefix))
-    return spaces
+        yield loading.load(name)
 
 
 def cosine_blocks(queries: Vectors, gallery: Vectors) -> Iterator[tuple[int, int, Floats32]]:

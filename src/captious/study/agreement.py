@@ -12,7 +12,7 @@ from captious.options import Resampling
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, krippendorff
-from captious.stats.bootstrap import NAN, Estimate, Statistic, bootstrap, observed
+from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, bootstrap_draws, observed
 from captious.study._columns import INTERVALS, column, label
 from captious.study.design import Rows
 from captious.study.ratings import Preferences, Ratings
@@ -149,8 +149,8 @@ def raters(ratings: Ratings, measurement: Measurement = "interval") -> list[Rate
 
 def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) -> Rater:
     others, own = _against_others(ratings, index)
-    given = ratings.values[:, index]
-    given = given[~np.isnan(given)]
+    column = ratings.values[:, index]
+    rated = column[~np.isnan(column)]
     try:
         rest = krippendorff(
             np.delete(ratings.values, index, axis=1), measurement, Resampling(samples=0), constant="one"
@@ -163,10 +163,10 @@ def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) ->
             statistics |= observed(statistic, others.clusters)
     return Rater(
         name,
-        len(given),
+        len(rated),
         0 if others is None else others.items,
-        float(given.mean()) if len(given) else NAN,
-        float(given.std()) if len(given) else NAN,
+        float(rated.mean()) if len(rated) else NAN,
+        float(rated.std()) if len(rated) else NAN,
         NAN if others is None else float((own - others.mean).mean()),
         statistics["pearson"],
         statistics["tau_b"],
@@ -190,13 +190,13 @@ def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
         if others is None or not _varied(others, own):
             continue
         families = _families(others, own)
-        drawn = bootstrap(families, others.clusters, resampling) if resampling.samples else []
+        drawn = bootstrap_draws(families, others.clusters, resampling) if resampling.samples else []
         for name, value in (pair for one in families for pair in observed(one, others.clusters).items()):
             if name in names:
                 values[name].append(value)
                 draws[name] += [part[name] for part in drawn if name in part]
     if not values["tau_b"]:
-        raise InputError(f"{ratings.name}: no rater can be held against others, expected two who rated the same items")
+        raise InputError(f"{ratings.name}: no rater can be compared with others, expected two who rated the same items")
     means = {name: float(np.mean(values[name])) for name in names}
     tau_b, tau_c, pearson = (
         Estimate.of(means[name], np.mean(draws[name], axis=0), resampling.level)
@@ -207,7 +207,7 @@ def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
     return Ceiling(tau_b, tau_c, pearson, len(values["tau_b"]))
 
 
-def _families(others: Rows, own: Floats) -> list[Statistic]:
+def _families(others: Rows, own: Floats) -> list[WeightedStatistic]:
     """Both taus with every rating of the others, and Pearson's r with their means."""
     means = replace(others, human=others.mean, item=np.arange(others.items))
     return [others.family("kendall", own), means.family("moments", own)]

@@ -9,39 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError
-from captious.stats.bootstrap import Statistic
+from captious.stats.bootstrap import WeightedStatistic
 from captious.stats.correlation import Moments, Spearman, Systems, Within
 from captious.stats.kendall import Kendall
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
-
-
-class Design(Protocol):
-    """What people said, in the form that statistics need."""
-
-    @property
-    def items(self) -> int:
-        """How many captions a metric must have values for."""
-
-    @property
-    def clusters(self) -> int:
-        """How many images are resampled."""
-
-    @property
-    def families(self) -> Mapping[str, str]:
-        """Every statistic and the family that computes it."""
-
-    def family(self, name: str, values: Floats) -> Statistic:
-        """One family of statistics for one metric."""
-
-    def doubled(self) -> Design:
-        """The same people's answers twice, the second time for other images: two metrics on one design."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +35,8 @@ class Rows:
     mean: Floats
     """The mean rating of each caption."""
     system: Ints | None = None
+    """The system that wrote each caption, as an index into ``systems``."""
+    systems: tuple[str, ...] = ()
     scale: tuple[float, float] | None = None
 
     @property
@@ -71,11 +51,11 @@ class Rows:
         named |= dict.fromkeys(("pearson", "r2", "one_minus_r2", "r2_fitted"), "moments")
         if np.bincount(self.cluster, minlength=self.clusters).max() > 1:
             named |= dict.fromkeys(("sample_tau", "accuracy", "accuracy_eq"), "within")
-        if self.system is not None and self.system.max() > 0:
+        if len(self.systems) > 1:
             named |= dict.fromkeys(("system_tau", "system_pearson"), "systems")
         return named
 
-    def family(self, name: str, values: Floats) -> Statistic:
+    def family(self, name: str, values: Floats) -> WeightedStatistic:
         """Tau, rank and product-moment correlation, within images, or between systems."""
         if name == "kendall":
             return Kendall.of(values, self.human, self.item, self.cluster)
@@ -145,7 +125,7 @@ class Pairs:
         """The unweighted mean of the categories, the same with ties as wrong, and each category."""
         return dict.fromkeys(("mean", "strict", *self.names), "accuracy")
 
-    def family(self, name: str, values: Floats) -> Statistic:
+    def family(self, name: str, values: Floats) -> WeightedStatistic:
         """Accuracies."""
         gap = values[self.first] - values[self.second]
         strict = (gap > 0).astype(np.float64)
@@ -178,6 +158,15 @@ class Pairs:
         )
 
 
+Design: TypeAlias = Rows | Pairs
+"""What people said, in the form that statistics need.
+
+Both have the number of captions (``items``) and of images (``clusters``), every statistic with the family that computes
+it (``families``), one family for one metric (``family``), and the same answers twice, the second time for other images
+(``doubled``): two metrics on one design.
+"""
+
+
 def build_design(ratings: Ratings | Preferences, available: Bools, recipe: Recipe) -> tuple[Design, Ints]:
     """The design over the items for which every metric has a value, and the indices of these items."""
     if isinstance(ratings, Preferences):
@@ -203,10 +192,11 @@ def _rows_design(ratings: Ratings, available: Bools, recipe: Recipe) -> tuple[Ro
     images, cluster = np.unique(np.array(ratings.groups, dtype=object)[used].astype(str), return_inverse=True)
     if len(images) < 2:
         raise InputError(f"{ratings.name}: all items belong to one image or group, expected at least 2 to resample")
-    system = None
+    design = Rows(human, item, cluster.astype(np.int64), len(images), mean, scale=ratings.scale)
     if ratings.systems is not None:
-        system = np.unique(np.array(ratings.systems)[used], return_inverse=True)[1].astype(np.int64)
-    return Rows(human, item, cluster.astype(np.int64), len(images), mean, system, ratings.scale), used
+        systems, system = np.unique(np.array(ratings.systems)[used], return_inverse=True)
+        design = replace(design, system=system.astype(np.int64), systems=tuple(systems.tolist()))
+    return design, used
 
 
 def _pairs_design(pairs: Preferences, available: Bools, recipe: Recipe) -> tuple[Pairs, Ints]:

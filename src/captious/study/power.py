@@ -142,9 +142,9 @@ class _World:
         for load in loads:
             own = math.sqrt(self.alike) * shared + math.sqrt(1 - self.alike) * generator.normal(size=items)
             metrics.append(load * quality + math.sqrt(1 - load * load) * own)
-        seen = quality[:, None] + self.noise * generator.normal(size=(items, self.raters))
+        perceived = quality[:, None] + self.noise * generator.normal(size=(items, self.raters))
         edges = [normal_point(cut / self.levels) * math.hypot(1, self.noise) for cut in range(1, self.levels)]
-        return metrics, np.searchsorted(np.array(edges), seen).astype(np.float64)
+        return metrics, np.searchsorted(np.array(edges), perceived).astype(np.float64)
 
     def load(self, tau: float, seed: int) -> float:
         """How much of a metric must be quality for this tau, by bisection on one large sample."""

@@ -106,9 +106,9 @@ class Ratings:
     @cached_property
     def mean(self) -> Floats:
         """The mean rating of each item; NaN where nobody rated it."""
-        known = ~np.isnan(self.values)
-        number = known.sum(axis=1)
-        total = np.where(known, self.values, 0.0).sum(axis=1)
+        rated = ~np.isnan(self.values)
+        number = rated.sum(axis=1)
+        total = np.where(rated, self.values, 0.0).sum(axis=1)
         return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
@@ -264,19 +264,19 @@ def references_of(references: Mapping[str, list[str]], image: str, key: str | No
     return []
 
 
-def pick(row: Mapping[str, Any], wanted: str | None, known: tuple[str, ...], where: str, what: str) -> str:
+def pick(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], where: str, what: str) -> str:
     """The column to use: the one asked for, or the first usual one."""
-    column = wanted if wanted in row else None if wanted else next((name for name in known if name in row), None)
+    column = wanted if wanted in row else None if wanted else next((name for name in usual if name in row), None)
     if column is None:
-        expected = repr(wanted) if wanted else f"one of {', '.join(known)}"
+        expected = repr(wanted) if wanted else f"one of {', '.join(usual)}"
         hint = nearest(wanted, map(str, row)) if wanted else ""
         raise InputError(f"{where}: no {what}: found columns {', '.join(map(str, row))}, expected {expected}{hint}")
     return column
 
 
-def _optional(row: Mapping[str, Any], wanted: str | None, known: tuple[str, ...]) -> str | None:
-    name = wanted if wanted in row else next((name for name in known if name in row), None) if not wanted else None
-    value = row[name] if name is not None else None
+def _optional(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...]) -> str | None:
+    name = wanted or next((name for name in usual if name in row), None)
+    value = row.get(name) if name is not None else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return None if value is None or value == "" else str(value)

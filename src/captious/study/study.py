@@ -1,19 +1,14 @@
-"""A study: metrics against people, with intervals, tests and rank clusters, each computed when first asked for."""
+"""A study: metrics against people, as a document; and `correlate`, which makes one."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
-from itertools import combinations
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from captious._typing import Floats
-from captious._version import __version__
 from captious.errors import InputError, nearest
 from captious.options import SAMPLES, Missing, Resampling, Runtime, current, using
 from captious.render import (
@@ -35,182 +30,27 @@ from captious.render import (
 )
 from captious.render.document import Value
 from captious.render.tables import finite, write_jsonl
-from captious.stats.bootstrap import Estimate, bootstrap, observed
-from captious.stats.correlation import soft_pairwise_accuracy, standing
-from captious.stats.resampling import holm
-from captious.stats.tests import correlation_test, kendall_test, rank_clusters
+from captious.study._analysis import Analysis
 from captious.study._columns import INTERVALS, column, label, meanings
-from captious.study.contests import Contest, TestName, contests
-from captious.study.design import Design, Pairs, Rows, build_design
-from captious.study.ratings import Preferences, Ratings, open_ratings
+from captious.study.contests import TestName
+from captious.study.design import Pairs, Rows, build_design
+from captious.study.ratings import Ratings, open_ratings
 from captious.study.recipes import Recipe
 from captious.study.scores import Scores, measure, scores_of
 
 PER_PAIR = 50
 """Permutations for each two metrics: with fewer, Holm's correction could never reach 5 %."""
-DOTS, WORST = 3000, 20
-"""Items drawn in a scatter, and items shown where a metric and people disagree most."""
+DOTS = 3000
+"""Items drawn in a scatter; more would only make the page slower."""
 BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Study(Result):
-    """Metrics on the same rated items. Items where any metric has no value are left out for all of them and counted."""
-
-    ratings: Ratings | Preferences
-    design: Design
-    scores: tuple[Scores, ...]
-    """Only the items of the design, in its order."""
-    ids: tuple[str, ...]
-    statistic: str
-    """The headline: what metrics are ranked and tested by."""
-    resampling: Resampling
-    test: TestName
-    permutations: int
-    missing: Mapping[str, int]
-    """Items without a value, by metric; whatever one lacks all leave out."""
-    protocol: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    progress: Callable[[str], None] = field(default=lambda step: None)
+class Study(Analysis, Result):
+    """Which metrics agree with people, with intervals, tests and rank clusters."""
 
     def __repr__(self) -> str:
         return f"Study({self.ratings.name}: {', '.join(self.labels.values())} by {self.statistic})"
-
-    @cached_property
-    def labels(self) -> Mapping[str, str]:
-        """What tables call each metric, by its key."""
-        return {score.key: score.label for score in self.scores}
-
-    @property
-    def rows(self) -> int:
-        """Ratings, or pairs, that the statistics are over."""
-        return len(self.design.human) if isinstance(self.design, Rows) else self.design.items // 2
-
-    @cached_property
-    def estimates(self) -> Mapping[str, Mapping[str, Estimate]]:
-        """Every statistic of every metric, with its interval."""
-        draws = self._draws if self.resampling.samples else {}
-        return {
-            key: {
-                name: Estimate.of(value, draws[key][name], self.resampling.level) if draws else Estimate(value)
-                for name, value in values.items()
-            }
-            for key, values in self._observed.items()
-        }
-
-    @cached_property
-    def ties(self) -> Mapping[str, tuple[float, float]]:
-        """Per metric the share of row pairs it ties, and that which people tie."""
-        if isinstance(self.design, Pairs):
-            gaps = {s.key: s.oriented[self.design.first] - s.oriented[self.design.second] for s in self.scores}
-            return {key: (float((gap == 0).mean()), 0.0) for key, gap in gaps.items()}
-        return {key: families["kendall"].tie_rates() for key, families in self._families.items()}
-
-    @cached_property
-    def soft(self) -> Mapping[str, float]:
-        """Soft pairwise accuracy of each metric, where captions come from several systems."""
-        design = self.design
-        if not isinstance(design, Rows) or design.system is None or "system_tau" not in design.families:
-            return {}
-        return {
-            score.key: soft_pairwise_accuracy(
-                score.oriented, design.mean, design.cluster, design.system, seed=self.resampling.seed
-            )
-            for score in self.scores
-        }
-
-    @cached_property
-    def order(self) -> tuple[str, ...]:
-        """Metrics from best to worst by the headline."""
-        headline = {key: values[self.statistic] for key, values in self._observed.items()}
-        return tuple(sorted(headline, key=lambda key: -np.inf if np.isnan(headline[key]) else headline[key])[::-1])
-
-    @cached_property
-    def contests(self) -> tuple[Contest, ...]:
-        """All pairs of metrics, the better first, Holm-adjusted together."""
-        raw = self._contests(list(combinations(self.order, 2)))
-        adjusted = holm([contest.p for contest in raw])
-        return tuple(replace(contest, p_holm=p) for contest, p in zip(raw, adjusted, strict=True))
-
-    @cached_property
-    def clusters(self) -> list[tuple[str, ...]]:
-        """Rank clusters: no test tells the metrics of one apart."""
-        edge = 1 - self.resampling.level
-        return rank_clusters(self.order, {(c.first, c.second): c.p_holm < edge for c in self.contests})
-
-    def rank(self, key: str) -> int:
-        """The number of the metric's cluster, 1 for the best."""
-        return next(number for number, cluster in enumerate(self.clusters, 1) if key in cluster)
-
-    def compare(self, first: str, second: str) -> Contest:
-        """Two metrics, by key, name or label; p-values are not adjusted, `contests` has the whole family."""
-        return self._contests([(self.key(first), self.key(second))])[0]
-
-    def key(self, name: str) -> str:
-        """The key of a metric that was named by key, label or name."""
-        keys = [score.key for score in self.scores]
-        for names in (keys, [score.label for score in self.scores], [key.split("(")[0] for key in keys]):
-            if names.count(name) == 1:
-                return keys[names.index(name)]
-        raise InputError(f"{name!r} is not in this study, only {', '.join(keys)}{nearest(name, keys)}")
-
-    @property
-    def signature(self) -> str:
-        """Everything that moves the numbers, on one line."""
-        parts = [f"study:{self.ratings.name}", f"statistic:{self.statistic}", f"rows:{self.rows}"]
-        parts += [f"items:{self.design.items}", f"images:{self.design.clusters}"]
-        parts += [f"ci:{self.resampling.signature('images')}"] if self.resampling.samples else []
-        draws = self.permutations if self.test == "permutation" else self.resampling.samples
-        parts.append(f"test:{self.test}({draws},seed={self.resampling.seed}),holm")
-        return "|".join([*parts, f"captious:{__version__}"])
-
-    def zero_tests(self, key: str) -> dict[str, float]:
-        """p-values of no association: tau by the normal approximation over rows, Pearson by t over items, as UMIC."""
-        assert isinstance(self.design, Rows)
-        values = next(score.oriented for score in self.scores if score.key == key)
-        surplus = float(self._families[key]["kendall"].surplus(np.ones((self.design.clusters, 1)))[0])
-        r = float(np.corrcoef(self.design.mean, values)[0, 1]) if np.ptp(self.design.mean) else float("nan")
-        return {
-            "tau": kendall_test(surplus, values[self.design.item], self.design.human).p,
-            "pearson": correlation_test(r, self.design.items).p if not math.isnan(r) else float("nan"),
-        }
-
-    def disagreements(self, number: int = WORST) -> dict[str, list[dict[str, Any]]]:
-        """Per metric the items whose standing differs most between the metric and people.
-
-        Standing: the share of items rated (scored) lower, ties half. For pairs: the largest standardized preference of
-        the metric for the caption that people rejected.
-        """
-        return {score.key: self._disagreements(score, number) for score in self.scores}
-
-    def _disagreements(self, score: Scores, number: int) -> list[dict[str, Any]]:
-        design = self.design
-        if isinstance(design, Rows):
-            people, metric = standing(design.mean), standing(score.oriented)
-            gap = metric - people
-            return [
-                {
-                    "items": [self.ids[index]],
-                    "human": float(design.mean[index]),
-                    "values": [float(score.values[index])],
-                    "people": float(people[index]),
-                    "metric": float(metric[index]),
-                    "gap": float(gap[index]),
-                }
-                for index in np.argsort(-np.abs(gap), kind="stable")[:number].tolist()
-            ]
-        assert isinstance(design, Pairs)
-        gap = (score.oriented[design.second] - score.oriented[design.first]) / (score.values.std() or 1.0)
-        worst = [index for index in np.argsort(-gap, kind="stable")[:number].tolist() if gap[index] > 0]
-        return [
-            {
-                "items": [self.ids[side[index]] for side in (design.first, design.second)],
-                "values": [float(score.values[side[index]]) for side in (design.first, design.second)],
-                "category": design.names[design.category[index]],
-                "gap": float(gap[index]),
-            }
-            for index in worst
-        ]
 
     def document(self) -> Document:
         """Protocol, table of metrics, systems, tests; forest plot, scatters, and the largest disagreements."""
@@ -274,8 +114,9 @@ class Study(Result):
         ranks = [row[0] for row in rows]
         breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
         note = meanings(shown)
+        note += f"; ties: {'row ' if rated else ''}pairs that the metric ties"
         if rated:
-            note += "; ties: row pairs that the metric ties; τ=0: p: of no association, normal approximation over rows"
+            note += "; τ=0: p: of no association, normal approximation over rows"
         if marked:
             note += f"; †: not distinguishable from the best ({self.test} test, Holm-adjusted)"
         return Table("metrics", title, columns, rows, f"{note}. {INTERVALS if self.resampling.samples else ''}", breaks)
@@ -285,42 +126,33 @@ class Study(Result):
         design = self.design
         if not self.soft or not isinstance(design, Rows) or design.system is None:
             return []
-        names = np.unique(np.array(self._systems)).tolist()
         level = self.resampling.level
+        note = meanings([*BETWEEN_SYSTEMS, "soft"])
+        if len(design.systems) == 2:
+            note += "; two systems have no other correlation than 1 and −1"
         between = Table(
             "systems",
-            f"Between the {len(names)} systems",
+            f"Between the {len(design.systems)} systems",
             ["metric", *(column(name, best=True, level=level) for name in BETWEEN_SYSTEMS), column("soft", best=True)],
             [
-                [
-                    self.labels[key],
-                    *(Cell.of(self.estimates[key][name]) for name in BETWEEN_SYSTEMS),
-                    self.soft[key],
-                ]
+                [self.labels[key], *(Cell.of(self.estimates[key][name]) for name in BETWEEN_SYSTEMS), self.soft[key]]
                 for key in self.order
             ],
-            meanings([*BETWEEN_SYSTEMS, "soft"])
-            + ("; two systems have no other correlation than 1 and −1" if len(names) == 2 else ""),
+            note,
         )
         number = np.bincount(design.system)
-
-        def means(values: Floats) -> Floats:
-            return np.asarray(np.bincount(design.system, values) / number)  # type: ignore[arg-type]
-
-        sides = [means(design.mean), *(means(score.values) for score in self.scores)]
-        rows = sorted(
-            ([name, int(number[index]), *(float(side[index]) for side in sides)] for index, name in enumerate(names)),
+        sides = (design.mean, *(score.values for score in self.scores))
+        means = [np.bincount(design.system, values) / number for values in sides]
+        rows: list[list[Any]] = sorted(
+            (
+                [name, int(number[index]), *(float(side[index]) for side in means)]
+                for index, name in enumerate(design.systems)
+            ),
             key=lambda row: -row[2],
         )
         columns: list[Column | str] = ["system", Column("captions"), Column("rating", decimals=3)]
-        columns += [Column(score.label, key=score.key) for score in self.scores]
+        columns += [Column(name, key=key) for key, name in self.labels.items()]
         return [between, Table("means", "Mean rating and mean values of each system", columns, rows)]
-
-    @property
-    def _systems(self) -> list[str]:
-        assert isinstance(self.ratings, Ratings) and self.ratings.systems is not None
-        by_item = dict(zip(self.ratings.ids, self.ratings.systems, strict=True))
-        return [by_item[key] for key in self.ids]
 
     def _contests_table(self) -> Table:
         rated = isinstance(self.design, Rows)
@@ -379,7 +211,7 @@ class Study(Result):
                 )
             ],
             label(self.statistic) + (" × 100" if scale == 100 else ""),
-            "Metrics of one shade cannot be told apart.",
+            "Neighbors of one shade cannot be told apart.",
             bands=[self.rank(key) for key in self.order],
         )
 
@@ -496,41 +328,6 @@ class Study(Result):
                 data["soft_pairwise_accuracy"] = self.soft[key]
         return data
 
-    def _contests(self, pairs: list[tuple[str, str]]) -> list[Contest]:
-        self.progress("permutations")
-        values = {score.key: score.oriented for score in self.scores}
-        draws = {key: draws[self.statistic] for key, draws in self._draws.items()} if self.resampling.samples else {}
-        return contests(
-            self.design, pairs, values, draws, self.statistic, self.test, self.permutations, self.resampling
-        )
-
-    @cached_property
-    def _families(self) -> dict[str, dict[str, Any]]:
-        """Per metric its families of statistics, as functions of image weights."""
-        names = list(dict.fromkeys(self.design.families.values()))
-        return {score.key: {name: self.design.family(name, score.oriented) for name in names} for score in self.scores}
-
-    @cached_property
-    def _observed(self) -> dict[str, dict[str, float]]:
-        return {
-            key: {
-                name: value
-                for statistic in families.values()
-                for name, value in observed(statistic, self.design.clusters).items()
-            }
-            for key, families in self._families.items()
-        }
-
-    @cached_property
-    def _draws(self) -> dict[str, dict[str, Floats]]:
-        """Per metric and statistic its values on resampled images."""
-        draws = {}
-        for key, families in self._families.items():
-            self.progress(f"{self.labels[key]}: intervals")
-            parts = bootstrap(list(families.values()), self.design.clusters, self.resampling)
-            draws[key] = {name: values for part in parts for name, values in part.items()}
-        return draws
-
 
 def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     """A caption, or two, with its picture and what the metric and people make of it."""
@@ -544,10 +341,9 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
             Meter(metric, row["metric"], f"above {row['metric']:.0%} of items"),
         ]
     else:
-        sides = zip(items, values, ("preferred by people", f"preferred by {metric}"), strict=True)
-        lines = [Line(item.candidate, f"{side}, {metric} {value}") for item, value, side in sides]
-        facts, meters = [row["category"]], []
-    picture = Picture(str(path)) if path else None
+        lines = [Line(item.candidate, side) for item, side in zip(items, ("people", metric), strict=True)]
+        facts, meters = [row["category"], f"{metric} {values[0]} and {values[1]}"], []
+    picture = Picture(str(path)) if path and Path(str(path)).is_file() else None
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
 
 

@@ -26,6 +26,7 @@ from captious.io.formats import Row, rows_of
 from captious.io.images import SUFFIXES, open_image
 from captious.models import features as vectors
 from captious.models.encoder import Pixels
+from captious.models.states import free_memory
 from captious.train.schedule import Rows
 
 TEXT_COLUMNS = (*CANDIDATE_COLUMNS, *REFERENCE_COLUMNS)
@@ -54,31 +55,31 @@ def read_examples(
     """
     find = _Finder(images)
     rows = list(rows_of(source))
-    found = [_example(row, find) for row in rows]
-    read = [example for example in found if example is not None]
-    if not read:
+    examples = [example for example in (_example(row, find) for row in rows) if example is not None]
+    if not examples:
         raise InputError(f"{source}: no row has a caption")
-    absent = [example for example in read if not example.image.is_file()]
-    if absent and (not skip or len(absent) == len(read)):
+    absent = [example for example in examples if not example.image.is_file()]
+    if absent and (not skip or len(absent) == len(examples)):
         first, more = absent[0], f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""
-        some = len(absent) < len(read)
+        some = len(absent) < len(examples)
         hint = "; missing='skip' leaves such rows out" if some else "; where are they? pass images=..."
         raise InputError(f"{first.where}: no image {first.image}{more}{hint}")
-    bare, empty = len(found) - len(read), sum(_blank(row.fields) for row in rows)
+    bare, empty = len(rows) - len(examples), sum(_blank(row.fields) for row in rows)
     notes = [f"{bare:,} rows left out: they have no caption"] if bare else []
     notes += [f"{empty:,} empty captions left out"] if empty else []
     notes += [f"{len(absent)} rows left out: their image is missing"] if absent else []
-    kept = [example for example in read if example.image.is_file()] if absent else read
-    return _merged(kept) if merge else kept, notes
+    if absent:
+        examples = [example for example in examples if example.image.is_file()]
+    return _merged(examples) if merge else examples, notes
 
 
 def _example(row: Row, find: _Finder) -> Example | None:
     fields = row.fields
-    given = [_text(fields[key]) for key in ID_COLUMNS if key not in IMAGE_COLUMNS and fields.get(key) is not None]
+    ids = [_text(fields[key]) for key in ID_COLUMNS if key not in IMAGE_COLUMNS and fields.get(key) is not None]
     name = next((str(fields[key]) for key in IMAGE_COLUMNS if fields.get(key)), "")
-    if not given and not name:
+    if not ids and not name:
         raise InputError(f"{row.where}: has neither {' nor '.join(('id', 'image_id', *IMAGE_COLUMNS))}")
-    key = given[0] if given else Path(name).stem
+    key = ids[0] if ids else Path(name).stem
     captions = [text for field in TEXT_COLUMNS for text in _texts(fields, field, row.where)]
     units, wrong = (
         tuple(text for field in names for text in _texts(fields, field, row.where))
@@ -118,13 +119,12 @@ def _text(value: Any) -> str:
 
 
 def _merged(examples: Iterable[Example]) -> list[Example]:
-    found: dict[Path, Example] = {}
+    merged: dict[Path, Example] = {}
     for example in examples:
-        if example.image in found:
-            captions = dict.fromkeys((*found[example.image].captions, *example.captions))
-            example = replace(found[example.image], captions=tuple(captions))
-        found[example.image] = example
-    return list(found.values())
+        first = merged.get(example.image, example)
+        captions = dict.fromkeys((*first.captions, *example.captions))
+        merged[example.image] = replace(first, captions=tuple(captions))
+    return list(merged.values())
 
 
 def numbered_images(examples: Sequence[Example]) -> tuple[list[Path], Ints]:
@@ -149,14 +149,9 @@ class _Finder:
         if self.folder is None:
             return Path(name or key)
         wanted = Path(name).name if name else key
-        tries: Sequence[Path | None] = (
-            self.names.get(wanted),
-            self.folder / name if name and "/" in name and (self.folder / name).is_file() else None,
-            self.stems.get(Path(wanted).stem),
-            self.stems.get(key),
-            self.stems.get(key.zfill(12)),
-        )
-        return next((path for path in tries if path is not None), self.folder / (name or key))
+        below = self.folder / name if "/" in name and (self.folder / name).is_file() else None
+        by_stem = (self.stems.get(stem) for stem in (Path(wanted).stem, key, key.zfill(12)))
+        return self.names.get(wanted) or below or next(filter(None, by_stem), self.folder / (name or key))
 
 
 SHARE = 0.4
@@ -165,7 +160,7 @@ Report = Callable[[str, int, int], None]
 
 
 class Album:
-    """Images by number: from memory, or opened and prepared each time where all together are too large."""
+    """Images by index: from memory, or opened and prepared each time where all together are too large."""
 
     def __init__(
         self,
@@ -178,13 +173,13 @@ class Album:
         self.paths = list(paths)
         self._encoder = encoder
         self._pool = ThreadPoolExecutor(workers or min(32, os.cpu_count() or 1), thread_name_prefix="images")
-        self._kept: Pixels | None = None
+        self._pixels: Pixels | None = None
         first = self._open(0)
-        self.kept = first.nbytes * len(self.paths) < SHARE * _free() if keep is None else keep
-        if self.kept:
-            self._kept = np.empty((len(self.paths), *first.shape), dtype=np.uint8)
+        self.in_memory = first.nbytes * len(self.paths) < SHARE * free_memory() if keep is None else keep
+        if self.in_memory:
+            self._pixels = np.empty((len(self.paths), *first.shape), dtype=np.uint8)
             for done, pixels in enumerate(self._opened(range(len(self.paths))), start=1):
-                self._kept[done - 1] = pixels
+                self._pixels[done - 1] = pixels
                 if report is not None and (done % 64 == 0 or done == len(self.paths)):
                     report("images", done, len(self.paths))
 
@@ -194,13 +189,11 @@ class Album:
     @property
     def nbytes(self) -> int:
         """Memory the images take."""
-        return 0 if self._kept is None else self._kept.nbytes
+        return 0 if self._pixels is None else self._pixels.nbytes
 
     def pixels(self, rows: Rows) -> Pixels:
-        """Images by number, stacked."""
-        if self._kept is not None:
-            return self._kept[rows]
-        return np.stack(list(self._opened(rows.tolist())))
+        """Images by index, stacked."""
+        return np.stack(list(self._opened(rows.tolist()))) if self._pixels is None else self._pixels[rows]
 
     def _opened(self, rows: Sequence[int]) -> Iterator[Pixels]:
         return self._pool.map(self._open, rows)
@@ -208,13 +201,6 @@ class Album:
     def _open(self, row: int) -> Pixels:
         pixels: Pixels = self._encoder.prepare(open_image(self.paths[row]))
         return pixels
-
-
-def _free() -> int:
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return 8 * 2**30
 
 
 TRIED = 4
@@ -232,26 +218,23 @@ def learn_features(towers: Any, path: str | Path) -> str:
     torch = require("torch", "clip")
     if "image" not in towers.locked:
         raise InputError("image_features=... are those of a locked image tower: add lock='image'")
-    given = read_features(path)
+    by_stem = read_features(path)
     paths: Sequence[Path] = towers.album.paths
-    there = [row for row, image in enumerate(paths) if image.stem in given]
-    if not there:
+    rows = [row for row, image in enumerate(paths) if image.stem in by_stem]
+    if not rows:
         raise InputError(f"{path}: has no features of the images, such as {paths[0].name}")
-    table = np.stack([given[paths[row].stem] for row in there])
-    tried = np.array(there[:: max(1, len(there) // TRIED)][:TRIED], dtype=np.int64)
-    own = towers.below(tried).cpu().numpy()
+    table = np.stack([by_stem[paths[row].stem] for row in rows])
+    step = max(1, len(rows) // TRIED)
+    own = towers.below(np.array(rows[::step][:TRIED], dtype=np.int64)).cpu().numpy()
     if own.ndim != 2 or own.shape[1] != table.shape[1]:
         raise InputError(f"{path}: {table.shape[1]} numbers an image, the image tower gives {own.shape[1]}")
-    near = _cosine(own, np.stack([given[paths[row].stem] for row in tried]))
-    if near < NEAR:
-        raise InputError(f"{path}: features are not this tower's: mean cosine {near:.2f} on {len(tried)} images")
-    towers.learn(there, torch.from_numpy(table))
-    return f"{len(there)} of {len(paths)} images have features in {Path(path).name}: cosine {near:.3f}"
-
-
-def _cosine(one: Floats32, other: Floats32) -> float:
-    product = (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
-    return float(product.mean())
+    theirs = table[::step][:TRIED]
+    norms = np.linalg.norm(own, axis=1) * np.linalg.norm(theirs, axis=1)
+    cosine = float(((own * theirs).sum(1) / norms).mean())
+    if cosine < NEAR:
+        raise InputError(f"{path}: features are not this tower's: mean cosine {cosine:.2f} on {len(own)} images")
+    towers.learn(rows, torch.from_numpy(table))
+    return f"{len(rows)} of {len(paths)} images have features in {Path(path).name}: cosine {cosine:.3f}"
 
 
 CHUNK = 4096
@@ -319,37 +302,35 @@ def tokenized(encoder: Any, texts: Sequence[str]) -> TokenLists:
     """Tokens of texts by the encoder's tokenizer, without their frame."""
     front = int(encoder.start >= 0)
     frame = front + 1
-    parts, kept, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    parts, counts, lengths = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
     for first in range(0, len(texts), CHUNK):
-        found = encoder.tokenize(list(texts[first : first + CHUNK]))
-        sizes = np.minimum(found.lengths, encoder.limit) - frame
-        column = np.arange(found.ids.shape[1])
-        parts.append(found.ids[(column >= front) & (column < front + sizes[:, None])].astype(np.int32))
-        kept.append(sizes)
-        lengths.append(found.lengths - frame)
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(kept))]).astype(np.int64)
-    return TokenLists(np.concatenate(parts), offsets, np.concatenate(lengths))
+        tokens = encoder.tokenize(list(texts[first : first + CHUNK]))
+        size = np.minimum(tokens.lengths, encoder.limit) - frame
+        column = np.arange(tokens.ids.shape[1])
+        parts.append(tokens.ids[(column >= front) & (column < front + size[:, None])].astype(np.int32))
+        counts.append(size)
+        lengths.append(tokens.lengths - frame)
+    return TokenLists(np.concatenate(parts), np.cumsum(np.concatenate(counts)), np.concatenate(lengths))
 
 
-Views = Floats32
 _TAG = 31
 STRETCH, LIGHT = 0.4, 0.2
 
 
-def drawn(rows: Rows, strength: float, seed: int, epoch: int) -> Views:
+def draw_views(rows: Rows, strength: float, seed: int, epoch: int) -> Floats32:
     """One row per image: width, height, center across, center down, contrast, brightness.
 
     ``strength`` is the share of the area that may be lost; a negative width mirrors.
 
-    >>> width, height, across, down, _, _ = drawn(np.array([7]), 0.5, seed=0, epoch=1)[0]
+    >>> width, height, across, down, _, _ = draw_views(np.array([7]), 0.5, seed=0, epoch=1)[0]
     >>> bool(0.5 < abs(width) <= 1 and 0.5 < height <= 1 and abs(across) <= 1 - abs(width))
     True
     """
     area, shape, across, down, mirror, contrast, light = (
         draws(rows, seed, epoch, _TAG + number) for number in range(7)
     )
-    kept, stretch = 1 - strength * area, np.exp((shape - 0.5) * STRETCH)
-    width, height = np.minimum(np.sqrt(kept * stretch), 1), np.minimum(np.sqrt(kept / stretch), 1)
+    left, stretch = 1 - strength * area, np.exp((shape - 0.5) * STRETCH)
+    width, height = np.minimum(np.sqrt(left * stretch), 1), np.minimum(np.sqrt(left / stretch), 1)
     columns = (
         np.where(mirror < 0.5, -width, width),
         height,
@@ -361,7 +342,7 @@ def drawn(rows: Rows, strength: float, seed: int, epoch: int) -> Views:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def seen(pixels: Any, views: Any) -> Any:
+def apply_views(pixels: Any, views: Any) -> Any:
     """Normalized pixels, n × 3 × height × width, through their views."""
     torch = require("torch", "clip")
     sample = torch.nn.functional

@@ -39,12 +39,12 @@ class Corpus:
     @classmethod
     def of(cls, captions: Mapping[str, Sequence[str]], name: str = "captions") -> Corpus:
         """Captions by id."""
-        given = [key for key in captions if captions[key]]
-        ids = sorted(given)
+        with_captions = [key for key in captions if captions[key]]
+        ids = sorted(with_captions)
         counts = np.array([len(captions[key]) for key in ids], dtype=np.int64)
         offsets = np.concatenate(([0], np.cumsum(counts)))
-        place = {key: number for number, key in enumerate(ids)}
-        order = np.array([place[key] for key in given], dtype=np.int64)
+        index = {key: number for number, key in enumerate(ids)}
+        order = np.array([index[key] for key in with_captions], dtype=np.int64)
         texts = tuple(text for key in ids for text in captions[key])
         return cls(tuple(ids), texts, offsets, runs(offsets[:-1][order], counts[order]), name)
 
@@ -63,8 +63,8 @@ class Corpus:
         return np.repeat(np.arange(len(self.ids)), np.diff(self.offsets))
 
     @cached_property
-    def place(self) -> Ints:
-        """The number of each caption among those of its image."""
+    def position(self) -> Ints:
+        """The index of each caption among those of its image."""
         return np.arange(len(self.texts)) - self.offsets[self.image]
 
     @cached_property
@@ -107,12 +107,12 @@ class Corpus:
         """A hash of each caption's words and their order; case and punctuation do not count."""
         return signatures(self.keys[self.tokens], self.lengths)
 
-    def is_own(self, captions: Ints, found: Keys) -> Bools:
+    def is_own(self, captions: Ints, hashes: Keys) -> Bools:
         """Whether these texts (by signature) are captions of the images of these captions, or hold no word at all."""
-        wanted = mix(found + fork(self._image_salt, 0)[self.image[captions]])
-        place = np.minimum(np.searchsorted(self._own, wanted), len(self._own) - 1)
-        known: Bools = (self._own[place] == wanted) | (found == 0)
-        return known
+        wanted = mix(hashes + fork(self._image_salt, 0)[self.image[captions]])
+        nearest = np.minimum(np.searchsorted(self._own, wanted), len(self._own) - 1)
+        own: Bools = (self._own[nearest] == wanted) | (hashes == 0)
+        return own
 
     @cached_property
     def _image_salt(self) -> Keys:
@@ -133,8 +133,8 @@ def signatures(keys: Ints, lengths: Ints) -> Keys:
     hashed = mix(fork(keys[word].astype(np.uint64), position))
     total = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(hashed, dtype=np.uint64)))
     ends = np.cumsum(counts)
-    found: Keys = total[ends] - total[ends - counts]
-    return found
+    hashes: Keys = total[ends] - total[ends - counts]
+    return hashes
 
 
 def runs(starts: Ints, lengths: Ints) -> Ints:
@@ -156,8 +156,8 @@ def _split(chunk: str) -> tuple[str, str, str]:
     """
     if chunk.isalnum() or chunk.lower() in _CLITICS:
         return "", chunk, ""
-    first = next((place for place, letter in enumerate(chunk) if letter.isalnum()), len(chunk))
-    end = next((place for place in range(len(chunk), first, -1) if chunk[place - 1].isalnum()), first)
+    first = next((index for index, letter in enumerate(chunk) if letter.isalnum()), len(chunk))
+    end = next((index for index in range(len(chunk), first, -1) if chunk[index - 1].isalnum()), first)
     return chunk[:first], chunk[first:end], chunk[end:]
 
 
@@ -230,11 +230,11 @@ class Lexicon:
         """For each entry another of its tag, by how often it occurs; with ``itself``, perhaps the same."""
         first, total = (part[entries] for part in self._span)
         own = 0 if itself else self.count[entries]
-        place = first + np.minimum((draws * (total - own)).astype(np.int64), total - own - 1)
+        occurrence = first + np.minimum((draws * (total - own)).astype(np.int64), total - own - 1)
         if not itself:
-            place += np.where(place >= self._before[entries], own, 0)
-        found: Ints = np.searchsorted(self._before, place, side="right") - 1
-        return found
+            occurrence += np.where(occurrence >= self._before[entries], own, 0)
+        others: Ints = np.searchsorted(self._before, occurrence, side="right") - 1
+        return others
 
     @cached_property
     def _affixes(self) -> tuple[Ints, list[tuple[str, str]]]:
@@ -244,7 +244,7 @@ class Lexicon:
         return np.array(index, dtype=np.int64), list(numbers)
 
     def replaced(self, tokens: Ints, entries: Ints, opening: Bools) -> Ints:
-        """Numbers, beyond those of the chunks, for entries written in the place of tokens (by their chunks)."""
+        """Numbers, beyond those of the chunks, for entries written in place of tokens (by their chunks)."""
         affix, affixes = self._affixes
         capital = opening & self._capital[tokens]
         return len(self.corpus.chunks) + (entries * len(affixes) + affix[tokens]) * 2 + capital
@@ -255,18 +255,18 @@ class Lexicon:
 
     def keys(self, tokens: Ints) -> Ints:
         """The number of the word in each token, be it a chunk or a replaced one; 0 where there is none."""
-        known = len(self.corpus.chunks)
-        if not (tokens >= known).any():
+        chunks = len(self.corpus.chunks)
+        if not (tokens >= chunks).any():
             return self.corpus.keys[tokens]
-        entry = np.maximum(tokens - known, 0) // (2 * len(self._affixes[1]))
-        found: Ints = np.where(tokens < known, self.corpus.keys[np.minimum(tokens, known - 1)], self.entry_key[entry])
-        return found
+        entry = np.maximum(tokens - chunks, 0) // (2 * len(self._affixes[1]))
+        keys: Ints = np.where(tokens < chunks, self.corpus.keys[np.minimum(tokens, chunks - 1)], self.entry_key[entry])
+        return keys
 
     def written(self, tokens: Ints) -> tuple[list[str], list[str], Ints]:
         """Token texts, the words in them, and the tokens as numbers into both lists."""
-        known = len(self.corpus.chunks)
-        fresh = np.flatnonzero(tokens >= known)
-        codes, inverse = np.unique(tokens[fresh] - known, return_inverse=True)
+        chunks = len(self.corpus.chunks)
+        fresh = np.flatnonzero(tokens >= chunks)
+        codes, inverse = np.unique(tokens[fresh] - chunks, return_inverse=True)
         affixes = self._affixes[1]
         words, texts = [], []
         for code in codes.tolist():
@@ -277,7 +277,7 @@ class Lexicon:
             words.append(word)
             texts.append(affixes[affix][0] + word + affixes[affix][1])
         numbers = tokens.copy()
-        numbers[fresh] = known + inverse
+        numbers[fresh] = chunks + inverse
         shown = [core or before for before, core, _ in self.corpus.cores]
         return [*self.corpus.chunks, *texts], [*shown, *words], numbers
 
@@ -293,10 +293,10 @@ def _tags(corpus: Corpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray
     words = list(map(flat.__getitem__, order.tolist()))
     before = np.concatenate(([0], np.cumsum(size)))
     bounds = before[np.concatenate((corpus.starts, [len(corpus.tokens)]))].tolist()
-    found = tagger([words[first:end] for first, end in pairwise(bounds)])
+    tagged = tagger([words[first:end] for first, end in pairwise(bounds)])
     numbers: dict[str, int] = {}
     tags = np.fromiter(
-        (numbers.setdefault(name, len(numbers)) for name in chain.from_iterable(found)), np.int16, len(words)
+        (numbers.setdefault(name, len(numbers)) for name in chain.from_iterable(tagged)), np.int16, len(words)
     )
     # Sorted names: the numbers must not depend on which caption comes first.
     names = sorted(numbers)

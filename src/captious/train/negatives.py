@@ -51,10 +51,10 @@ class Drafts:
         starts = np.cumsum(self.lengths) - self.lengths
         number = np.full(len(self.lengths), -1)
         number[rows] = np.arange(len(rows))
-        kept = np.flatnonzero(number[self.row] >= 0)
-        kept = kept[np.argsort(number[self.row[kept]], kind="stable")]
+        changes = np.flatnonzero(number[self.row] >= 0)
+        changes = changes[np.argsort(number[self.row[changes]], kind="stable")]
         tokens = self.tokens[runs(starts[rows], self.lengths[rows])]
-        parts = (number[self.row[kept]], self.done[kept], self.old[kept], self.new[kept])
+        parts = (number[self.row[changes]], self.done[changes], self.old[changes], self.new[changes])
         return Drafts(tokens, self.lengths[rows], *parts)
 
     def signatures(self, lexicon: Lexicon) -> Keys:
@@ -83,7 +83,7 @@ class _Flat:
     """The tokens of some captions one after another."""
 
     at: Ints
-    """Their places in the corpus."""
+    """Their indices in the corpus."""
     tokens: Ints
     row: Ints
     position: Ints
@@ -158,13 +158,13 @@ def shuffle(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) 
     tokens[moved] = flat.tokens[moved][order]
     deleted = flat.chosen(~shuffled[flat.row], DELETE, keys)
     where = np.flatnonzero(deleted)
-    kept = np.flatnonzero(~deleted)
-    lengths = np.bincount(flat.row[kept], minlength=len(captions))
+    left = np.flatnonzero(~deleted)
+    lengths = np.bincount(flat.row[left], minlength=len(captions))
     rows = np.concatenate([flat.row[where], np.flatnonzero(shuffled)])
     marks = int(shuffled.sum())
     done = np.repeat(np.array([DELETED, SHUFFLED], dtype=np.int8), [len(where), marks])
     old = np.concatenate([flat.tokens[where], np.full(marks, -1)])
-    return Drafts(tokens[kept], lengths, rows, done, old, np.full(len(old), -1))
+    return Drafts(tokens[left], lengths, rows, done, old, np.full(len(old), -1))
 
 
 def repeat(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -> Drafts:
@@ -235,10 +235,10 @@ class Alike:
 
 def _feature_rows(corpus: Corpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]) -> npt.NDArray[Any]:
     if isinstance(features, Mapping):
-        known = [key for key in corpus.ids if key in features]
-        if not known:
+        with_vector = [key for key in corpus.ids if key in features]
+        if not with_vector:
             raise InputError(f"{corpus.name}: no image has a vector among the {len(features)} given")
-        rows = np.full((len(corpus.ids), len(features[known[0]])), np.nan, dtype=np.float32)
+        rows = np.full((len(corpus.ids), len(features[with_vector[0]])), np.nan, dtype=np.float32)
         for number, key in enumerate(corpus.ids):
             if key in features:
                 rows[number] = features[key]
@@ -253,8 +253,8 @@ def any_other(corpus: Corpus, captions: Ints, keys: Keys) -> Ints:
     image = corpus.image[captions]
     first, own = corpus.offsets[image], np.diff(corpus.offsets)[image]
     others = len(corpus) - own
-    place = below(fork(keys, 6), others)
-    return np.where(others > 0, place + np.where(place >= first, own, 0), -1)
+    index = below(fork(keys, 6), others)
+    return np.where(others > 0, index + np.where(index >= first, own, 0), -1)
 
 
 def alike(corpus: Corpus, near: Alike, captions: Ints, keys: Keys) -> tuple[Ints, npt.NDArray[np.int8]]:
@@ -268,11 +268,11 @@ def alike(corpus: Corpus, near: Alike, captions: Ints, keys: Keys) -> tuple[Ints
         pictured = (by_picture[:, 0] >= 0) & (coin | (by_words[:, 0] < 0))
         chosen = np.where(pictured[:, None], by_picture, by_words)
         way[pictured] = IMAGE
-    found = (chosen >= 0).sum(axis=1)
-    other = chosen[np.arange(len(captions)), below(fork(keys, 8), found)]
+    neighbors = (chosen >= 0).sum(axis=1)
+    other = chosen[np.arange(len(captions)), below(fork(keys, 8), neighbors)]
     sizes = np.where(other >= 0, np.diff(corpus.offsets)[other], 0)
-    place = corpus.offsets[np.maximum(other, 0)] + below(fork(keys, 9), sizes)
-    return np.where(other >= 0, place, -1), way
+    index = corpus.offsets[np.maximum(other, 0)] + below(fork(keys, 9), sizes)
+    return np.where(other >= 0, index, -1), way
 
 
 KINDS = ("hard", "random", "substitute", "shuffle", "repeat")
@@ -298,14 +298,14 @@ class Negatives:
     caption: Ints
     """The caption of the corpus each is a negative of."""
     kind: npt.NDArray[np.int8]
-    """What it was meant to be, as a place in ``kinds``."""
-    made: npt.NDArray[np.int8]
-    """What it is, as a place in ``KINDS``: another kind where that could not be made; -1 where nothing could."""
+    """What it was meant to be, as an index into ``kinds``."""
+    actual: npt.NDArray[np.int8]
+    """What it is, as an index into ``KINDS``: another kind where that could not be made; -1 where nothing could."""
     texts: list[str]
     source: Ints
     """The caption it was taken over from; -1 for one made from the caption itself."""
     way: npt.NDArray[np.int8]
-    """How the image of the source was found, as a place in ``WAYS``."""
+    """How the image of the source was chosen, as an index into ``WAYS``."""
     changes: Ints
     """The changes of negative i are ``changes[i]`` up to ``changes[i + 1]`` of the columns below."""
     done: npt.NDArray[np.int8]
@@ -330,11 +330,11 @@ class Negatives:
     def counts(self) -> dict[str, dict[str, int]]:
         """Of each kind asked for, how many were made as which kind; ``none`` where nothing could be made."""
         names = (*KINDS, "none")
-        found: dict[str, dict[str, int]] = {}
+        counts: dict[str, dict[str, int]] = {}
         for number, kind in enumerate(self.kinds):
-            tally = np.bincount(self.made[self.kind == number].astype(np.int64) % len(names), minlength=len(names))
-            found[kind] = {name: int(count) for name, count in zip(names, tally, strict=True) if count or name == kind}
-        return found
+            tally = np.bincount(self.actual[self.kind == number].astype(np.int64) % len(names), minlength=len(names))
+            counts[kind] = {name: int(count) for name, count in zip(names, tally, strict=True) if count or name == kind}
+        return counts
 
 
 def negatives(
@@ -351,9 +351,9 @@ def negatives(
 ) -> Negatives:
     """Make ``per`` negatives of each kind for every caption.
 
-    Each has its own random numbers, of the seed, the image's id, the caption's place among those of the image, the kind
-    and the copy: the order of images does not matter. A trainer that wants new ones every epoch makes the tags
-    (``Lexicon.of(corpus)``) and the images alike (``Alike.of(corpus, features)``) once, and changes the seed.
+    Each has its own random numbers, of the seed, the image's id, the caption's position, the kind and the copy: the
+    order of images does not matter. A trainer that wants new ones every epoch computes ``lexicon`` and ``near`` once,
+    and changes the seed.
 
     ``legacy`` counts as changed what the original counted: a word replaced by itself, a shuffle that leaves all in
     place, a caption deleted to nothing, a hard negative in the very words of one of the image's own captions.
@@ -366,12 +366,12 @@ def negatives(
     if near is None and "hard" in wanted:
         near = Alike.of(corpus, features)
     captions = np.arange(len(corpus))
-    streams = fork(keys_of(corpus.ids, seed)[corpus.image], corpus.place)
-    bench = _Bench(lexicon, near, legacy)
+    streams = fork(keys_of(corpus.ids, seed)[corpus.image], corpus.position)
+    builder = _Builder(lexicon, near, legacy)
     for kind in wanted:
         for copy in range(per):
-            bench.make(kind, captions, fork(streams, KINDS.index(kind) * 65536 + copy))
-    return bench.finish(wanted, per)
+            builder.make(kind, captions, fork(streams, KINDS.index(kind) * 65536 + copy))
+    return builder.finish(wanted, per)
 
 
 def check(kinds: Sequence[str]) -> tuple[str, ...]:
@@ -387,14 +387,14 @@ def check(kinds: Sequence[str]) -> tuple[str, ...]:
     return wanted
 
 
-class _Bench:
+class _Builder:
     """Collects what is made for each (kind, copy): sources of those taken over, drafts of those made."""
 
     def __init__(self, lexicon: Lexicon, near: Alike | None, legacy: bool) -> None:
         self.lexicon, self.near, self.legacy = lexicon, near, legacy
         self.corpus = lexicon.corpus
         self.able = {kind: able(kind, lexicon, legacy) for kind in MAKERS}
-        self.made: list[npt.NDArray[np.int8]] = []
+        self.actual: list[npt.NDArray[np.int8]] = []
         self.source: list[Ints] = []
         self.way: list[npt.NDArray[np.int8]] = []
         self.drafts: list[Drafts] = []
@@ -404,7 +404,7 @@ class _Bench:
     def make(self, kind: str, captions: Ints, keys: Keys) -> None:
         """One negative for each caption, of another kind where this one cannot be made."""
         size = len(captions)
-        self.made.append(np.full(size, -1, dtype=np.int8))
+        self.actual.append(np.full(size, -1, dtype=np.int8))
         self.source.append(np.full(size, -1, dtype=np.int64))
         self.way.append(np.full(size, ANY, dtype=np.int8))
         pending = np.arange(size)
@@ -423,7 +423,7 @@ class _Bench:
                 break
             chosen, stream = captions[pending], fork(keys[pending], turn)
             good = (self._write if method in MAKERS else self._borrow)(method, pending, chosen, stream)
-            self.made[-1][pending[good]] = KINDS.index(method)
+            self.actual[-1][pending[good]] = KINDS.index(method)
             pending = pending[~good]
         return np.sort(np.concatenate([cannot, pending]))
 
@@ -432,9 +432,9 @@ class _Bench:
         good = np.ones(len(pending), dtype=bool)
         if not self.legacy:
             good = ~self.corpus.is_own(captions, drafts.signatures(self.lexicon))
-        kept = np.flatnonzero(good)
-        self.drafts.append(drafts if good.all() else drafts.take(kept))
-        self.rows.append(pending[kept] + (len(self.made) - 1) * len(self.made[-1]))
+        rows = np.flatnonzero(good)
+        self.drafts.append(drafts if good.all() else drafts.take(rows))
+        self.rows.append(pending[rows] + (len(self.actual) - 1) * len(self.actual[-1]))
         return good
 
     def _borrow(self, method: str, pending: Ints, captions: Ints, keys: Keys) -> Bools:
@@ -454,11 +454,11 @@ class _Bench:
         size = len(self.corpus)
         groups = len(kinds) * per
         order = (self.corpus.as_given[:, None] + np.arange(groups) * size).ravel()
-        place = np.empty(groups * size, dtype=np.int64)
-        place[order] = np.arange(len(order))
-        made, source, way = (np.concatenate(column)[order] for column in (self.made, self.source, self.way))
+        rank = np.empty(groups * size, dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        actual, source, way = (np.concatenate(column)[order] for column in (self.actual, self.source, self.way))
         drafts = Drafts.join(self.drafts)
-        rows = place[np.concatenate([np.zeros(0, dtype=np.int64), *self.rows])]
+        rows = rank[np.concatenate([np.zeros(0, dtype=np.int64), *self.rows])]
         marks, old, new, words = self._changes(drafts)
         by_row = np.argsort(rows[drafts.row], kind="stable")
         per_row = np.bincount(rows[drafts.row], minlength=len(order))
@@ -468,7 +468,7 @@ class _Bench:
             per=per,
             caption=order % size,
             kind=(order // size // per).astype(np.int8),
-            made=made,
+            actual=actual,
             texts=self._texts(drafts, rows, source),
             source=source,
             way=way,
@@ -501,7 +501,7 @@ DONE = {REPLACED: "replaced", DELETED: "deleted", DOUBLED: "doubled"}
 def row(negatives: Negatives, number: int) -> dict[str, Any]:
     """One negative: id, caption, kind, negative, what was done, and the kind it fell back to if it did."""
     corpus, caption = negatives.corpus, int(negatives.caption[number])
-    kind, made = negatives.kinds[negatives.kind[number]], KINDS[negatives.made[number]]
+    kind, actual = negatives.kinds[negatives.kind[number]], KINDS[negatives.actual[number]]
     shown = {
         "id": negatives.image_id(number),
         "caption": corpus.texts[caption],
@@ -509,7 +509,7 @@ def row(negatives: Negatives, number: int) -> dict[str, Any]:
         "negative": negatives.texts[number],
         "done": what_was_done(negatives, number),
     }
-    return shown if made == kind else {**shown, "fallback": made}
+    return shown if actual == kind else {**shown, "fallback": actual}
 
 
 def what_was_done(negatives: Negatives, number: int) -> dict[str, Any]:
@@ -519,27 +519,27 @@ def what_was_done(negatives: Negatives, number: int) -> dict[str, Any]:
         origin = {"from": negatives.corpus.ids[negatives.corpus.image[source]]}
         way = WAYS[negatives.way[number]]
         return {**origin, "by": way} if way else origin
-    found: dict[str, Any] = {}
-    for place in range(negatives.changes[number], negatives.changes[number + 1]):
-        done, old = int(negatives.done[place]), negatives.words[negatives.old[place]]
+    changes: dict[str, Any] = {}
+    for index in range(negatives.changes[number], negatives.changes[number + 1]):
+        done, old = int(negatives.done[index]), negatives.words[negatives.old[index]]
         if done == SHUFFLED:
-            found["shuffled"] = True
+            changes["shuffled"] = True
         else:
-            pair = [old, negatives.words[negatives.new[place]]]
-            found.setdefault(DONE[done], []).append(pair if done == REPLACED else old)
-    return found
+            pair = [old, negatives.words[negatives.new[index]]]
+            changes.setdefault(DONE[done], []).append(pair if done == REPLACED else old)
+    return changes
 
 
 def rows(negatives: Negatives) -> Iterator[dict[str, Any]]:
     """All that could be made, in order."""
-    return (row(negatives, number) for number in np.flatnonzero(negatives.made >= 0).tolist())
+    return (row(negatives, number) for number in np.flatnonzero(negatives.actual >= 0).tolist())
 
 
 def save(negatives: Negatives, path: str | Path) -> int:
     """Write all rows as JSON Lines, whole or not at all; how many they are."""
     with whole_file(path) as draft, draft.open("w", encoding="utf-8") as file:
         file.writelines(lines(negatives))
-    return int((negatives.made >= 0).sum())
+    return int((negatives.actual >= 0).sum())
 
 
 def lines(negatives: Negatives) -> Iterator[str]:
@@ -552,18 +552,18 @@ def lines(negatives: Negatives) -> Iterator[str]:
     image = corpus.image.tolist()
     bounds, done = negatives.changes.tolist(), negatives.done.tolist()
     old, new = negatives.old.tolist(), negatives.new.tolist()
-    columns = (negatives.caption, negatives.kind, negatives.made, negatives.source, negatives.way)
-    for number, (caption, kind, made, source, way) in enumerate(
+    columns = (negatives.caption, negatives.kind, negatives.actual, negatives.source, negatives.way)
+    for number, (caption, kind, actual, source, way) in enumerate(
         zip(*(column.tolist() for column in columns), strict=True)
     ):
-        if made < 0:
+        if actual < 0:
             continue
         if source >= 0:
             text, did = captions[source], f'{{"from": {ids[image[source]]}{ways[way]}'
         else:
             text = quoted(negatives.texts[number])
             did = _changes(bounds[number], bounds[number + 1], done, old, new, words)
-        end = "}\n" if KINDS[made] == negatives.kinds[kind] else f', "fallback": "{KINDS[made]}"}}\n'
+        end = "}\n" if KINDS[actual] == negatives.kinds[kind] else f', "fallback": "{KINDS[actual]}"}}\n'
         head = f'{{"id": {ids[image[caption]]}, "caption": {captions[caption]}{kinds[kind]}'
         yield f'{head}{text}, "done": {did}{end}'
 
@@ -571,11 +571,13 @@ def lines(negatives: Negatives) -> Iterator[str]:
 def _changes(first: int, end: int, done: list[int], old: list[int], new: list[int], words: list[str]) -> str:
     if end == first + 1 and done[first] == SHUFFLED:
         return '{"shuffled": true}'
-    found: dict[int, list[str]] = {}
-    for place in range(first, end):
-        word = words[old[place]]
-        found.setdefault(done[place], []).append(f"[{word}, {words[new[place]]}]" if done[place] == REPLACED else word)
-    return "{" + ", ".join(f'"{DONE[key]}": [{", ".join(listed)}]' for key, listed in found.items()) + "}"
+    changes: dict[int, list[str]] = {}
+    for index in range(first, end):
+        word = words[old[index]]
+        changes.setdefault(done[index], []).append(
+            f"[{word}, {words[new[index]]}]" if done[index] == REPLACED else word
+        )
+    return "{" + ", ".join(f'"{DONE[key]}": [{", ".join(listed)}]' for key, listed in changes.items()) + "}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -618,11 +620,11 @@ class Sample(Result):
         rank[np.argsort(keys_of(corpus.ids, self.seed))] = np.arange(len(corpus.ids))
         chosen = {}
         for number, kind in enumerate(made.kinds):
-            rows = np.flatnonzero((made.kind == number) & (made.made >= 0))
+            rows = np.flatnonzero((made.kind == number) & (made.actual >= 0))
             caption = made.caption[rows]
             image = corpus.image[caption]
             # A different caption for each image: its number turns with the image's rank.
-            turn = (corpus.place[caption] - rank[image]) % np.diff(corpus.offsets)[image]
+            turn = (corpus.position[caption] - rank[image]) % np.diff(corpus.offsets)[image]
             chosen[kind] = rows[np.lexsort((rows, rank[image], turn))][: self.size].tolist()
         return chosen
 
@@ -702,7 +704,7 @@ def _encoded(corpus: Corpus, images: str | Path, encoder: str) -> tuple[Floats32
     """Vectors of image files by an encoder; NaN and a reason where a file cannot be used."""
     from captious.io.images import find_images
     from captious.models.features import image_features
-    from captious.models.load import load
+    from captious.models.loading import load
 
     encoded = image_features(load(encoder), find_images(images, corpus.ids))
     reasons = {corpus.ids[number]: why for number, why in encoded.faults.items()}

@@ -90,14 +90,14 @@ class Chains:
         if not self.additive:
             return self._tokenized_whole(rows, steps, wrong)
         units = tokenized(self.encoder, wrong)
-        made = []
+        triplets = []
         for number, (row, step) in enumerate(zip(rows.tolist(), steps.tolist(), strict=True)):
             start = int(self.first[row])
             base = self.tokens.span(start, start + step + 1)
             positive = self.tokens.span(start, start + step + 2)
             around = self.frame.around
-            made.append((around(base), around(positive), around(base, units[number])))
-        return made
+            triplets.append((around(base), around(positive), around(base, units[number])))
+        return triplets
 
     def _tokenized_whole(self, rows: Rows, steps: Ints, wrong: Sequence[str]) -> list[tuple[Ints, Ints, Ints]]:
         texts = []
@@ -105,28 +105,28 @@ class Chains:
             start = int(self.first[row])
             base = " ".join(self.texts[start : start + step + 1])
             texts += [base, " ".join(self.texts[start : start + step + 2]), f"{base} {wrong_unit}"]
-        found = tokenized(self.encoder, texts)
-        framed = [self.frame.around(found[number]) for number in range(len(texts))]
+        tokens = tokenized(self.encoder, texts)
+        framed = [self.frame.around(tokens[number]) for number in range(len(texts))]
         return [(framed[at], framed[at + 1], framed[at + 2]) for at in range(0, len(framed), 3)]
 
     def _wrong_texts(self, rows: Rows, steps: Ints, epoch: int) -> list[str]:
-        places = self.first[rows] + steps
+        units = self.first[rows] + steps
         if self.negatives.source == "given":
-            return [self.wrong[place + 1] for place in places.tolist()]
+            return [self.wrong[unit_index + 1] for unit_index in units.tolist()]
         salt = epoch + 1 if self.negatives.source != "dataset" else 0
         if self.negatives.source == "batch":
             others = rows[_others(self.images[rows], np.arange(len(rows)), rows, self.negatives.seed, salt)]
         else:
-            others = _others(self.images, rows, places, self.negatives.seed, salt)
-        found = self.first[others] + np.minimum(steps, self.counts[others] - 1)
+            others = _others(self.images, rows, units, self.negatives.seed, salt)
+        chosen = self.first[others] + np.minimum(steps, self.counts[others] - 1)
         if self.negatives.by_row:
             shuffled = rows < self.negatives.shuffle * len(self)
         else:
-            shuffled = draws(places, self.negatives.seed, salt, _COIN) < self.negatives.shuffle
-        units = [self.texts[unit].split() for unit in found.tolist()]
-        return _mixed(units, shuffled, places, self.negatives.seed, salt)
+            shuffled = draws(units, self.negatives.seed, salt, _COIN) < self.negatives.shuffle
+        words = [self.texts[index].split() for index in chosen.tolist()]
+        return _mixed(words, shuffled, units, self.negatives.seed, salt)
 
-    def kept(self, rows: Rows) -> Chains:
+    def subset(self, rows: Rows) -> Chains:
         """The same with only these examples to draw negatives from and to learn from."""
         spans = [range(self.first[row], self.first[row + 1]) for row in rows]
         units = list(chain.from_iterable(spans))
@@ -141,7 +141,7 @@ def chains(examples: Sequence[Example], images: Ints, negatives: Negatives, enco
         missing = next(example for example in examples if not example.wrong_units)
         raise InputError(f"{missing.where}: has no wrong_units, which negatives='given' needs in every row")
     rows = np.arange(len(examples))
-    found = _chains(
+    result = _chains(
         [unit for example in examples for unit in example.units],
         [unit for example in examples for unit in example.wrong_units] if negatives.source == "given" else [],
         np.array([len(example.units) for example in examples]),
@@ -150,12 +150,12 @@ def chains(examples: Sequence[Example], images: Ints, negatives: Negatives, enco
         encoder,
     )
     # Dropping an example changes what others can draw, so it is repeated until all that is left can be used.
-    while (found.usable == 0).any():
-        keep = np.flatnonzero(found.usable > 0)
+    while (result.usable == 0).any():
+        keep = np.flatnonzero(result.usable > 0)
         if not len(keep):
             raise InputError("no caption has two detail units that fit the encoder's limit: nothing to learn from")
-        rows, found = rows[keep], found.kept(keep)
-    return found, rows
+        rows, result = rows[keep], result.subset(keep)
+    return result, rows
 
 
 def _chains(
@@ -165,30 +165,30 @@ def _chains(
     if negatives.source != "given" and len(np.unique(images)) < 2:
         raise InputError("all rows have one image: negative units come from other images")
     tokens, frame = tokenized(encoder, texts), Frame.of(encoder)
-    made = Chains(
+    result = Chains(
         texts, wrong, tokens, first, images, np.zeros(len(images), np.int64), negatives, frame, encoder,
         additive=_additive(texts, tokens, first, encoder),
     )  # fmt: skip
-    made.usable[:] = _usable(made, encoder)
-    return made
+    result.usable[:] = _usable(result, encoder)
+    return result
 
 
-def _usable(made: Chains, encoder: Any) -> Ints:
+def _usable(chains: Chains, encoder: Any) -> Ints:
     """How many leading k of each example have a positive and a negative text within the limit."""
-    counts, room = made.counts, made.frame.limit - made.frame.size
-    total = np.concatenate([[0], np.cumsum(made.tokens.lengths)])
-    row = np.repeat(np.arange(len(made)), counts)
-    place = np.arange(len(row))
-    step = place - made.first[row]
-    last = place == made.first[row + 1] - 1
-    base = total[place + 1] - total[made.first[row]]
-    positive = np.where(last, room + 1, total[np.minimum(place + 2, len(row))] - total[made.first[row]])
+    counts, room = chains.counts, chains.frame.limit - chains.frame.size
+    total = np.concatenate([[0], np.cumsum(chains.tokens.lengths)])
+    row = np.repeat(np.arange(len(chains)), counts)
+    unit_index = np.arange(len(row))
+    step = unit_index - chains.first[row]
+    last = unit_index == chains.first[row + 1] - 1
+    base = total[unit_index + 1] - total[chains.first[row]]
+    positive = np.where(last, room + 1, total[np.minimum(unit_index + 2, len(row))] - total[chains.first[row]])
     negative = base
-    if made.negatives.source == "given":
-        negative = base + np.roll(tokenized(encoder, made.wrong).lengths, -1)
-    elif made.negatives.source == "dataset" and len(row):
-        others = _others(made.images, row, place, made.negatives.seed, 0)
-        negative = base + made.tokens.lengths[made.first[others] + np.minimum(step, counts[others] - 1)]
+    if chains.negatives.source == "given":
+        negative = base + np.roll(tokenized(encoder, chains.wrong).lengths, -1)
+    elif chains.negatives.source == "dataset" and len(row):
+        others = _others(chains.images, row, unit_index, chains.negatives.seed, 0)
+        negative = base + chains.tokens.lengths[chains.first[others] + np.minimum(step, counts[others] - 1)]
     fits = ~last & (positive <= room) & (negative <= room)
     stopped = np.where(fits, counts[row], step)
     usable: Ints = counts.copy()
@@ -196,29 +196,29 @@ def _usable(made: Chains, encoder: Any) -> Ints:
     return usable
 
 
-def _others(images: Ints, rows: Ints, places: Ints, seed: int, salt: int) -> Ints:
-    """For each row another one, uniform over those with another image, drawn by the number of its place."""
-    found: Ints = rows.copy()
+def _others(images: Ints, rows: Ints, indices: Ints, seed: int, salt: int) -> Ints:
+    """For each row another one, uniform over those with another image, drawn by the row's index."""
+    others: Ints = rows.copy()
     for again in range(1000):
-        same = np.flatnonzero(images[found] == images[rows])
+        same = np.flatnonzero(images[others] == images[rows])
         if not len(same):
-            return found
-        found[same] = (draws(places[same], seed, salt, _PICK, again) * len(images)).astype(np.int64)
+            return others
+        others[same] = (draws(indices[same], seed, salt, _PICK, again) * len(images)).astype(np.int64)
     raise InputError("nearly all rows have the same image: negative units come from other images")
 
 
-def _mixed(units: list[list[str]], chosen: Bools, places: Ints, seed: int, salt: int) -> list[str]:
-    """Units as texts, the words of the chosen ones in an order drawn by the number of their place."""
+def _mixed(units: list[list[str]], chosen: Bools, indices: Ints, seed: int, salt: int) -> list[str]:
+    """Units as texts, the words of the chosen ones in an order drawn by the unit's index."""
     sizes = np.array([len(words) for words in units])
-    unit = np.repeat(np.arange(len(units)), sizes)
-    word = np.arange(len(unit)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    keys = np.where(chosen[unit], draws(places[unit] * _MOST_WORDS + word, seed, salt, _WORDS), word)
-    order = word[np.lexsort((keys, unit))].tolist()
-    made, at = [], 0
+    owner = np.repeat(np.arange(len(units)), sizes)
+    word = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    keys = np.where(chosen[owner], draws(indices[owner] * _MOST_WORDS + word, seed, salt, _WORDS), word)
+    order = word[np.lexsort((keys, owner))].tolist()
+    texts, start = [], 0
     for words in units:
-        made.append(" ".join([words[number] for number in order[at : at + len(words)]]))
-        at += len(words)
-    return made
+        texts.append(" ".join([words[number] for number in order[start : start + len(words)]]))
+        start += len(words)
+    return texts
 
 
 def _additive(texts: Sequence[str], tokens: TokenLists, first: Ints, encoder: Any) -> bool:
@@ -344,7 +344,7 @@ class SpecsMethod(EncoderMethod):
         """Captions of which at least two detail units fit."""
         options, settings = self.job.options, self.job.settings
         negatives = Negatives(options.negatives, options.shuffle, options.shuffle_rows, settings.seed)
-        whole, found, rows = self._chains(examples, negatives, model)
+        whole, usable, rows = self._chains(examples, negatives, model)
         if len(rows) < len(whole):
             left = len(whole) - len(rows)
             self.notes.append(f"{left} of {len(whole)} captions have no two detail units that fit: left out")
@@ -356,7 +356,7 @@ class SpecsMethod(EncoderMethod):
         return Specificity(
             towers,
             full,
-            replace(found, images=images),
+            replace(usable, images=images),
             options.loss_weights,
             Margin.named(options.margin),
             options.contrast == "both",
@@ -367,9 +367,9 @@ class SpecsMethod(EncoderMethod):
         """The Specificity Rate."""
         source: Source = "given" if self.job.options.negatives == "given" else "dataset"
         negatives = Negatives(source, shuffle=0, seed=self.job.settings.seed)
-        whole, found, rows = self._chains(checks, negatives, model)
+        whole, usable, rows = self._chains(checks, negatives, model)
         towers, images, _ = towers_of([whole[row] for row in rows], model, self.job)
-        return SpecificityRate(towers, replace(found, images=images))
+        return SpecificityRate(towers, replace(usable, images=images))
 
     def _chains(
         self, examples: Sequence[Example], negatives: Negatives, encoder: Any

@@ -28,7 +28,7 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.train.data import Album, Example, Frame, drawn, learn_features, numbered_images, seen
+from captious.train.data import Album, Example, Frame, apply_views, draw_views, learn_features, numbered_images
 from captious.train.objective import Job
 from captious.train.schedule import Rows
 
@@ -97,15 +97,15 @@ def trees(texts: Sequence[Ints]) -> list[Tree]:
     >>> [branch.tokens[branch.fork :].tolist() for branch in tree]
     [[8, 1, 2, 3, 9], [9], [4, 9]]
     """
-    made: list[Tree] = []
+    grown: list[Tree] = []
     for number, text in enumerate(texts):
-        shared = [_common(tree[0].tokens, text) for tree in made]
+        shared = [_common(tree[0].tokens, text) for tree in grown]
         best = shared.index(max(shared)) if shared else 0
         if not shared or 2 * shared[best] < len(text):
-            made.append([Branch(number, text, 0)])
+            grown.append([Branch(number, text, 0)])
         else:
-            made[best].append(Branch(number, text, shared[best]))
-    return made
+            grown[best].append(Branch(number, text, shared[best]))
+    return grown
 
 
 def _common(one: Ints, other: Ints) -> int:
@@ -119,8 +119,8 @@ def _common(one: Ints, other: Ints) -> int:
 def pack(groups: Sequence[Sequence[Ints]], room: int, pad: int = 0) -> Packed:
     """All texts of a batch, at least one token each; ``room`` is the length of a row, unless a tree needs more."""
     firsts = np.cumsum([0, *map(len, groups)]).tolist()
-    found = [(tree, first) for texts, first in zip(groups, firsts, strict=False) for tree in trees(texts)]
-    sizes = [sum(branch.size for branch in tree) for tree, _ in found]
+    forest = [(tree, first) for texts, first in zip(groups, firsts, strict=False) for tree in trees(texts)]
+    sizes = [sum(branch.size for branch in tree) for tree, _ in forest]
     rows = _rows(sizes, max(room, *sizes))
     # One line per branch: row, column where its tree starts, where it starts, fork, own tokens, its number and its
     # trunk's in the row.
@@ -131,7 +131,7 @@ def pack(groups: Sequence[Sequence[Ints]], room: int, pad: int = 0) -> Packed:
     for row, members in enumerate(rows):
         column = count = 0
         for index in members:
-            tree, first = found[index]
+            tree, first = forest[index]
             start, trunk = column, count
             for branch in tree:
                 lines.append((row, start, column, branch.fork, branch.size, count, trunk))
@@ -158,10 +158,10 @@ def _laid_out(lines: Ints, tokens: Ints, ends: list[list[int]], order: list[tupl
     table[:, row, column + within] = (tokens, fork + within, number, trunk, reach)
     widest = max(map(len, ends))
     columns = np.zeros((len(ends), widest), dtype=np.int64)
-    for line, found in zip(columns, ends, strict=True):
-        line[: len(found)] = found
-    places = np.array([at * widest + place for at, place in order], dtype=np.int64)
-    return Packed(*(torch.from_numpy(part) for part in (*table, columns, places)))
+    for line, own in zip(columns, ends, strict=True):
+        line[: len(own)] = own
+    flat = np.array([row * widest + column for row, column in order], dtype=np.int64)
+    return Packed(*(torch.from_numpy(part) for part in (*table, columns, flat)))
 
 
 def _rows(sizes: Sequence[int], room: int) -> list[list[int]]:
@@ -185,14 +185,14 @@ def encode(model: Any, packed: Packed) -> Tensor:
     """Features of all texts, in the order of the groups, by the layers of a ``transformers`` CLIP model."""
     tower = getattr(model.text_model, "text_model", model.text_model)
     hidden = tower.embeddings.token_embedding(packed.ids) + tower.embeddings.position_embedding(packed.positions)
-    seen = packed.visible().unsqueeze(1)
+    visible = packed.visible().unsqueeze(1)
     *most, last = tower.encoder.layers
-    bias = _bias(seen, hidden)
+    bias = _bias(visible, hidden)
     with sdpa_kernel(KERNELS):
         for layer in most:
             hidden = _layer(layer, hidden, None, bias)
         if packed.ends.shape[1] * 2 < hidden.shape[1]:
-            picked = packed.ends[:, None, :, None].expand(-1, 1, -1, seen.shape[-1])
+            picked = packed.ends[:, None, :, None].expand(-1, 1, -1, visible.shape[-1])
             hidden = _layer(last, hidden, packed.ends, bias.gather(2, picked).contiguous())
         else:
             hidden = _layer(last, hidden, None, bias)
@@ -201,11 +201,11 @@ def encode(model: Any, packed: Packed) -> Tensor:
     return model.text_projection(tower.final_layer_norm(ends))
 
 
-def _bias(seen: Tensor, hidden: Tensor) -> Tensor:
+def _bias(visible: Tensor, hidden: Tensor) -> Tensor:
     """The mask as something to add, in the precision attention will run in."""
     kind = hidden.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
-    return torch.zeros(seen.shape, dtype=dtype, device=hidden.device).masked_fill_(~seen, float("-inf"))
+    return torch.zeros(visible.shape, dtype=dtype, device=hidden.device).masked_fill_(~visible, float("-inf"))
 
 
 def _layer(layer: Any, hidden: Tensor, ends: Tensor | None, bias: Tensor) -> Tensor:
@@ -293,7 +293,7 @@ class Towers:
         pixels = torch.from_numpy(self.album.pixels(wanted))
         views = None
         if self.augment and epoch is not None and "image" not in self.locked:
-            views = torch.from_numpy(drawn(rows, self.augment, self.seed, epoch))
+            views = torch.from_numpy(draw_views(rows, self.augment, self.seed, epoch))
         return Pictures(rows, (wanted, self._ready(pixels)), views)
 
     def written(self, groups: Sequence[Sequence[Ints]]) -> Written:
@@ -323,7 +323,7 @@ class Towers:
         wanted, pixels = pictures.pixels if pictures.pixels is not None else (np.zeros(0, np.int64), None)
         tensor = self.encoder.pixels_to_tensor(pixels) if pixels is not None else None
         if "image" not in self.locked:
-            return self.encoder.image_tensor(tensor if pictures.views is None else seen(tensor, pictures.views))
+            return self.encoder.image_tensor(tensor if pictures.views is None else apply_views(tensor, pictures.views))
         below, head = halves(self.encoder, "image")
         if tensor is not None:
             self._images.learn(wanted.tolist(), _still(below, tensor))
@@ -355,7 +355,7 @@ def towers_of(examples: Sequence[Example], encoder: Any, job: Job) -> tuple[Towe
     towers = Towers(encoder, album, settings.lock, augment=settings.augment or 0.0, seed=settings.seed)
     if features:
         return towers, images, learn_features(towers, features)
-    if album.kept:
+    if album.in_memory:
         return towers, images, f"{len(album)} images kept in memory ({album.nbytes / 2**30:.2g} GiB)"
     return towers, images, f"{len(album)} images do not fit into memory: each is opened when its turn comes"
 
@@ -372,14 +372,14 @@ class Memo:
 
     def learn(self, keys: Sequence[Any], features: Tensor) -> None:
         """Add features; the same key has the same features."""
-        places = [self._where.setdefault(key, len(self._where)) for key in keys]
+        rows = [self._where.setdefault(key, len(self._where)) for key in keys]
         size = len(self._where)
         if self._table is None or len(self._table) < size:
             grown = features.new_zeros((max(1024, 2 * size), *features.shape[1:]))
             if self._table is not None:
                 grown[: len(self._table)] = self._table
             self._table = grown
-        self._table[torch.tensor(places, device=features.device)] = features
+        self._table[torch.tensor(rows, device=features.device)] = features
 
     def rows(self, keys: Sequence[Any]) -> Tensor:
         """Features by key."""
@@ -387,10 +387,10 @@ class Memo:
         return self._table[torch.tensor([self._where[key] for key in keys], device=self._table.device)]
 
 
-def _still(below: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
+def _still(below: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
     """Features of the locked part, in full precision: computed once, they may cost."""
-    with torch.no_grad(), torch.autocast(given.device.type, enabled=False):
-        return below(given).float()
+    with torch.no_grad(), torch.autocast(inputs.device.type, enabled=False):
+        return below(inputs).float()
 
 
 def halves(encoder: Any, side: str) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
@@ -410,7 +410,7 @@ def halves(encoder: Any, side: str) -> tuple[Callable[[Tensor], Tensor], Callabl
     if encoder.causal:
         return lambda ids: module.text_model(input_ids=ids).pooler_output, module.text_projection
     return (
-        lambda ids: module.text_model(input_ids=ids, attention_mask=encoder.seen(ids)).pooler_output,
+        lambda ids: module.text_model(input_ids=ids, attention_mask=encoder.attention_mask(ids)).pooler_output,
         module.text_projection,
     )
 
@@ -437,4 +437,4 @@ def lock(encoder: Any, sides: Sequence[str]) -> None:
         tower.requires_grad_(False)
         tower.eval()
         if layers:
-            encoder.hold_images(int(layers))
+            encoder.freeze_image_layers(int(layers))

@@ -197,7 +197,7 @@ def _numbered(made: Negatives, numbers: dict[str, int]) -> Ints:
     """Captions × kinds: the numbers of texts, new ones added; −1 where none could be made."""
     indices = [
         numbers.setdefault(text, len(numbers)) if kind >= 0 else -1
-        for text, kind in zip(made.texts, made.made.tolist(), strict=True)
+        for text, kind in zip(made.texts, made.actual.tolist(), strict=True)
     ]
     return np.array(indices, np.int64).reshape(len(made.corpus), len(made.kinds))
 
@@ -313,7 +313,7 @@ class UmicMethod(Method):
         if "hard" not in self.job.options.kinds:
             return None
         from captious.models.features import image_features
-        from captious.models.load import load
+        from captious.models.loading import load
 
         name = self.job.options.encoder
         encoder: Any = getattr(model, "encoder", None) or (load(name) if name else None)

@@ -297,3 +297,10 @@ def test_one_image_cannot_be_resampled():
 def test_ratings_without_captions_cannot_be_measured():
     with pytest.raises(InputError, match="ratings without captions"):
         captious.correlate(PEOPLE, "cider")
+
+
+def test_disagreements_are_the_largest_gaps_in_standing(study):
+    worst = study.disagreements(5)["cider"]
+    gaps = [abs(row["gap"]) for row in worst]
+    assert gaps == sorted(gaps, reverse=True) and len(worst) == 5
+    assert all(row["gap"] == pytest.approx(row["metric"] - row["people"]) for row in worst)

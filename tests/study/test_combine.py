@@ -1,4 +1,4 @@
-"""The factor of what is added, chosen on some images and judged on others."""
+"""Combination studies: a metric before and after another is added, and the factor chosen by cross-validation."""
 
 import numpy as np
 import pytest
@@ -10,15 +10,44 @@ from captious.study.design import Rows
 from captious.study.scores import Scores
 
 
-def made(rng, n=200):
+def made(rng, n=120):
     quality = rng.normal(size=n)
     human = quality + rng.normal(0, 0.5, n)
     return Rows(human, np.arange(n), np.repeat(np.arange(n // 4), 4), n // 4, human), quality
 
 
-def test_the_held_out_value_is_that_of_the_images_left_out():
+def test_adding_a_metric_before_and_after_over_seeds():
     rng = np.random.default_rng(0)
     rows, quality = made(rng)
+    base = Scores("m", "m", quality + rng.normal(size=120))
+    seeds = [quality + rng.normal(size=120) for _ in range(5)]
+    found = add(rows, [base], {"ie": seeds}, (0.0, 1.0))
+    nothing, added = found
+    before = np.corrcoef(rows.human, base.values)[0, 1]
+    after = [np.corrcoef(rows.human, base.values + seed)[0, 1] for seed in seeds]
+    assert nothing.before == nothing.after == pytest.approx(before)
+    assert nothing.spread == pytest.approx(0.0, abs=1e-12) and nothing.gain.high == pytest.approx(0.0, abs=1e-12)
+    assert added.after == pytest.approx(np.mean(after))
+    assert added.spread == pytest.approx(np.std(after, ddof=1))
+    assert added.seeds == 5 and 0 < added.gain.low < added.gain.value < added.gain.high
+    with pytest.raises(InputError, match="no such statistic"):
+        add(rows, [base], {"ie": seeds}, statistic="r")
+
+
+def test_a_metric_of_a_large_scale_hardly_moves():
+    """The paper's tiny ± for CIDEr: something between 0 and 1 is little beside it."""
+    rng = np.random.default_rng(1)
+    rows, quality = made(rng)
+    other = [rng.random(120) for _ in range(5)]
+    small = Scores("small", "small", quality + rng.normal(size=120))
+    large = Scores("large", "large", 100 * small.values)
+    first, second = add(rows, [small, large], {"ie": other}, resampling=Resampling(0))
+    assert second.spread < first.spread / 10
+
+
+def test_the_held_out_value_is_that_of_the_images_left_out():
+    rng = np.random.default_rng(0)
+    rows, quality = made(rng, 200)
     metric, other = Scores("m", "m", quality + rng.normal(size=200)), quality + rng.normal(size=200)
     (found,) = cross_validate(rows, [metric], {"o": [other]}, grid=(0.0, 0.5, 1.0, 4.0), folds=4, seed=3)
     fold = (np.random.default_rng(3).permutation(50) % 4)[rows.cluster]
@@ -40,7 +69,7 @@ def test_the_held_out_value_is_that_of_the_images_left_out():
 
 def test_noise_is_not_chosen():
     rng = np.random.default_rng(1)
-    rows, quality = made(rng)
+    rows, quality = made(rng, 200)
     metric = Scores("m", "m", quality + 0.1 * rng.normal(size=200))
     seeds = [10 * rng.normal(size=200) for _ in range(3)]
     (found,) = cross_validate(rows, [metric], {"noise": seeds})
@@ -50,7 +79,7 @@ def test_noise_is_not_chosen():
 
 def test_the_gain_has_a_p_value():
     rng = np.random.default_rng(2)
-    rows, quality = made(rng)
+    rows, quality = made(rng, 200)
     metric = Scores("m", "m", quality + rng.normal(size=200))
     useful, noise = quality + rng.normal(size=200), 0.01 * rng.normal(size=200)
     good, nothing = add(rows, [metric], {"good": [useful], "noise": [noise]}, resampling=Resampling(300))
@@ -60,6 +89,6 @@ def test_the_gain_has_a_p_value():
 
 @pytest.mark.parametrize(("folds", "statistic"), [(1, "pearson"), (51, "pearson"), (5, "r")])
 def test_what_it_needs(folds, statistic):
-    rows, quality = made(np.random.default_rng(0))
+    rows, quality = made(np.random.default_rng(0), 200)
     with pytest.raises(InputError, match=r"expected 2 to 50|no such statistic"):
         cross_validate(rows, [Scores("m", "m", quality)], {"o": [quality]}, folds=folds, statistic=statistic)

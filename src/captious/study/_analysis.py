@@ -1,0 +1,222 @@
+"""The numbers of a study, each computed when first asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from captious._typing import Floats
+from captious._version import __version__
+from captious.errors import InputError, nearest
+from captious.options import Resampling
+from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
+from captious.stats.correlation import soft_pairwise_accuracy, standing
+from captious.stats.resampling import holm
+from captious.stats.tests import correlation_test, kendall_test, rank_clusters
+from captious.study.contests import Contest, TestName, contests
+from captious.study.design import Design, Pairs, Rows
+from captious.study.ratings import Preferences, Ratings
+from captious.study.scores import Scores
+
+WORST = 20
+"""Items shown where a metric and people disagree most."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Analysis:
+    """Metrics on the same rated items: statistics, intervals, tests and rank clusters, computed when first asked for.
+
+    Items where any metric has no value are left out for all of them and counted.
+    """
+
+    ratings: Ratings | Preferences
+    design: Design
+    scores: tuple[Scores, ...]
+    """Only the items of the design, in its order."""
+    ids: tuple[str, ...]
+    statistic: str
+    """The headline: what metrics are ranked and tested by."""
+    resampling: Resampling
+    test: TestName
+    permutations: int
+    missing: Mapping[str, int]
+    """Items without a value, by metric; whatever one lacks all leave out."""
+    protocol: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    progress: Callable[[str], None] = field(default=lambda step: None)
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """What tables call each metric, by its key."""
+        return {score.key: score.label for score in self.scores}
+
+    @property
+    def rows(self) -> int:
+        """Ratings, or pairs, that the statistics are over."""
+        return len(self.design.human) if isinstance(self.design, Rows) else self.design.items // 2
+
+    @cached_property
+    def estimates(self) -> Mapping[str, Mapping[str, Estimate]]:
+        """Every statistic of every metric, with its interval."""
+        draws = self._draws if self.resampling.samples else {}
+        return {
+            key: {
+                name: Estimate.of(value, draws[key][name], self.resampling.level) if draws else Estimate(value)
+                for name, value in values.items()
+            }
+            for key, values in self._observed.items()
+        }
+
+    @cached_property
+    def ties(self) -> Mapping[str, tuple[float, float]]:
+        """Per metric the share of row pairs it ties, and that which people tie."""
+        if isinstance(self.design, Pairs):
+            gaps = {s.key: s.oriented[self.design.first] - s.oriented[self.design.second] for s in self.scores}
+            return {key: (float((gap == 0).mean()), 0.0) for key, gap in gaps.items()}
+        return {key: families["kendall"].tie_rates() for key, families in self._families.items()}
+
+    @cached_property
+    def soft(self) -> Mapping[str, float]:
+        """Soft pairwise accuracy of each metric, where captions come from several systems."""
+        design = self.design
+        if not isinstance(design, Rows) or design.system is None or "system_tau" not in design.families:
+            return {}
+        return {
+            score.key: soft_pairwise_accuracy(
+                score.oriented, design.mean, design.cluster, design.system, seed=self.resampling.seed
+            )
+            for score in self.scores
+        }
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Metrics from best to worst by the headline."""
+        headline = {key: values[self.statistic] for key, values in self._observed.items()}
+        return tuple(sorted(headline, key=lambda key: -np.inf if np.isnan(headline[key]) else headline[key])[::-1])
+
+    @cached_property
+    def contests(self) -> tuple[Contest, ...]:
+        """All pairs of metrics, the better first, Holm-adjusted together."""
+        raw = self._contests(list(combinations(self.order, 2)))
+        adjusted = holm([contest.p for contest in raw])
+        return tuple(replace(contest, p_holm=p) for contest, p in zip(raw, adjusted, strict=True))
+
+    @cached_property
+    def clusters(self) -> list[tuple[str, ...]]:
+        """Rank clusters: no test tells the metrics of one apart."""
+        edge = 1 - self.resampling.level
+        return rank_clusters(self.order, {(c.first, c.second): c.p_holm < edge for c in self.contests})
+
+    def rank(self, key: str) -> int:
+        """The number of the metric's cluster, 1 for the best."""
+        return next(number for number, cluster in enumerate(self.clusters, 1) if key in cluster)
+
+    def compare(self, first: str, second: str) -> Contest:
+        """Two metrics, by key, name or label; p-values are not adjusted, `contests` has the whole family."""
+        return self._contests([(self.key(first), self.key(second))])[0]
+
+    def key(self, name: str) -> str:
+        """The key of a metric that was named by key, label or name."""
+        keys = [score.key for score in self.scores]
+        for names in (keys, [score.label for score in self.scores], [key.split("(")[0] for key in keys]):
+            if names.count(name) == 1:
+                return keys[names.index(name)]
+        raise InputError(f"{name!r} is not in this study, only {', '.join(keys)}{nearest(name, keys)}")
+
+    @property
+    def signature(self) -> str:
+        """Everything that moves the numbers, on one line."""
+        parts = [f"study:{self.ratings.name}", f"statistic:{self.statistic}", f"rows:{self.rows}"]
+        parts += [f"items:{self.design.items}", f"images:{self.design.clusters}"]
+        parts += [f"ci:{self.resampling.signature('images')}"] if self.resampling.samples else []
+        draws = self.permutations if self.test == "permutation" else self.resampling.samples
+        parts.append(f"test:{self.test}({draws},seed={self.resampling.seed}),holm")
+        return "|".join([*parts, f"captious:{__version__}"])
+
+    def zero_tests(self, key: str) -> dict[str, float]:
+        """p-values of no association: tau by the normal approximation over rows, Pearson by t over items, as UMIC."""
+        assert isinstance(self.design, Rows)
+        values = next(score.oriented for score in self.scores if score.key == key)
+        surplus = float(self._families[key]["kendall"].surplus(np.ones((self.design.clusters, 1)))[0])
+        r = float(np.corrcoef(self.design.mean, values)[0, 1]) if np.ptp(self.design.mean) else float("nan")
+        return {
+            "tau": kendall_test(surplus, values[self.design.item], self.design.human).p,
+            "pearson": correlation_test(r, self.design.items).p if not math.isnan(r) else float("nan"),
+        }
+
+    def disagreements(self, number: int = WORST) -> dict[str, list[dict[str, Any]]]:
+        """Per metric the items whose standing differs most between the metric and people.
+
+        Standing: the share of items rated (scored) lower, ties half. For pairs: the largest standardized preference of
+        the metric for the caption that people rejected.
+        """
+        return {score.key: self._disagreements(score, number) for score in self.scores}
+
+    def _disagreements(self, score: Scores, number: int) -> list[dict[str, Any]]:
+        design = self.design
+        if isinstance(design, Rows):
+            people, metric = standing(design.mean), standing(score.oriented)
+            gap = metric - people
+            return [
+                {
+                    "items": [self.ids[index]],
+                    "human": float(design.mean[index]),
+                    "values": [float(score.values[index])],
+                    "people": float(people[index]),
+                    "metric": float(metric[index]),
+                    "gap": float(gap[index]),
+                }
+                for index in np.argsort(-np.abs(gap), kind="stable")[:number].tolist()
+            ]
+        gap = (score.oriented[design.second] - score.oriented[design.first]) / (score.values.std() or 1.0)
+        worst = [index for index in np.argsort(-gap, kind="stable")[:number].tolist() if gap[index] > 0]
+        return [
+            {
+                "items": [self.ids[side[index]] for side in (design.first, design.second)],
+                "values": [float(score.values[side[index]]) for side in (design.first, design.second)],
+                "category": design.names[design.category[index]],
+                "gap": float(gap[index]),
+            }
+            for index in worst
+        ]
+
+    def _contests(self, pairs: list[tuple[str, str]]) -> list[Contest]:
+        self.progress("permutations")
+        values = {score.key: score.oriented for score in self.scores}
+        draws = {key: draws[self.statistic] for key, draws in self._draws.items()} if self.resampling.samples else {}
+        return contests(
+            self.design, pairs, values, draws, self.statistic, self.test, self.permutations, self.resampling
+        )
+
+    @cached_property
+    def _families(self) -> dict[str, dict[str, Any]]:
+        """Per metric its families of statistics, as functions of image weights."""
+        names = list(dict.fromkeys(self.design.families.values()))
+        return {score.key: {name: self.design.family(name, score.oriented) for name in names} for score in self.scores}
+
+    @cached_property
+    def _observed(self) -> dict[str, dict[str, float]]:
+        return {
+            key: {
+                name: value
+                for statistic in families.values()
+                for name, value in observed(statistic, self.design.clusters).items()
+            }
+            for key, families in self._families.items()
+        }
+
+    @cached_property
+    def _draws(self) -> dict[str, dict[str, Floats]]:
+        """Per metric and statistic its values on resampled images."""
+        draws = {}
+        for key, families in self._families.items():
+            self.progress(f"{self.labels[key]}: intervals")
+            parts = bootstrap_draws(list(families.values()), self.design.clusters, self.resampling)
+            draws[key] = {name: values for part in parts for name, values in part.items()}
+        return draws

@@ -1,0 +1,135 @@
+"""The whole command line: one meaning per flag, no option that a command ignores, JSON everywhere."""
+
+import ast
+import inspect
+import re
+import shlex
+import textwrap
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import typer
+from lab.house import Commands, read_modules
+
+from captious.cli.app import app
+from captious.cli.params import _flatten
+from captious.options import Argument, declared
+
+REPOSITORY = Path(__file__).parents[2]
+PANELS = {
+    "Everyday": ["score", "compare", "check", "metrics", "demo"],
+    "Judge metrics": ["study", "probe"],
+    "Audit": ["bias", "style"],
+    "Models and data": ["train", "make", "cache"],
+}
+WITHOUT_JSON = {"demo", "make idf", "cache add"}
+"""What they write is their result."""
+SEVERAL_MEANINGS = {
+    "--test": "a study has other paired tests than a comparison",
+    "--rating": "a study reads several columns of ratings",
+    "--style": "one style is explained, several are listed",
+    "--margin": "each objective has its own",
+    "--encoder": "probes compare several encoders; cache prune names one in the cache",
+}
+VERBS = {
+    "Reading": {"read", "reading"},
+    "Resampling": {"resampling"},
+    "Runtime": {"working", "runtime"},
+    "Output": {"deliver", "output", "working"},
+}
+"""What a command does with its session where it shows options of a group."""
+
+
+def leaves(command, path=()):
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield " ".join(path), command
+    for name, child in (children or {}).items():
+        yield from leaves(child, (*path, name))
+
+
+ROOT = typer.main.get_command(app)
+LEAVES = dict(leaves(ROOT))
+
+
+def function_of(command):
+    return inspect.unwrap(command.callback)
+
+
+def params_of(name):
+    function = function_of(LEAVES[name])
+    for key, parameter in inspect.signature(function).parameters.items():
+        yield from _flatten(key, declared(function)[key], parameter.default)
+
+
+def test_the_groups_stand_in_their_panels():
+    panels = defaultdict(list)
+    for name, command in ROOT.commands.items():
+        panels[command.rich_help_panel].append(name)
+    assert panels == PANELS
+
+
+def test_a_flag_has_one_help_text_and_one_type_wherever_it_appears():
+    meanings = defaultdict(lambda: defaultdict(list))
+    for name in LEAVES:
+        for param in params_of(name):
+            if not isinstance(param.option, Argument):
+                meanings[param.flag][param.option.help, str(param.kind)].append(name)
+    several = {flag: dict(found) for flag, found in meanings.items() if len(found) > 1}
+    assert {flag: found for flag, found in several.items() if flag not in SEVERAL_MEANINGS} == {}
+
+
+def test_every_command_prints_json_save_those_whose_result_is_a_file():
+    assert {name for name in LEAVES if "--json" not in [param.flag for param in params_of(name)]} == WITHOUT_JSON
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_no_command_shows_an_option_that_it_ignores(name):
+    function = function_of(LEAVES[name])
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    body = [node for statement in definition.body for node in ast.walk(statement)]
+    used = {node.id for node in body if isinstance(node, ast.Name)}
+    assert set(inspect.signature(function).parameters) <= used
+    if "session" not in inspect.signature(function).parameters:
+        return
+    asked = {node.attr for node in body if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "session"}
+    handed_on = any(isinstance(node, ast.Call) and "session" in map(ast.unparse, node.args) for node in body)
+    session = inspect.signature(function).parameters["session"]
+    for panel in {param.panel for param in _flatten("session", declared(function)["session"], session.default)}:
+        assert handed_on or asked & VERBS[panel], f"{name} shows options of {panel}"
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_command_and_option_has_a_help_text(name):
+    assert LEAVES[name].help and all(param.option.help for param in params_of(name))
+
+
+def written_commands():
+    """What the pages tell people to type, with the page."""
+    for page in (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))):
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        blocks = re.findall(r"^```[a-z]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        lines = [line for block in blocks for line in block.splitlines()]
+        lines += re.findall(
+            r"`(captious [a-z][^`]*)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+        )
+        for line in lines:
+            for part in line.split(" && "):
+                if re.match(r"captious [a-z]", part):
+                    yield pytest.param(part, id=f"{page.name}: {part}")
+
+
+@pytest.mark.parametrize("line", list(written_commands()))
+def test_commands_in_the_documentation_exist(line):
+    words, command = shlex.split(line.replace("…", " "), comments=True)[1:], ROOT
+    while words and hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    flags = {flag for param in getattr(command, "params", ()) for flag in (*param.opts, *param.secondary_opts)}
+    assert {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)} <= flags
+
+
+def test_few_parameters_are_spelled():
+    modules = read_modules(REPOSITORY / "src")
+    spelled, _ = Commands(modules).spelled()
+    assert spelled <= 250

@@ -1,0 +1,61 @@
+"""Length regimes: buckets of captions, each a study of its own."""
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from lab.toy import make, write
+
+import captious
+from captious.options import Resampling
+from captious.render import Chart
+from captious.render.charts import svg
+from captious.study.lengths import length_regimes
+from captious.study.ratings import open_ratings
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    sample = write(make(items=25), tmp_path_factory.mktemp("sample") / "s", images=False)
+    return captious.correlate(
+        open_ratings(sample / "ratings.jsonl", sample / "references.json"), "rouge,cider", resampling=Resampling(50)
+    )
+
+
+def test_length_buckets_partition_the_captions(study):
+    buckets = length_regimes(study, [6, 9]).buckets
+    assert sum(bucket.items for bucket in buckets) == study.design.items
+    assert sum(bucket.rows for bucket in buckets) == len(study.design.human)
+    words = [len(study.ratings.captions[key].candidate.split()) for key in study.ids]
+    assert [bucket.items for bucket in buckets] == [
+        sum(word < 6 for word in words),
+        sum(6 <= word < 9 for word in words),
+        sum(word >= 9 for word in words),
+    ]
+    assert 2 <= len(length_regimes(study).buckets) <= 4
+
+
+def test_a_bucket_is_a_study_of_its_captions(study):
+    bucket = length_regimes(study, [9]).buckets[1]
+    kept = [key for key in study.ids if len(study.ratings.captions[key].candidate.split()) >= 9]
+    places = [study.ratings.ids.index(key) for key in kept]
+    people = {key: study.ratings.values[place].tolist() for key, place in zip(kept, places, strict=True)}
+    cider = next(score for score in study.scores if score.key == "cider")
+    values = {"cider": dict(zip(study.ids, cider.values, strict=True))}
+    alone = captious.correlate(people, values, resampling=Resampling(0))
+    assert bucket.estimates["cider"].value == pytest.approx(alone.estimates["cider"]["tau_b"].value)
+
+
+def test_a_bucket_too_small_has_no_value_but_a_count(study):
+    first = length_regimes(study, [4]).buckets[0]
+    assert first.items < 3 and np.isnan(first.estimates["cider"].value)
+
+
+def test_the_chart_is_svg_with_every_metric(study):
+    scores = tuple(replace(score, label=f"<{score.label}>") for score in study.scores)
+    document = length_regimes(replace(study, scores=scores), [6, 9]).document()
+    chart = next(section for section in document.sections if isinstance(section, Chart))
+    root = ElementTree.fromstring(svg(chart, standalone=True))
+    texts = [element.text for element in root.iter() if element.text]
+    assert "<ROUGE-L>" in texts and "<CIDEr-D>" in texts and any("τ-b × 100" in text for text in texts)

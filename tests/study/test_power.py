@@ -1,0 +1,30 @@
+"""Power of a planned study, by simulation."""
+
+import pytest
+
+from captious.errors import InputError
+from captious.options import Resampling
+from captious.study.power import simulate_power
+
+
+@pytest.mark.parametrize("wrong", [{"alike": 2}, {"alike": -0.1}, {"noise": -1}, {"level": 0}, {"level": 1}])
+def test_power_refuses_numbers_that_no_study_can_have(wrong):
+    with pytest.raises(InputError, match=r"expected alike from 0 to 1 and noise of at least 0|between 0 and 1"):
+        level = wrong.pop("level", 0.95)
+        simulate_power(0.1, 100, resampling=Resampling(2, level=level), **wrong)
+
+
+def test_power_grows_with_items_and_its_error_shrinks_as_the_root():
+    small, large = (simulate_power(0.03, items, resampling=Resampling(150)) for items in (250, 1000))
+    assert small.power < large.power
+    assert small.error / large.error == pytest.approx(2.0, rel=0.2)
+    assert small.needed == pytest.approx(large.needed, rel=0.4)
+    assert large.ratings == 3 * large.needed and large.needed_90 > large.needed
+    # At the size for power .8, the difference is 1.96 + 0.84 standard errors.
+    assert large.detectable / large.error == pytest.approx(2.8016, abs=1e-3)
+
+
+@pytest.mark.parametrize(("difference", "items", "message"), [(0.0, 100, "difference of 0"), (0.1, 5, "at least 10")])
+def test_power_of_nothing(difference, items, message):
+    with pytest.raises(InputError, match=message):
+        simulate_power(difference, items)
