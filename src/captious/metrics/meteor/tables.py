@@ -101,7 +101,7 @@ class HashIndex:
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Everything METEOR knows about English; row ``r`` of an index has the values ``starts[r]`` to ``starts[r + 1]``."""
+    """Everything METEOR knows about English; row ``r`` of an index has values ``starts[r]`` to ``starts[r + 1]``."""
 
     function_words: frozenset[str]
     prefixes: Mapping[str, bool]
