@@ -79,7 +79,7 @@ class ColorEncoder:
 @pytest.fixture
 def colors(monkeypatch):
     """Every encoder is a `ColorEncoder`, named by its weights; ``short`` reads 8 tokens, ``turned`` points away."""
-    from captious.models import load as loading
+    from captious.models import loading
 
     def load(weights, **options):
         return ColorEncoder(weights, limit=8 if weights == "short" else 77, turn=weights == "turned")

@@ -190,15 +190,18 @@ def _table(table: Table) -> str:
 
 def _turned(table: Table) -> str:
     names, *shown = layout(table)
-    swatches = [f'<span class="swatch" style="background:var(--s{row % 8})"></span>' for row in range(len(table.rows))]
-    heads = [f'<th scope="col">{swatch}{_words(name)}</th>' for swatch, name in zip(swatches, names.cells, strict=True)]
+    colors = [f"var(--s{row % charts.COLORS})" for row in range(len(table.rows))]
+    heads = [
+        f'<th scope="col"><span class="swatch" style="background:{color}"></span>{_words(name)}</th>'
+        for color, name in zip(colors, names.cells, strict=True)
+    ]
     rows = []
     for one in shown:
         bars = _bars(table, one.index) if one.column.bar and not one.interval else [""] * len(table.rows)
         cells = []
-        for row, bar in enumerate(bars):
+        for row, (bar, color) in enumerate(zip(bars, colors, strict=True)):
             best = ' class="best"' if row in one.best else ""
-            cells.append(f'<td{best} style="--bar:var(--s{row % 8})">{_shown(one, row)}{bar}</td>')
+            cells.append(f'<td{best} style="--bar:{color}">{_shown(one, row)}{bar}</td>')
         rows.append(f"<tr>{_heading(one, 'row')}{''.join(cells)}</tr>")
     return _framed(table, f"<td></td>{''.join(heads)}", rows)
 

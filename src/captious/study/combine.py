@@ -14,7 +14,7 @@ from captious._version import __version__
 from captious.errors import InputError
 from captious.options import SEED, Missing, Resampling
 from captious.render import Cell, Column, Document, Result, Table
-from captious.stats.bootstrap import NAN, Estimate, bootstrap, observed
+from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p
 from captious.study._columns import column, label
 from captious.study.design import Design
@@ -247,7 +247,7 @@ def add(
                 after = np.array([observed(one, design.clusters)[statistic] for one in sums])
                 gain, p = Estimate(float(after.mean() - before)), NAN
                 if resampling.samples:
-                    drawn = bootstrap([alone, *sums], design.clusters, resampling)
+                    drawn = bootstrap_draws([alone, *sums], design.clusters, resampling)
                     gains = np.mean([part[statistic] for part in drawn[1:]], axis=0) - drawn[0][statistic]
                     gain, p = Estimate.of(gain.value, gains, resampling.level), bootstrap_p(gain.value, gains)
                 spread = float(after.std(ddof=1)) if len(after) > 1 else NAN
