@@ -410,7 +410,7 @@ def halves(encoder: Any, side: str) -> tuple[Callable[[Tensor], Tensor], Callabl
     if encoder.causal:
         return lambda ids: module.text_model(input_ids=ids).pooler_output, module.text_projection
     return (
-        lambda ids: module.text_model(input_ids=ids, attention_mask=encoder.seen(ids)).pooler_output,
+        lambda ids: module.text_model(input_ids=ids, attention_mask=encoder.attention_mask(ids)).pooler_output,
         module.text_projection,
     )
 
@@ -437,4 +437,4 @@ def lock(encoder: Any, sides: Sequence[str]) -> None:
         tower.requires_grad_(False)
         tower.eval()
         if layers:
-            encoder.hold_images(int(layers))
+            encoder.freeze_image_layers(int(layers))

@@ -19,7 +19,7 @@ from captious.bias.classifiers import _kernels as kernels
 from captious.bias.classifiers.encoding import encode_all, epoch_batches, stacked_words
 from captious.bias.corpus import Progress, Task
 from captious.errors import require
-from captious.models.devices import device_called
+from captious.models.devices import resolve_device
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Stack:
 
     def __init__(self, config: Lstm, tasks: Sequence[Task]) -> None:
         self.config, self.tasks, self.runs = config, tasks, len(tasks)
-        self.device = device_called(current().device)
+        self.device = resolve_device(current().device)
         self.dtype = getattr(torch, config.dtype)
         encoded = encode_all(tasks, config.words)
         self.binary = tasks[0].classes == 2
