@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from hashlib import blake2b
 from pathlib import Path
 
@@ -78,7 +79,7 @@ class ColorEncoder:
 @pytest.fixture
 def colors(monkeypatch):
     """Every encoder is a `ColorEncoder`, named by its weights; ``short`` reads 8 tokens, ``turned`` points away."""
-    from captious.models import load as loading
+    from captious.models import loading
 
     def load(weights, **options):
         return ColorEncoder(weights, limit=8 if weights == "short" else 77, turn=weights == "turned")
@@ -98,3 +99,18 @@ def photos(tmp_path):
         Image.new("RGB", (8, 6), color).save(folder / f"{name}.png")
     (folder / "broken.png").write_bytes(b"not an image")
     return folder
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command as a user types it; gives exit code, standard output and standard error."""
+    from captious.cli.app import main
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["captious", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        captured = capsys.readouterr()
+        return exit.value.code or 0, captured.out, captured.err
+
+    return command

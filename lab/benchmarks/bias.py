@@ -25,7 +25,7 @@ from captious.bias.audit import Store, audit
 from captious.bias.classifiers.encoding import Encoded, epoch_batches
 from captious.bias.classifiers.lstm import Lstm
 from captious.bias.corpus import Corpus, Task
-from captious.models.devices import device_called
+from captious.models.devices import resolve_device
 from captious.options import Runtime, current, using
 
 
@@ -42,7 +42,7 @@ def speed(args: Namespace) -> dict[str, Any]:
     people = subjects(args.data, "3")
     chosen = protocol(args.data, "3", args.seeds)
     config = Lstm(stack=args.stack)
-    device = device_called(args.device).type
+    device = resolve_device(args.device).type
     corpora = [Corpus.of(subject, chosen) for subject in people]
     tasks = [task for seed in chosen.seeds for corpus in corpora for task in corpus.tasks(seed)]
     one_by_one(replace(config, epochs=1), tasks[0])
@@ -75,7 +75,7 @@ def one_by_one(config: Lstm, task: Task) -> Any:
     import torch
     from torch import nn
 
-    device = device_called(current().device)
+    device = resolve_device(current().device)
     encoded = Encoded.of(task, config.words)
     torch.manual_seed(task.seed)
 

@@ -60,7 +60,7 @@ def encoder_of(units: list[tuple[str, ...]], device: str, small: bool) -> Any:
     from transformers import CLIPConfig, CLIPModel
 
     with tempfile.TemporaryDirectory() as folder:
-        WordTokenizer.built((" ".join(one) for one in units), LIMIT).save(Path(folder))
+        WordTokenizer.from_texts((" ".join(one) for one in units), LIMIT).save(Path(folder))
         tokenizer = tokenizer_of(Path(folder), LIMIT)
     side = 64 if small else 224
     frame = {"eos_token_id": tokenizer.end, "bos_token_id": tokenizer.start, "pad_token_id": tokenizer.pad}

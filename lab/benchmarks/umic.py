@@ -159,7 +159,7 @@ def random_b32(folder: Path, texts: list[str]) -> Path:
     from captious.models.tokenizers import tokenizer_of
 
     folder.mkdir(parents=True, exist_ok=True)
-    WordTokenizer.built(texts, 77).save(folder)
+    WordTokenizer.from_texts(texts, 77).save(folder)
     tokenizer = tokenizer_of(folder, 77)
     ends = {"bos_token_id": tokenizer.start, "eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
     config = transformers.CLIPConfig(text_config={**ends, "vocab_size": tokenizer.backend.get_vocab_size()})

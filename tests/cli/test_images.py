@@ -38,7 +38,7 @@ def test_a_caption_beyond_the_limit_is_warned_of_and_written_down(run, sample, t
 
 
 def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colors):
-    from captious.models import load as loading
+    from captious.models import loading
 
     seen = []
 

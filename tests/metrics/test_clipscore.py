@@ -100,7 +100,7 @@ def test_what_cannot_be_scored_has_a_reason(photos):
 def test_a_set_without_images_is_refused_with_the_remedy(monkeypatch):
     with pytest.raises(InputError, match="no image; pass images="):
         evaluate(CaptionSet.of({"1": "red"}), "clipscore")
-    from captious.models import load as loading
+    from captious.models import loading
 
     def absent(weights, **options):
         raise InputError("no weights")

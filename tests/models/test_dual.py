@@ -12,7 +12,7 @@ tokenizers = pytest.importorskip("tokenizers")
 from captious.errors import InputError
 from captious.models.cost import cost
 from captious.models.dual import DualEncoder, DualModule, Shape, load_dual, new_dual, pool_image, pool_text
-from captious.models.load import load, load_trainable
+from captious.models.loading import load, load_trainable
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "dog", "cat", "runs", "sleeps", "red")
 TEXTS = ["a dog runs", "a red cat", "a cat sleeps a dog runs"]
@@ -101,14 +101,14 @@ def test_layers_held_still_and_the_others_are_the_whole(parts, pixels):
     ready = encoder.pixels_to_tensor(pixels)
     with torch.no_grad():
         whole = encoder.image_tensor(ready)
-        encoder.hold_images(1)
+        encoder.freeze_image_layers(1)
         states = encoder.frozen_images(ready)
         assert states.shape == (3, 17, 32)
         torch.testing.assert_close(encoder.image_head(states), whole)
     learns = {name for name, one in encoder.module.vision_model.named_parameters() if one.requires_grad}
     assert learns and all(name.startswith(("encoder.layer.1.", "layernorm.")) for name in learns)
-    with pytest.raises(InputError, match="--lock image:2: the image tower has 2 layers"):
-        encoder.hold_images(2)
+    with pytest.raises(InputError, match="lock='image:2': the image tower has 2 layers"):
+        encoder.freeze_image_layers(2)
 
 
 def test_a_text_does_not_see_the_padding_of_its_batch(encoder):

@@ -7,7 +7,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.models.clip import wrap
-from captious.models.load import load
+from captious.models.loading import load
 from captious.models.preprocess import Preparation
 
 torch = pytest.importorskip("torch")

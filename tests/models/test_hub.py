@@ -92,7 +92,7 @@ def test_no_weights_and_no_network(offline, weights, files, address):
 def test_no_network_in_a_fresh_process(tmp_path):
     """As a user meets it: the hub told to stay offline by its own variable."""
     code = (
-        "from captious.models.load import load\n"
+        "from captious.models.loading import load\n"
         "from captious.errors import InputError\n"
         "try:\n    load('openai/clip-vit-base-patch32')\n"
         "except InputError as error:\n    print(error)"

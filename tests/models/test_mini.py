@@ -12,7 +12,7 @@ from PIL import Image
 
 from captious.errors import InputError
 from captious.models.cost import cost
-from captious.models.load import load, load_trainable
+from captious.models.loading import load, load_trainable
 from captious.models.mini import LIMIT, NAMES, SIDE, NumpyClip, folder_of, halve, load_mini, new_mini
 from captious.options import Runtime
 

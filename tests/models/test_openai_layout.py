@@ -5,7 +5,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.models.checkpoints import from_openai, stretch
-from captious.models.load import load
+from captious.models.loading import load
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("clip_merges")

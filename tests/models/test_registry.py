@@ -47,8 +47,7 @@ def test_every_module_that_keeps_models_loaded_bounds_them():
     pytest.importorskip("torch")
     from captious.models import crossencoders as saving
     from captious.models import language as contextual
-    from captious.models import load as loading
-    from captious.models import painters, states
+    from captious.models import loading, painters, states
 
     kept = (loading._LOADED, contextual._LOADED, saving._LOADED, states._TORCH_MINI, painters._LOADED)
     assert all(isinstance(one, ModelRegistry) and one.limit <= 4 for one in kept)

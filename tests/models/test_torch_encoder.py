@@ -8,7 +8,7 @@ from PIL import Image
 
 from captious.errors import InputError
 from captious.models.clip import wrap
-from captious.models.load import load
+from captious.models.loading import load
 from captious.models.preprocess import Preparation
 
 TEXTS = ["A cat on a mat.", "two dogs running across a very green field in the rain", ""]

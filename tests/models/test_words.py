@@ -37,10 +37,10 @@ def test_words_and_marks():
 
 
 def test_ids_are_pad_unknown_words_start_end():
-    tokenizer = WordTokenizer.built(["b a", "a"], limit=4)
+    tokenizer = WordTokenizer.from_texts(["b a", "a"], limit=4)
     assert tokenizer.vocabulary == {PAD: 0, UNKNOWN: 1, "a": 2, "b": 3, START: 4, END: 5}
     assert (tokenizer.pad, tokenizer.start, tokenizer.end) == (0, 4, 5)
-    assert WordTokenizer.built(["b a", "a"], least=2).words == ("a",)
+    assert WordTokenizer.from_texts(["b a", "a"], least=2).words == ("a",)
 
 
 def test_cutting_keeps_the_end_and_counts_all():
@@ -58,7 +58,7 @@ def test_no_texts():
 
 def test_same_ids_as_the_tokenizers_library(tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
-    tokenizer = WordTokenizer.built(TEXTS[:4], limit=9)
+    tokenizer = WordTokenizer.from_texts(TEXTS[:4], limit=9)
     tokenizer.save(tmp_path)
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     expected = np.array([row.ids for row in theirs.encode_batch(TEXTS)])
@@ -66,7 +66,7 @@ def test_same_ids_as_the_tokenizers_library(tmp_path):
 
 
 def test_comes_back_from_its_file(tmp_path):
-    tokenizer = WordTokenizer.built(TEXTS, limit=77)
+    tokenizer = WordTokenizer.from_texts(TEXTS, limit=77)
     tokenizer.save(tmp_path)
     assert WordTokenizer.load(tmp_path) == tokenizer
 

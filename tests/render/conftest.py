@@ -104,7 +104,6 @@ def charts() -> list[Chart]:
         Chart("lines", [Series(n, ("1", "2", "3"), (1, NAN, 2), (0, 0, 1), (2, 2, 3)) for n in "ab"], "Lines", y="τ"),
         Chart("lines", [Series("loss", (0, 10, 20), (3.0, 2.0, 1.5))], "Loss", x="step"),
         Chart("scatter", [Series("s", x.tolist(), (x + y).tolist(), labels=["<i>"] * 400)], "Scatter", x="mean rating"),
-        Chart("histogram", [Series("s", (), y.tolist())], "Histogram", x="value"),
     ]
 
 

@@ -11,11 +11,11 @@ NAN = float("nan")
 
 
 def drawn(chart):
-    return ElementTree.fromstring(svg(chart, standalone=True))
+    return ElementTree.fromstring(svg(chart))
 
 
 def circles(chart):
-    return [tag.attrib for tag in drawn(chart).iter("{http://www.w3.org/2000/svg}circle")]
+    return [tag.attrib for tag in drawn(chart).iter("circle")]
 
 
 def test_every_kind_is_well_formed(samples):
@@ -25,7 +25,7 @@ def test_every_kind_is_well_formed(samples):
         assert "nan" not in text.lower().replace("reference", "")
 
 
-@pytest.mark.parametrize("kind", ["intervals", "dots", "bars", "lines", "scatter", "histogram"])
+@pytest.mark.parametrize("kind", ["intervals", "dots", "bars", "lines", "scatter"])
 def test_nothing_to_draw_is_drawn_as_an_empty_chart(kind):
     x = (0.0,) if kind == "scatter" else ("a",)
     ElementTree.fromstring(svg(Chart(kind, [])))
@@ -54,7 +54,7 @@ def test_names_and_labels_are_escaped():
     nasty = "</svg><script>&"
     chart = Chart("scatter", [Series(nasty, (1, 2), (1, 2), labels=(nasty, nasty))], nasty, x=nasty, y=nasty)
     assert "<script>" not in svg(chart)
-    assert [tag.text for tag in drawn(chart).iter("{http://www.w3.org/2000/svg}title")] == [nasty, nasty]
+    assert [tag.text for tag in drawn(chart).iter("title")] == [nasty, nasty]
 
 
 def test_a_crowded_scatter_draws_a_part_the_same_each_time():

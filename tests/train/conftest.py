@@ -70,7 +70,7 @@ def small_encoder(folder, limit=40, seed=0, width=32):
     from transformers import CLIPConfig, CLIPModel
 
     folder.mkdir(parents=True, exist_ok=True)
-    WordTokenizer.built([row["caption"] + " " + " ".join(row["captions"]) for row in rows(48)], limit).save(folder)
+    WordTokenizer.from_texts([row["caption"] + " " + " ".join(row["captions"]) for row in rows(48)], limit).save(folder)
     tokenizer = tokenizer_of(folder, limit)
     shape = {"hidden_size": width, "intermediate_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
     config = CLIPConfig(
@@ -110,7 +110,7 @@ def base(tmp_path_factory):
 
 @pytest.fixture
 def encoder(base):
-    from captious.models.load import load_trainable
+    from captious.models.loading import load_trainable
 
     return load_trainable(str(base), "cpu")
 

@@ -187,7 +187,7 @@ def test_locked_towers_do_not_move_and_their_features_are_exact(job, base, objec
 
 
 def test_weight_decay_spares_vectors_and_positions(job):
-    from captious.models.load import load_trainable
+    from captious.models.loading import load_trainable
     from captious.train.loop import optimizer
 
     module = load_trainable(job()[0].base, "cpu").module
@@ -206,7 +206,7 @@ def test_mixed_precision_trains(job):
 
 
 def test_the_saved_folder_is_an_encoder_like_any_other(job, data):
-    from captious.models.load import load
+    from captious.models.loading import load
 
     done = train(job())
     loaded = load(str(done.folder))

@@ -75,7 +75,7 @@ class Colors:
 
 
 def test_vectors_by_an_encoder(pets, tmp_path, monkeypatch):
-    monkeypatch.setattr("captious.models.load.load", lambda weights: Colors())
+    monkeypatch.setattr("captious.models.loading.load", lambda weights: Colors())
     for key, color in {"1": "red", "2": "blue", "3": "darkred", "4": "darkblue", "5": "green"}.items():
         Image.new("RGB", (8, 8), color).save(tmp_path / f"{key}.png")
     found, warnings = image_vectors(pets, tmp_path, "colors")

@@ -37,7 +37,7 @@ def test_first_sentences():
 
 
 def test_a_model_is_stretched_to_248_tokens_and_reads_short_texts_as_before(tmp_path, make_encoder):
-    from captious.models.load import load_trainable
+    from captious.models.loading import load_trainable
 
     old = make_encoder(tmp_path / "tokenizer", limit=77)
     old.save(tmp_path / "old")

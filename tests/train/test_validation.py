@@ -6,7 +6,7 @@ import pytest
 
 from captious.io.read import read
 from captious.metrics.registry import parse_all
-from captious.models.load import load
+from captious.models.loading import load
 from captious.options import Reading, Resampling, Runtime
 from captious.probes.retrieval import recalls
 from captious.probes.specificity import probe_specificity, read_details

@@ -104,7 +104,7 @@ def test_states_of_a_dual_encoder(tmp_path, scenes):
     )
     from captious.models.mini import WordTokenizer
 
-    WordTokenizer.built(texts, 40).save(tmp_path / "text")
+    WordTokenizer.from_texts(texts, 40).save(tmp_path / "text")
     encoder = new_dual(str(tmp_path / "vision"), str(tmp_path / "text"), Heads(dimension=8, hidden=16), device="cpu")
     found = image_states(encoder, paths)
     assert found.rows.shape == (6, 1 + 5 * 5, 16)  # a grid of 10 x 10 averaged by 2 x 2, behind the class token

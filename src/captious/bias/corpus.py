@@ -175,9 +175,9 @@ def _subject(
         for key in rows.candidates
     }
     if all(value is None for value in labels.values()):
-        known = sorted({column for part in parts for row in part.fields.values() for column in row})
-        hint = nearest(label, known)
-        raise InputError(f"{source}: no column {label!r} for the labels, found {', '.join(known) or 'none'}{hint}")
+        columns = sorted({column for part in parts for row in part.fields.values() for column in row})
+        hint = nearest(label, columns)
+        raise InputError(f"{source}: no column {label!r} for the labels, found {', '.join(columns) or 'none'}{hint}")
     captions = {key: texts[0] for key, texts in rows.candidates.items()}
     return Subject.of(name, labels, captions, humans, number)
 
@@ -275,7 +275,7 @@ class Corpus:
         humans = [tokenized(column, protocol.style) for column in zip(*subject.humans, strict=True)]
         people = [caption for column in humans for caption in column]
         raw = (subject.captions, [text for texts in subject.humans for text in texts]) if protocol.spaces else None
-        known = vocabulary(protocol.vocabulary, subject.name, model, people, raw)
+        allowed = vocabulary(protocol.vocabulary, subject.name, model, people, raw)
         numbers = {label: number for number, label in enumerate(classes)}
         return cls(
             subject,
@@ -283,8 +283,8 @@ class Corpus:
             classes,
             np.array([numbers[label] for label in subject.labels], dtype=np.int64),
             masked(model, protocol.mask),
-            [masked(column, protocol.mask, known) for column in humans],
-            unknown_share(people, known, protocol.mask.words),
+            [masked(column, protocol.mask, allowed) for column in humans],
+            unknown_share(people, allowed, protocol.mask.words),
         )
 
     def tasks(self, seed: int) -> list[Task]:

@@ -146,8 +146,8 @@ def tokenized(captions: Iterable[str], style: Style = "plain") -> list[Tokens]:
     return [tuple(tokenize(caption)) for caption in captions]
 
 
-def masked(captions: Sequence[Tokens], mask: Mask, known: Collection[str] | None = None) -> list[Tokens]:
-    """Hide the mask's words; where ``known`` is given, so that only human captions need it, hide all others too.
+def masked(captions: Sequence[Tokens], mask: Mask, allowed: Collection[str] | None = None) -> list[Tokens]:
+    """Hide the mask's words; with ``allowed`` words, as for human captions, hide all others too.
 
     Masking goes first: a hidden word is never also unknown.
 
@@ -155,10 +155,10 @@ def masked(captions: Sequence[Tokens], mask: Mask, known: Collection[str] | None
     [('a', '<mask>', 'rides', 'a', '<unk>')]
     """
     hidden = mask.words
-    if known is None:
+    if allowed is None:
         return [tuple(MASKED if word in hidden else word for word in caption) for caption in captions]
     return [
-        tuple(MASKED if word in hidden else word if word in known else UNKNOWN for word in caption)
+        tuple(MASKED if word in hidden else word if word in allowed else UNKNOWN for word in caption)
         for caption in captions
     ]
 
@@ -237,13 +237,13 @@ def vocabulary(
     return words
 
 
-def unknown_share(captions: Sequence[Tokens], known: Collection[str] | None, hidden: Collection[str]) -> float:
+def unknown_share(captions: Sequence[Tokens], allowed: Collection[str] | None, hidden: Collection[str]) -> float:
     """Which part of the words alignment hides.
 
     >>> unknown_share([("a", "man", "rides", "unicycles")], {"a", "rides"}, {"man"})
     0.25
     """
     words = [word for caption in captions for word in caption]
-    if known is None or not words:
+    if allowed is None or not words:
         return 0.0
-    return sum(word not in known and word not in hidden for word in words) / len(words)
+    return sum(word not in allowed and word not in hidden for word in words) / len(words)

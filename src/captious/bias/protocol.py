@@ -131,7 +131,7 @@ def preset_named(name: str, attribute: str = "") -> Protocol:
     >>> preset_named("relic", "age").preset, preset_named("hirota-race").mask.words
     ('relic-age', frozenset())
     """
-    for known in (name, f"{name}-{attribute}"):
-        if known in PRESETS:
-            return PRESETS[known]
+    for preset in (name, f"{name}-{attribute}"):
+        if preset in PRESETS:
+            return PRESETS[preset]
     raise InputError(f"no preset {name!r}, expected one of {', '.join(PRESETS)}{nearest(name, PRESETS)}")

@@ -134,7 +134,7 @@ def fill(
 
     Example: captious cache fill photos/ --encoder openai/clip-vit-base-patch32
     """
-    from captious.models import load as loading
+    from captious.models import loading
     from captious.models.features import image_features, text_features
     from captious.models.store import require_disk
     from captious.render.document import Document, Text

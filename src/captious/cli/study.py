@@ -150,7 +150,7 @@ def lengths(
     Example: captious study lengths ratings.jsonl --metrics rouge,cider --out lengths/
     Example: captious study lengths ratings.jsonl --images photos/ --metrics clipscore,specs --tokens captious-mini
     """
-    from captious.models import load as loading
+    from captious.models import loading
     from captious.study import correlate, length_regimes, load_ratings, load_scores
 
     with session.working() as step:

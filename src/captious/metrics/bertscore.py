@@ -43,7 +43,7 @@ class TokenWeights:
     def weights(self, ids: Sequence[int]) -> Floats:
         """How much each token counts: its idf where references were counted, else 1; the ends of a text nothing."""
         if not self.documents:
-            return np.array([0.0 if one in self.model.silent else 1.0 for one in ids])
+            return np.array([0.0 if one in self.model.special_token_ids else 1.0 for one in ids])
         frequency = np.array([self.frequency[one] for one in ids], np.float64)
         weights: Floats = np.log((self.documents + 1) / (frequency + 1))
         return weights

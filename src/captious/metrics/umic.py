@@ -21,7 +21,7 @@ from captious.metrics.contract import (
     truncation_warning,
 )
 from captious.models.crossencoders import ORIGINAL, Backbone, called, load_backbone, read_marker
-from captious.models.devices import precision_on
+from captious.models.devices import resolve_precision
 from captious.models.encoder import encoder_id, token_counts
 from captious.options import current
 
@@ -112,7 +112,7 @@ class Umic(MeanMetric):
         encoder = getattr(backbone, "encoder", None)
         model = {"model": f"{called(backbone.name)}#{backbone.fingerprint}{',upright' * current().upright}"}
         if encoder is None:
-            return {**model, "precision": precision_on(backbone.device, current().precision)}
+            return {**model, "precision": resolve_precision(backbone.device, current().precision)}
         return {**model, "encoder": encoder_id(encoder), "precision": encoder.precision}
 
     def hint(self, reason: str) -> str:

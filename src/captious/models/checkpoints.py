@@ -1,4 +1,8 @@
-"""Checkpoint files to tensors by name: TorchScript archives, pickles (tensors only) and safetensors."""
+"""Checkpoint files of OpenAI's CLIP, PAC-S, LongCLIP and SPECS, and how they become models of ``transformers``.
+
+The files are TorchScript archives, pickles (of which only tensors are read) or safetensors. LongCLIP and SPECS have
+stretched positional tables.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +28,9 @@ PREFIXES = ("module.", "_orig_mod.", "clip.", "model.")
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Every tensor of a checkpoint in fp32, under its bare name."""
-    found = _unwrapped(_read(path))
+    state = _unwrap(_read(path))
     torch = require("torch", "clip")
-    tensors = {str(key): value for key, value in found.items() if isinstance(value, torch.Tensor)}
+    tensors = {str(key): value for key, value in state.items() if isinstance(value, torch.Tensor)}
     if not tensors:
         raise InputError(f"{path}: holds no tensors, expected the weights of a CLIP model")
     for prefix in (*PREFIXES, *PREFIXES):
@@ -40,13 +44,11 @@ def _read(path: Path) -> Any:
     try:
         if path.suffix == ".safetensors":
             return require("safetensors.torch", "clip").load_file(str(path))
-        if not _starts_right(path):
+        if not _is_archive(path):
             raise ValueError
         if _is_script(path):
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # torch calls its own archives deprecated; OpenAI's files stay as they are
+                warnings.simplefilter("ignore")  # torch calls its own archives deprecated; OpenAI's files are such
                 return torch.jit.load(str(path), map_location="cpu").state_dict()
         return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
@@ -62,7 +64,7 @@ def _read(path: Path) -> Any:
         raise InputError(f"{path}: is not a checkpoint of torch or safetensors, or is damaged{detail}") from None
 
 
-def _starts_right(path: Path) -> bool:
+def _is_archive(path: Path) -> bool:
     """A zip archive or a pickle: torch would take any other file for a pickle and complain of what it finds there."""
     with path.open("rb") as file:
         return file.read(2)[:1] == b"\x80" or zipfile.is_zipfile(path)
@@ -76,11 +78,11 @@ def _is_script(path: Path) -> bool:
         return any(name.endswith("/constants.pkl") for name in archive.namelist())
 
 
-def _unwrapped(found: Any) -> Mapping[Any, Any]:
+def _unwrap(content: Any) -> Mapping[Any, Any]:
     for name in WRAPPERS:
-        if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):
-            return _unwrapped(found[name])
-    return found if isinstance(found, Mapping) else {}
+        if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
+            return _unwrap(content[name])
+    return content if isinstance(content, Mapping) else {}
 
 
 IGNORED = ("input_resolution", "context_length", "vocab_size", "attn_mask", "mask1", "mask2")
@@ -108,7 +110,7 @@ BLOCK = {
     "mlp.c_fc.{}": ("mlp.fc1.{}",),
     "mlp.c_proj.{}": ("mlp.fc2.{}",),
 }
-TURNED = ("visual.proj", "text_projection")
+TRANSPOSED = ("visual.proj", "text_projection")
 """Stored as input × output."""
 
 
@@ -162,9 +164,9 @@ def merged_positions(state: Mapping[str, Any], where: str) -> dict[str, Any]:
         return merged
     frozen = merged.get("positional_embedding")
     if frozen is None or frozen.shape != trained.shape or len(frozen) <= KEPT:
-        found = None if frozen is None else tuple(frozen.shape)
+        shape = None if frozen is None else tuple(frozen.shape)
         raise InputError(
-            f"{where}: positional_embedding is {found} and {RESIDUAL} {tuple(trained.shape)}, "
+            f"{where}: positional_embedding is {shape} and {RESIDUAL} {tuple(trained.shape)}, "
             "expected two tables of 248 rows"
         )
     merged["positional_embedding"] = require("torch", "clip").cat((frozen[:KEPT], trained[KEPT:]))
@@ -202,26 +204,26 @@ class Shape:
         return max(self.text_width // 64, 1)
 
 
-def from_openai(found: Mapping[str, Any], where: str, activation: str = "quick_gelu") -> Any:
+def from_openai(tensors: Mapping[str, Any], where: str, activation: str = "quick_gelu") -> Any:
     """A ``transformers`` CLIPModel with the weights of an OpenAI-layout checkpoint."""
-    state = merged_positions({key: value for key, value in found.items() if key not in IGNORED}, where)
+    state = merged_positions({key: value for key, value in tensors.items() if key not in IGNORED}, where)
     shape = shape_of(state, where)
     model = _without_weights(_configuration(shape, activation))
-    wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
-    made: dict[str, Any] = {}
+    expected = {key: tuple(value.shape) for key, value in model.state_dict().items()}
+    weights: dict[str, Any] = {}
     shaped: list[str] = []
     for source, targets in pairs(shape.image_layers, shape.text_layers).items():
-        tensor = state[source].t() if source in TURNED else state[source]
+        tensor = state[source].t() if source in TRANSPOSED else state[source]
         parts = tensor.chunk(len(targets)) if len(targets) > 1 else (tensor,)
         if len(parts) != len(targets) or any(
-            tuple(part.shape) != wanted[target] for part, target in zip(parts, targets, strict=True)
+            tuple(part.shape) != expected[target] for part, target in zip(parts, targets, strict=True)
         ):
             shaped.append(f"{source} {tuple(tensor.shape)}")
             continue
-        made.update({target: _own(part) for target, part in zip(targets, parts, strict=True)})
+        weights.update({target: _own(part) for target, part in zip(targets, parts, strict=True)})
     if shaped:
         raise InputError(f"{where}: its towers do not fit together: {differences([], [], shaped)}")
-    model.load_state_dict(made, assign=True)
+    model.load_state_dict(weights, assign=True)
     return model
 
 
@@ -237,7 +239,7 @@ def shape_of(state: Mapping[str, Any], where: str) -> Shape:
     if missing or unexpected:
         raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {differences(missing, unexpected, [])}")
     tables = ("visual.conv1.weight", "visual.positional_embedding", "token_embedding.weight", "positional_embedding")
-    flat = [key for key, axes in zip(tables, (4, 2, 2, 2), strict=True) if state[key].dim() != axes]
+    flat = [key for key, dims in zip(tables, (4, 2, 2, 2), strict=True) if state[key].dim() != dims]
     if flat or state["visual.proj"].dim() != 2:
         raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {differences([], [], flat or ['visual.proj'])}")
     width, _, patch, _ = state["visual.conv1.weight"].shape
@@ -289,7 +291,7 @@ def _configuration(shape: Shape, activation: str) -> Any:
 
 
 def _without_weights(config: Any) -> Any:
-    """A model whose tensors are still to come: making random ones first would take longer than all the rest."""
+    """A model without tensors yet: random ones would take longer to make than everything else."""
     torch = require("torch", "clip")
     with torch.device("meta"):
         model = require("transformers", "clip").CLIPModel(config)
@@ -300,7 +302,7 @@ def _without_weights(config: Any) -> Any:
 
 
 def _own(tensor: Any) -> Any:
-    """A tensor with memory of its own, as the format of saved models demands."""
+    """A copy with memory of its own, which safetensors demands."""
     return tensor.clone(memory_format=require("torch", "clip").contiguous_format)
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from captious._files import digest
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.models.devices import device_called, fingerprint_of, number_type, precision_on, quiet
+from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.encoder import Features, Pixels, Tokens
 from captious.models.preprocess import Order, Preparation
 from captious.models.tokenizers import Tokenizer, tokenizer_of
@@ -95,10 +96,10 @@ class TorchEncoder:
     def pixels_to_tensor(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
         """Bytes, n × height × width × 3, to what ``image_tensor`` takes; the bytes travel, the device normalizes."""
         torch = require("torch", "clip")
-        given = torch.as_tensor(pixels if _writeable(pixels) else np.array(pixels))
-        there = given.to(self.device, non_blocking=True).permute(0, 3, 1, 2)
-        normal = (there.float() / 255 - self._mean) / self._std
-        return normal.to(number_type(self.precision)).contiguous()  # type: ignore[no-any-return]
+        tensor = torch.as_tensor(pixels if _writeable(pixels) else np.array(pixels))
+        channels_first = tensor.to(self.device, non_blocking=True).permute(0, 3, 1, 2)
+        normal = (channels_first.float() / 255 - self._mean) / self._std
+        return normal.to(torch_dtype(self.precision)).contiguous()  # type: ignore[no-any-return]
 
     def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
         """Features of normalized pixels, with gradients."""
@@ -108,15 +109,15 @@ class TorchEncoder:
         """Features of token ids, with gradients."""
         if self.causal or self.tokenizer.full:
             return _pooled(self.module.get_text_features(input_ids=ids))
-        return _pooled(self.module.get_text_features(input_ids=ids, attention_mask=self.seen(ids)))
+        return _pooled(self.module.get_text_features(input_ids=ids, attention_mask=self.attention_mask(ids)))
 
-    def seen(self, ids: torch.Tensor) -> torch.Tensor:
+    def attention_mask(self, ids: torch.Tensor) -> torch.Tensor:
         """1 for the tokens of a text, its first end token included, 0 for its padding."""
         ends = (ids == self.end).long()
         return (ends.cumsum(1) == ends).long()
 
     def save(self, folder: str | Path) -> None:
-        """Write model, tokenizer and preparation in ``transformers``' layout, for ``captious.models.load.load``.
+        """Write model, tokenizer and preparation in ``transformers``' layout, for ``captious.models.loading.load``.
 
         The files go straight into the folder: where a half-written one would matter, give a draft of
         :func:`captious._files.whole_folder`.
@@ -138,30 +139,69 @@ def wrap(
     precision: str = "auto",
 ) -> TorchEncoder:
     """Make an encoder of a ``transformers`` model: CLIP, SigLIP or a vision-text dual encoder."""
-    where = device_called(device)
-    fine = precision_on(where, precision)
+    on = resolve_device(device)
+    precision = resolve_precision(on, precision)
     module = module.float().eval()
-    fingerprint = fingerprint_of(module, preparation.text, tokenizer.text, fine)
-    module = module.to(device=where, dtype=number_type(fine))
+    fingerprint = fingerprint_of(module, preparation.text, tokenizer.text, precision)
+    module = module.to(device=on, dtype=torch_dtype(precision))
     kind = module.config.model_type
     dimension = module.config.vision_config.hidden_size if kind == "siglip" else module.config.projection_dim
     return TorchEncoder(
         name=name,
         fingerprint=fingerprint,
-        precision=fine,
+        precision=precision,
         dimension=int(dimension),
         limit=tokenizer.limit,
         module=module,
         tokenizer=tokenizer,
         preparation=preparation,
-        device=where,
+        device=on,
         causal=kind == "clip",
     )
 
 
-def _pooled(found: Any) -> torch.Tensor:
-    """Features, which ``transformers`` 5 hands over inside an object."""
-    return cast("torch.Tensor", getattr(found, "pooler_output", found))
+ARCHITECTURE = (
+    "model_type",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "hidden_act",
+    "layer_norm_eps",
+    "image_size",
+    "patch_size",
+    "max_position_embeddings",
+    "eos_token_id",
+    "vocab_size",
+)
+"""What of a configuration enters the fingerprint; the rest differs between versions of the library."""
+
+
+def fingerprint_of(module: Any, *parts: str) -> str:
+    """Twelve digits over a model in fp32 and what else moves its features.
+
+    Equal for a checkpoint, the same saved in another layout, and the same loaded again.
+    """
+    return digest(weights_digest(module), architecture(module).encode(), *(part.encode() for part in parts))
+
+
+def architecture(module: Any) -> str:
+    """The shape of a model as one string, the same for a model that was saved and loaded again."""
+    config = module.config
+    parts = {
+        tower: {key: _as_list(getattr(getattr(config, tower, None), key, None)) for key in ARCHITECTURE}
+        for tower in ("text_config", "vision_config")
+    }
+    return json.dumps({"model_type": config.model_type, **parts}, sort_keys=True)
+
+
+def _as_list(value: Any) -> Any:
+    return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def _pooled(output: Any) -> torch.Tensor:
+    """Features, which ``transformers`` 5 returns inside an object."""
+    return cast("torch.Tensor", getattr(output, "pooler_output", output))
 
 
 def _writeable(pixels: Pixels | torch.Tensor) -> bool:
@@ -180,7 +220,7 @@ MODELS = {
 }
 """The class in ``transformers`` for a ``model_type``."""
 NOT_WEIGHTS = ("position_ids", "num_batches_tracked")
-"""Ends of keys that older versions saved and that carry nothing."""
+"""Ends of keys that older versions saved and that are no weights."""
 
 
 def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = None) -> TorchEncoder:
@@ -214,32 +254,30 @@ def check_end(module: Any, tokenizer: Tokenizer, where: str) -> None:
 
     An ``eos_token_id`` of 2 is a slip in old CLIP configurations, which ``transformers`` reads as "the largest id".
     """
-    looked_for = module.config.text_config.eos_token_id
+    expected = module.config.text_config.eos_token_id
     largest = tokenizer.backend.get_vocab_size() - 1
-    if looked_for == 2 and tokenizer.end != largest:
+    if expected == 2 and tokenizer.end != largest:
         raise InputError(
             f"{where}: eos_token_id is 2, which transformers takes for the largest id of a text, "
             f"but the tokenizer ends texts with {tokenizer.end} of {largest + 1} tokens"
         )
-    if looked_for not in (2, tokenizer.end):
-        raise InputError(
-            f"{where}: the model looks for the end token {looked_for}, the tokenizer writes {tokenizer.end}"
-        )
+    if expected not in (2, tokenizer.end):
+        raise InputError(f"{where}: the model looks for the end token {expected}, the tokenizer writes {tokenizer.end}")
 
 
 def _configuration(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{folder}: has no config.json, expected a model folder in transformers' layout") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error})") from None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", config) if isinstance(config, dict) else {}
 
 
 def _model(folder: Path, kind: str) -> Any:
-    """The model, with every weight from the folder: ``transformers`` alone would make up those that are missing."""
+    """The model with every weight from the folder; ``transformers`` alone would initialize missing ones at random."""
     transformers = require("transformers", "clip")
     try:
         with quiet():
@@ -249,9 +287,9 @@ def _model(folder: Path, kind: str) -> Any:
     except Exception as error:  # the library raises many kinds, from missing files to unknown formats
         raise InputError(f"{folder}: cannot be loaded as {kind} ({' '.join(str(error).split())[:200]})") from None
     missing = [key for key in report["missing_keys"] if not key.endswith(NOT_WEIGHTS)]
-    other = [entry[0] if isinstance(entry, (tuple, list)) else entry for entry in report["mismatched_keys"]]
-    if missing or other:
-        raise InputError(f"{folder}: its weights are not those of its config.json: {differences(missing, [], other)}")
+    shaped = [entry[0] if isinstance(entry, (tuple, list)) else entry for entry in report["mismatched_keys"]]
+    if missing or shaped:
+        raise InputError(f"{folder}: its weights are not those of its config.json: {differences(missing, [], shaped)}")
     return model
 
 

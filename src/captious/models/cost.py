@@ -16,7 +16,7 @@ def cost(encoder: Encoder) -> Cost:
     """The cost of an encoder, counted while it encodes one image and one text."""
     torch = require("torch", "clip")
     from captious.models.clip import TorchEncoder
-    from captious.models.devices import number_type
+    from captious.models.devices import torch_dtype
     from captious.models.mini import NumpyClip
 
     model: Any = encoder
@@ -30,7 +30,7 @@ def cost(encoder: Encoder) -> Cost:
     elif not isinstance(encoder, TorchEncoder):
         raise InputError(f"{encoder.name}: its cost cannot be counted, expected an encoder that runs on torch or NumPy")
     side = model.preparation.crop
-    pixels = torch.zeros(1, 3, side, side, dtype=number_type(model.precision), device=model.device)
+    pixels = torch.zeros(1, 3, side, side, dtype=torch_dtype(model.precision), device=model.device)
     ids = torch.zeros(1, model.limit, dtype=torch.long, device=model.device)
     return Cost(
         parameters=sum(tensor.numel() for tensor in model.module.parameters()),

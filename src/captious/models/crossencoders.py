@@ -23,7 +23,7 @@ from captious._version import __version__
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, read_image
 from captious.models._segments import Space, as_keys, key_of
-from captious.models.devices import number_type, precision_on, weights_digest
+from captious.models.devices import resolve_precision, torch_dtype, weights_digest
 from captious.models.encoder import Tokens
 from captious.models.registry import ModelRegistry
 from captious.models.store import file_index, file_state, lookup, open_store, record
@@ -292,7 +292,7 @@ class Judged:
 def judge(backbone: Backbone, paths: Sequence[str], texts: Sequence[str]) -> Judged:
     """Logits of pairs of an image file and a caption; each distinct pair is computed once and cached."""
     runtime = current()
-    precision = precision_on(backbone.device, runtime.precision)
+    precision = resolve_precision(backbone.device, runtime.precision)
     kind = f"scores-{precision}{'upright' if runtime.upright else ''}"
     store = open_store(Space(called(backbone.name), backbone.fingerprint, kind, (1,)))
     distinct = list(dict.fromkeys(paths))
@@ -345,7 +345,7 @@ def _compute(
         by_length = np.argsort(texts.lengths, kind="stable")
         with (
             torch.inference_mode(),
-            torch.autocast(backbone.device.type, dtype=number_type(precision), enabled=autocast),
+            torch.autocast(backbone.device.type, dtype=torch_dtype(precision), enabled=autocast),
         ):
             for at in range(0, len(by_length), runtime.batch):
                 batch = by_length[at : at + runtime.batch]

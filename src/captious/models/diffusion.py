@@ -18,7 +18,7 @@ import numpy as np
 from captious._files import data_folder, digest, whole_file
 from captious._typing import Bools
 from captious.errors import InputError, nearest, require
-from captious.models.devices import device_called, number_type, precision_on, quiet
+from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype
 from captious.models.hub import REPOSITORY, Unreachable, fetch, local, weights_folder
 from captious.models.painters import Options, Painted, Painter, Wish, as_pixels
 from captious.models.pipeline import OomBackoff
@@ -257,14 +257,14 @@ def load_diffusion(name: str, options: Options) -> Diffusion:
     """The painter of a folder or hub id."""
     options.refuse(name, "steps", "guidance", "scheduler", "size", "safety", "compile")
     library, runtime = diffusers(), current()
-    device = device_called(runtime.device)
-    precision = precision_on(device, runtime.precision)
+    device = resolve_device(runtime.device)
+    precision = resolve_precision(device, runtime.precision)
 
     def load(place: str, offline: bool) -> Any:
         with quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # the name of this argument differs between versions
             return library.DiffusionPipeline.from_pretrained(
-                place, torch_dtype=number_type(precision), local_files_only=offline
+                place, torch_dtype=torch_dtype(precision), local_files_only=offline
             )
 
     pipeline = open_model(name, "model_index.json", load)
@@ -399,5 +399,5 @@ def _mark(name: str, options: Options) -> str | None:
     known = [file for file in files if file is not None]
     if not known or len(known) < len(files):
         return None
-    how = {**asdict(options), "precision": precision_on(device_called(runtime.device), runtime.precision)}
+    how = {**asdict(options), "precision": resolve_precision(resolve_device(runtime.device), runtime.precision)}
     return digest(FORMAT.encode(), json.dumps(how, sort_keys=True).encode(), *known)

@@ -1,4 +1,4 @@
-"""What turns the states of a pretrained tower into a vector of the common space: pooling, then a projection head."""
+"""Dual encoders: two pretrained towers, each with pooling and a projection head into the common space."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from captious._files import digest
 from captious.errors import InputError, nearest, require
@@ -33,33 +33,33 @@ def pooled_width(pooling: str, width: int) -> int:
     return 2 * width if pooling == "cls+mean" else width
 
 
-def pool_image(found: Any, pooling: str) -> torch.Tensor:
+def pool_image(output: Any, pooling: str) -> torch.Tensor:
     """One vector per image from a vision model's output: ``cls`` is the first token, ``mean`` the mean of patches.
 
     ``pooler`` is the vector the model itself offers.
     """
     if pooling == "pooler":
-        return _own(found)
-    states: torch.Tensor = found.last_hidden_state
+        return _pooler_output(output)
+    states: torch.Tensor = output.last_hidden_state
     parts = {"cls": lambda: states[:, 0], "mean": lambda: states[:, 1:].mean(1)}
     return torch.cat([parts[part]() for part in pooling.split("+")], dim=-1)
 
 
-def pool_text(found: Any, seen: torch.Tensor, pooling: str) -> torch.Tensor:
+def pool_text(output: Any, mask: torch.Tensor, pooling: str) -> torch.Tensor:
     """One vector per text from a text model's output: the mean of its tokens, the first one, or the model's own."""
     if pooling == "pooler":
-        return _own(found)
-    states: torch.Tensor = found.last_hidden_state
+        return _pooler_output(output)
+    states: torch.Tensor = output.last_hidden_state
     if pooling == "cls":
         return states[:, 0]
-    weights = seen[..., None].to(states.dtype)
+    weights = mask[..., None].to(states.dtype)
     return (states * weights).sum(1) / weights.sum(1)
 
 
-def _own(found: Any) -> torch.Tensor:
-    if getattr(found, "pooler_output", None) is None:
+def _pooler_output(output: Any) -> torch.Tensor:
+    if getattr(output, "pooler_output", None) is None:
         raise InputError("pooling 'pooler': this model has no pooler, expected cls or mean")
-    vector: torch.Tensor = found.pooler_output
+    vector: torch.Tensor = output.pooler_output
     return vector
 
 
@@ -79,9 +79,9 @@ class ResidualHead(torch.nn.Module):
     def forward(self, pooled: torch.Tensor) -> torch.Tensor:
         """Vectors of the common space, not of unit length."""
         normal = self.norm(pooled)
-        bent: torch.Tensor = self.outer(self.dropout(torch.nn.functional.gelu(self.inner(normal))))
-        straight: torch.Tensor = self.straight(self.dropout(normal))
-        return straight + bent
+        perceptron: torch.Tensor = self.outer(self.dropout(torch.nn.functional.gelu(self.inner(normal))))
+        linear: torch.Tensor = self.straight(self.dropout(normal))
+        return linear + perceptron
 
 
 def new_head(kind: str, width: int, dimension: int, hidden: int, dropout: float) -> torch.nn.Module:
@@ -89,13 +89,6 @@ def new_head(kind: str, width: int, dimension: int, hidden: int, dropout: float)
     if kind == "linear":
         return torch.nn.Linear(width, dimension, bias=False)
     return ResidualHead(width, dimension, hidden, dropout)
-
-
-def checked(what: str, given: str, known: tuple[str, ...]) -> str:
-    """A name of a pooling or head, or one line that says which there are."""
-    if given not in known:
-        raise InputError(f"{what} {given!r}: expected {', '.join(known)}{nearest(given, known)}")
-    return given
 
 
 @dataclass(frozen=True)
@@ -110,9 +103,13 @@ class Shape:
     dropout: float = 0.3
 
     def __post_init__(self) -> None:
-        checked("image pooling", self.image_pooling, IMAGE_POOLINGS)
-        checked("text pooling", self.text_pooling, TEXT_POOLINGS)
-        checked("heads", self.heads, HEADS)
+        for what, name, names in (
+            ("image pooling", self.image_pooling, IMAGE_POOLINGS),
+            ("text pooling", self.text_pooling, TEXT_POOLINGS),
+            ("heads", self.heads, HEADS),
+        ):
+            if name not in names:
+                raise InputError(f"{what} {name!r}: expected {', '.join(names)}{nearest(name, names)}")
         if self.dimension < 1 or self.hidden < 1:
             raise InputError(f"dimension {self.dimension}, hidden {self.hidden}: expected 1 or more")
         if not 0 <= self.dropout < 1:
@@ -153,25 +150,25 @@ class DualModule(torch.nn.Module):
         """One vector per image, before the head."""
         return pool_image(self.vision_model(pixel_values=pixel_values), self.shape.image_pooling)
 
-    def lower(self, layers: int) -> list[Any]:
-        """The parts of the image tower up to a layer."""
+    def lower_layers(self, layers: int) -> list[Any]:
+        """The embeddings and the first ``layers`` layers of the image tower."""
         tower = self.vision_model
         if not all(hasattr(tower, part) for part in ("embeddings", "encoder", "layernorm")):
             raise InputError(f"{tower.config.model_type}: the layers of this image tower cannot be told apart")
         if not 0 < layers < len(tower.encoder.layer):
-            raise InputError(f"--lock image:{layers}: the image tower has {len(tower.encoder.layer)} layers")
+            raise InputError(f"lock='image:{layers}': the image tower has {len(tower.encoder.layer)} layers")
         return [tower.embeddings, *tower.encoder.layer[:layers]]
 
-    def below(self, pixel_values: torch.Tensor, layers: int) -> torch.Tensor:
-        """The states of an image behind the first layers."""
-        first, *rest = self.lower(layers)
+    def run_lower(self, pixel_values: torch.Tensor, layers: int) -> torch.Tensor:
+        """The hidden states of images after the first ``layers`` layers."""
+        first, *rest = self.lower_layers(layers)
         states: torch.Tensor = first(pixel_values)
         for layer in rest:
             states = layer(states)
         return states
 
-    def above(self, states: torch.Tensor, layers: int) -> torch.Tensor:
-        """The pooled vector of an image from its states behind the first layers."""
+    def run_upper(self, states: torch.Tensor, layers: int) -> torch.Tensor:
+        """The pooled vectors of images from their hidden states after the first ``layers`` layers."""
         for layer in self.vision_model.encoder.layer[layers:]:
             states = layer(states)
         last = self.vision_model.layernorm(states)
@@ -179,8 +176,8 @@ class DualModule(torch.nn.Module):
 
     def pooled_texts(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """One vector per text, before the head."""
-        found = self.text_model(input_ids=input_ids, attention_mask=attention_mask)
-        return pool_text(found, attention_mask, self.shape.text_pooling)
+        output = self.text_model(input_ids=input_ids, attention_mask=attention_mask)
+        return pool_text(output, attention_mask, self.shape.text_pooling)
 
     def get_image_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Vectors of images in the common space."""
@@ -194,7 +191,7 @@ class DualModule(torch.nn.Module):
 
 
 def _without_pooler(tower: Any, pooling: str) -> Any:
-    """The tower, its pooler dropped where nothing asks for it: it would be saved, counted and never trained."""
+    """The tower without its pooler where nothing uses that: it would be saved, counted and never trained."""
     if pooling != "pooler" and getattr(tower, "pooler", None) is not None:
         tower.pooler = None
     return tower
@@ -213,38 +210,34 @@ class DualEncoder(TorchEncoder):
     """
 
     shape: Shape = field(default_factory=Shape)
-    depth: int | None = None
-    """Layers of the image tower that training holds still; None for all of it."""
+    frozen_layers: int | None = None
+    """Layers of the image tower that training does not change; None for all of it."""
 
-    def hold_images(self, layers: int) -> None:
-        """Let only the layers of the image tower behind the first so many learn."""
+    def freeze_image_layers(self, layers: int) -> None:
+        """Train only the layers of the image tower after the first ``layers``."""
         self.module.vision_model.requires_grad_(True)
-        for part in self.module.lower(layers):
+        for part in self.module.lower_layers(layers):
             part.requires_grad_(False)
-        self.depth = layers
+        self.frozen_layers = layers
 
     def frozen_images(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Of normalized pixels what does not learn: pooled vectors, or the states behind the layers held still."""
-        found: torch.Tensor = (
-            self.module.pooled_images(pixels) if self.depth is None else self.module.below(pixels, self.depth)
-        )
-        return found
+        """What the frozen part gives for normalized pixels: pooled vectors, or hidden states of the frozen layers."""
+        if self.frozen_layers is None:
+            return cast("torch.Tensor", self.module.pooled_images(pixels))
+        return cast("torch.Tensor", self.module.run_lower(pixels, self.frozen_layers))
 
     def frozen_texts(self, ids: torch.Tensor) -> torch.Tensor:
         """The pooled vectors of token ids."""
-        found: torch.Tensor = self.module.pooled_texts(ids, self.seen(ids))
-        return found
+        return cast("torch.Tensor", self.module.pooled_texts(ids, self.attention_mask(ids)))
 
     def image_head(self, frozen: torch.Tensor) -> torch.Tensor:
         """From what :meth:`frozen_images` gives to the common space."""
-        pooled = frozen if self.depth is None else self.module.above(frozen, self.depth)
-        found: torch.Tensor = self.module.image_head(pooled)
-        return found
+        pooled = frozen if self.frozen_layers is None else self.module.run_upper(frozen, self.frozen_layers)
+        return cast("torch.Tensor", self.module.image_head(pooled))
 
     def text_head(self, pooled: torch.Tensor) -> torch.Tensor:
         """From pooled vectors of texts to the common space."""
-        found: torch.Tensor = self.module.text_head(pooled)
-        return found
+        return cast("torch.Tensor", self.module.text_head(pooled))
 
     def save(self, folder: str | Path) -> None:
         """Write the layout that :func:`load_dual` reads."""
@@ -272,46 +265,46 @@ def new_dual(
     name: str | None = None,
 ) -> DualEncoder:
     """An encoder of two pretrained models (folders or hub ids) with heads that have learnt nothing yet."""
-    places = find(vision), find(text)
+    folders = find(vision), find(text)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = DualModule(_tower_of(places[0]), _tower_of(places[1]), shape or Shape())
-    named = name or f"{places[0].name}+{places[1].name}"
-    return _encoder(module, places[0], places[1], named, Runtime(device=device, precision=precision))
+        module = DualModule(_load_tower(folders[0]), _load_tower(folders[1]), shape or Shape())
+    name = name or f"{folders[0].name}+{folders[1].name}"
+    return _encoder(module, *folders, name, Runtime(device=device, precision=precision))
 
 
 def load_dual(folder: str | Path, name: str | None = None, runtime: Runtime | None = None) -> DualEncoder:
     """The encoder of a folder, in the runtime in force where none is given."""
-    place = Path(folder)
-    module = DualModule(_tower_of(place / "vision"), _tower_of(place / "text"), _shape(place))
-    path = place / WEIGHTS
+    folder = Path(folder)
+    module = DualModule(_load_tower(folder / "vision"), _load_tower(folder / "text"), _read_shape(folder))
+    path = folder / WEIGHTS
     try:
         heads = require("safetensors.torch", "clip").load_file(str(path))
     except Exception as error:  # missing, truncated, of another kind: the library has its own classes
         raise InputError(f"{path}: cannot be read ({' '.join(str(error).split())[:200]})") from None
-    wanted = {key: tuple(one.shape) for key, one in module.state_dict().items() if _is_head(key)}
-    given = {key: tuple(one.shape) for key, one in heads.items()}
-    if given != wanted:
-        differ = sorted(key for key in given.keys() | wanted.keys() if given.get(key) != wanted.get(key))
+    expected = {key: tuple(tensor.shape) for key, tensor in module.state_dict().items() if _is_head(key)}
+    stored = {key: tuple(tensor.shape) for key, tensor in heads.items()}
+    if stored != expected:
+        differ = sorted(key for key in stored.keys() | expected.keys() if stored.get(key) != expected.get(key))
         raise InputError(f"{path}: is not of the shape that {MARKER} says; different: {', '.join(differ[:3])}")
     module.load_state_dict(heads, strict=False)
-    return _encoder(module, place / "vision", place / "text", name or place.resolve().name, runtime or current())
+    return _encoder(module, folder / "vision", folder / "text", name or folder.resolve().name, runtime or current())
 
 
 def _encoder(module: DualModule, vision: Path, text: Path, name: str, runtime: Runtime) -> DualEncoder:
     tower = module.text_model.config
     tokenizer = tokenizer_of(text, int(tower.max_position_embeddings))
-    most = min(tokenizer.limit, int(tokenizer.settings.get("model_max_length", tokenizer.limit)))
-    tokenizer = replace(tokenizer, limit=most)
+    limit = min(tokenizer.limit, int(tokenizer.settings.get("model_max_length", tokenizer.limit)))
+    tokenizer = replace(tokenizer, limit=limit)
     side = module.vision_model.config.image_size
     preparation = Preparation.read(vision, Preparation(side, side, "bicubic", *IMAGENET, "rgb-first"))
-    made = wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)
-    plain = {each.name: getattr(made, each.name) for each in fields(made) if each.init}
-    plain["fingerprint"] = digest(made.fingerprint.encode(), module.shape.text.encode())
-    return DualEncoder(**plain, shape=module.shape)
+    encoder = wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)
+    values = {field.name: getattr(encoder, field.name) for field in fields(encoder) if field.init}
+    values["fingerprint"] = digest(encoder.fingerprint.encode(), module.shape.text.encode())
+    return DualEncoder(**values, shape=module.shape)
 
 
-def _tower_of(folder: Path) -> Any:
+def _load_tower(folder: Path) -> Any:
     """A pretrained model of any kind, with every weight from its folder, save a pooler that is not used."""
     transformers = require("transformers", "clip")
     if not (folder / "config.json").is_file():
@@ -329,20 +322,19 @@ def _tower_of(folder: Path) -> Any:
     return model
 
 
-def _shape(place: Path) -> Shape:
-    path = place / MARKER
+def _read_shape(folder: Path) -> Shape:
+    path = folder / MARKER
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"{place}: has no {MARKER}, expected a folder that captious train clip wrote") from None
+        raise InputError(f"{folder}: has no {MARKER}, expected a folder that captious train clip wrote") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error})") from None
-    kind = found.get("kind") if isinstance(found, Mapping) else None
-    if kind != "dual" or found.get("format") != 1:
+    kind = stored.get("kind") if isinstance(stored, Mapping) else None
+    if kind != "dual" or stored.get("format") != 1:
         raise InputError(f"{path}: kind {kind!r}, expected 'dual' in format 1")
-    known = {each.name for each in fields(Shape)}
     try:
-        return Shape(**{key: value for key, value in found.items() if key in known})
+        return Shape(**{field.name: stored[field.name] for field in fields(Shape) if field.name in stored})
     except TypeError as error:
         raise InputError(f"{path}: {error}") from None
 

@@ -20,7 +20,7 @@ from captious.errors import InputError
 from captious.models.devices import quiet
 from captious.models.diffusion import diffusers, fingerprint, open_model
 from captious.models.encoder import token_counts
-from captious.models.load import load_trainable
+from captious.models.loading import load_trainable
 from captious.models.painters import Options, Painted, Wish, as_pixels
 from captious.options import current
 

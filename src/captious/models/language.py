@@ -12,7 +12,7 @@ import numpy as np
 from captious._files import digest
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.models.devices import device_called, number_type, precision_on, quiet, weights_digest
+from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.hub import find
 from captious.models.registry import ModelRegistry
 from captious.options import current
@@ -50,62 +50,62 @@ class Contextual:
     tokenizer: Any = field(repr=False)
 
     @property
-    def silent(self) -> frozenset[int]:
-        """Tokens that stand at the ends of every text and say nothing."""
+    def special_token_ids(self) -> frozenset[int]:
+        """The tokens at the start and the end of every text."""
         return frozenset({self.tokenizer.cls_token_id, self.tokenizer.sep_token_id} - {None})
 
     def tokens(self, texts: Sequence[str]) -> tuple[list[Ids], Ints]:
-        """Token ids, cut at the limit, and how many there were before."""
+        """Token ids, truncated at the limit, and how many there were before."""
         if not texts:
             return [], np.zeros(0, np.int64)
         with quiet():
-            found = self.tokenizer([text.strip() for text in texts], truncation=False, padding=False)["input_ids"]
-        lengths = np.array([len(ids) for ids in found], np.int64)
-        # Cut in the middle of the text: what stands at its ends stays.
-        return [ids if len(ids) <= self.limit else [*ids[: self.limit - 1], ids[-1]] for ids in found], lengths
+            rows = self.tokenizer([text.strip() for text in texts], truncation=False, padding=False)["input_ids"]
+        lengths = np.array([len(ids) for ids in rows], np.int64)
+        # The special token at the end stays.
+        return [ids if len(ids) <= self.limit else [*ids[: self.limit - 1], ids[-1]] for ids in rows], lengths
 
     def states(self, ids: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Unit vectors, texts × tokens × numbers, and which tokens are there."""
+        """Unit vectors, texts × tokens × dimension, and the mask of tokens that are no padding."""
         torch = require("torch", "clip")
         longest, device = max(map(len, ids)), self.module.device
         table = torch.full((len(ids), longest), self.tokenizer.pad_token_id or 0, dtype=torch.long)
-        there = torch.zeros((len(ids), longest), dtype=torch.bool)
-        for row, one in enumerate(ids):
-            table[row, : len(one)] = torch.tensor(one)
-            there[row, : len(one)] = True
-        table, there = table.to(device), there.to(device)
+        mask = torch.zeros((len(ids), longest), dtype=torch.bool)
+        for row, tokens in enumerate(ids):
+            table[row, : len(tokens)] = torch.tensor(tokens)
+            mask[row, : len(tokens)] = True
+        table, mask = table.to(device), mask.to(device)
         with torch.no_grad():
-            found = self.module(input_ids=table, attention_mask=there.long(), output_hidden_states=True)
-        states = torch.nn.functional.normalize(found.hidden_states[self.layer].float(), dim=-1)
-        return states, there
+            output = self.module(input_ids=table, attention_mask=mask.long(), output_hidden_states=True)
+        states = torch.nn.functional.normalize(output.hidden_states[self.layer].float(), dim=-1)
+        return states, mask
 
 
 def load_contextual(weights: str, layer: int | None = None) -> Contextual:
     """The model of a folder or hub id on the device of the runtime, read up to a layer."""
     runtime = current()
-    device = device_called(runtime.device)
-    precision = precision_on(device, runtime.precision)
+    device = resolve_device(runtime.device)
+    precision = resolve_precision(device, runtime.precision)
     key = (weights, layer, str(device), precision)
     return _LOADED.get(key, lambda: _load(find(weights), weights, layer, device, precision))
 
 
-def _load(place: Path, weights: str, layer: int | None, device: Any, precision: str) -> Contextual:
+def _load(folder: Path, weights: str, layer: int | None, device: Any, precision: str) -> Contextual:
     library = require("transformers", "clip")
     try:
         with quiet():
-            module = library.AutoModel.from_pretrained(place, dtype=require("torch", "clip").float32)
+            module = library.AutoModel.from_pretrained(folder, dtype=require("torch", "clip").float32)
             # RoBERTa's tokenizer tells a word at the start of a text from one within, unless asked not to.
-            tokenizer = library.AutoTokenizer.from_pretrained(place, add_prefix_space=True)
+            tokenizer = library.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
     except (OSError, ValueError, KeyError) as error:
         line = " ".join(str(error).split())[:160]
-        raise InputError(f"weights {weights!r}: {place} is no language model with its tokenizer ({line})") from None
+        raise InputError(f"weights {weights!r}: {folder} is no language model with its tokenizer ({line})") from None
     depth = int(module.config.num_hidden_layers)
     chosen = layer if layer is not None else LAYERS.get(Path(weights).name, depth)
     if not 1 <= chosen <= depth:
         raise InputError(f"layer {chosen}: {weights} has {depth} layers, expected 1 to {depth}")
-    mark = digest(weights_digest(module), f"layer {chosen}, {precision}".encode())
+    fingerprint = digest(weights_digest(module), f"layer {chosen}, {precision}".encode())
     limit = min(int(tokenizer.model_max_length), int(module.config.max_position_embeddings))
     if module.config.model_type in ("roberta", "xlm-roberta", "camembert"):  # whose positions start behind the padding
         limit = min(limit, int(module.config.max_position_embeddings) - 2)
-    module = module.to(device, number_type(precision)).eval()
-    return Contextual(Path(weights).name, mark, precision, chosen, limit, module, tokenizer)
+    module = module.to(device, torch_dtype(precision)).eval()
+    return Contextual(Path(weights).name, fingerprint, precision, chosen, limit, module, tokenizer)

@@ -20,7 +20,7 @@ from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, open_image
 from captious.models.crossencoders import Backbone, Ids, fill, mark, read_state
-from captious.models.devices import device_called, quiet
+from captious.models.devices import quiet, resolve_device
 from captious.models.encoder import Pixels
 from captious.models.hub import find
 from captious.models.preprocess import Preparation
@@ -76,7 +76,7 @@ def positive_row(head: Any, weight: Any, bias: Any) -> None:
 
 def placed(module: Any) -> Any:
     """The model on the device of the runtime, for use."""
-    return module.float().to(device_called(current().device)).eval()
+    return module.float().to(resolve_device(current().device)).eval()
 
 
 def _tensors(folder: Path) -> Mapping[str, Any]:

@@ -59,7 +59,7 @@ class WordTokenizer:
 
     The end has the highest id, so models that look for it by ``argmax`` find it too.
 
-    >>> tokenizer = WordTokenizer.built(["a dog", "a red ball"], limit=5)
+    >>> tokenizer = WordTokenizer.from_texts(["a dog", "a red ball"], limit=5)
     >>> tokenizer.words
     ('a', 'ball', 'dog', 'red')
     >>> tokenizer.tokenize(["a dog", "a small red ball"])
@@ -71,8 +71,8 @@ class WordTokenizer:
     limit: int = 248
 
     @classmethod
-    def built(cls, texts: Iterable[str], limit: int = 248, least: int = 1) -> WordTokenizer:
-        """The tokenizer that knows every word used ``least`` times or more."""
+    def from_texts(cls, texts: Iterable[str], limit: int = 248, least: int = 1) -> WordTokenizer:
+        """The tokenizer with every word that texts use ``least`` times or more."""
         counts = Counter(word for text in texts for word in words_of(text))
         return cls(tuple(sorted(word for word, count in counts.items() if count >= least)), limit)
 
@@ -98,14 +98,14 @@ class WordTokenizer:
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """A batch of texts, cut at the limit with the end kept, padded to its longest."""
-        known = self.vocabulary
-        rows = [[known.get(word, 1) for word in words_of(text)] for text in texts]
+        vocabulary = self.vocabulary
+        rows = [[vocabulary.get(word, 1) for word in words_of(text)] for text in texts]
         lengths = np.array([len(row) + 2 for row in rows], np.int64)
         width = min(self.limit, int(lengths.max(initial=2)))
         ids = np.zeros((len(rows), width), np.int64)
         for line, row in zip(ids, rows, strict=True):
-            kept = row[: self.limit - 2]
-            line[: len(kept) + 2] = [self.start, *kept, self.end]
+            truncated = row[: self.limit - 2]
+            line[: len(truncated) + 2] = [self.start, *truncated, self.end]
         return Tokens(ids, lengths)
 
     def text(self) -> str:
@@ -127,12 +127,12 @@ class WordTokenizer:
             limit = int(stored["truncation"]["max_length"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: not a word tokenizer of captious ({error})") from error
-        made = cls(tuple(sorted(ids, key=lambda token: ids[token])[2:-2]), limit)
-        if made.vocabulary != ids:
+        tokenizer = cls(tuple(sorted(ids, key=lambda token: ids[token])[2:-2]), limit)
+        if tokenizer.vocabulary != ids:
             raise InputError(
                 f"{path}: expected the ids 0 {PAD}, 1 {UNKNOWN}, the words, {START}, {END}; found another order"
             )
-        return made
+        return tokenizer
 
 
 def _layout(tokenizer: WordTokenizer) -> dict[str, Any]:
@@ -450,7 +450,7 @@ def new_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "a
     from captious.models.clip import wrap
     from captious.models.tokenizers import tokenizer_of
 
-    words = WordTokenizer.built((PREFIX, *texts), LIMIT)
+    words = WordTokenizer.from_texts((PREFIX, *texts), LIMIT)
     with tempfile.TemporaryDirectory() as folder:
         words.save(folder)
         tokenizer = tokenizer_of(Path(folder), LIMIT)
@@ -458,7 +458,7 @@ def new_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "a
 
 
 def preparation() -> Preparation:
-    """Pictures are resized and cropped as for CLIP, only smaller; drawn colors are saturated, so they spread more."""
+    """Resize and crop as for CLIP, only smaller; drawn colors are saturated, so the standard deviation is larger."""
     return Preparation(size=SIDE, crop=SIDE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 
 

@@ -94,8 +94,8 @@ class Preparation:
             path = Path(folder) / name
             if path.is_file():
                 try:
-                    found = json.loads(path.read_text(encoding="utf-8"))
-                    return _read(found.get("image_processor", found), order)
+                    config = json.loads(path.read_text(encoding="utf-8"))
+                    return _from_config(config.get("image_processor", config), order)
                 except (ValueError, TypeError, AttributeError, LookupError) as error:
                     raise InputError(f"{path}: does not describe an image preparation ({error})") from None
         if fallback is None:
@@ -125,19 +125,19 @@ class Preparation:
         (Path(folder) / "preprocessor_config.json").write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
 
 
-def _read(found: Mapping[str, Any], order: Order) -> Preparation:
-    size = found.get("size", 224)
+def _from_config(config: Mapping[str, Any], order: Order) -> Preparation:
+    size = config.get("size", 224)
     squash = isinstance(size, Mapping) and "shortest_edge" not in size
     edge = _side(size)
-    cropped = found.get("do_center_crop", not squash)
-    normal = found.get("do_normalize", True)
+    cropped = config.get("do_center_crop", not squash)
+    normal = config.get("do_normalize", True)
     return Preparation(
         size=edge,
-        crop=_side(found.get("crop_size", edge)) if cropped else edge,
-        resample=RESAMPLES[found.get("resample", 3)],
-        mean=_three(found.get("image_mean", CLIP_MEAN)) if normal else (0.0, 0.0, 0.0),
-        std=_three(found.get("image_std", CLIP_STD)) if normal else (1.0, 1.0, 1.0),
-        order=found.get("captious_order", order),
+        crop=_side(config.get("crop_size", edge)) if cropped else edge,
+        resample=RESAMPLES[config.get("resample", 3)],
+        mean=_three(config.get("image_mean", CLIP_MEAN)) if normal else (0.0, 0.0, 0.0),
+        std=_three(config.get("image_std", CLIP_STD)) if normal else (1.0, 1.0, 1.0),
+        order=config.get("captious_order", order),
         squash=squash,
     )
 

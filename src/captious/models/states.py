@@ -32,7 +32,7 @@ from captious.models.features import (
     text_features,
     vector_space,
 )
-from captious.models.load import MINI, load
+from captious.models.loading import MINI, load
 from captious.models.pipeline import text_batches
 from captious.models.registry import ModelRegistry
 from captious.models.store import Store, file_index, file_state, lookup, open_store
@@ -148,7 +148,7 @@ class HiddenStates:
     def of_texts(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """States of token ids, and their vectors."""
         module, encoder = self.encoder.module, self.encoder
-        seen = encoder.seen(ids)
+        seen = encoder.attention_mask(ids)
         if encoder.causal or encoder.tokenizer.full:
             found = module.text_model(input_ids=ids)
         else:

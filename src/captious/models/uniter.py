@@ -20,7 +20,7 @@ import numpy.typing as npt
 from captious._typing import Bools, Floats32, Ints
 from captious.errors import InputError, require
 from captious.models.crossencoders import Backbone, Ids, mark, read_state
-from captious.models.devices import device_called
+from captious.models.devices import resolve_device
 from captious.models.tokenizers import Tokenizer, read_wordpiece
 from captious.options import current
 
@@ -247,7 +247,7 @@ def load_uniter(folder: str | Path, regions: str | None = None) -> Uniter:
         )
     module.load_state_dict({key: state[key] for key in wanted})
     tokenizer = read_wordpiece(folder, min(LIMIT, int(config.max_position_embeddings)))
-    return Uniter(module.to(device_called(current().device)).eval(), tokenizer, regions)
+    return Uniter(module.to(resolve_device(current().device)).eval(), tokenizer, regions)
 
 
 def _weights(folder: Path) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from captious._typing import Floats32, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.models import load as loading
+from captious.models import loading
 from captious.models.encoder import Encoder, Features, encoder_id
 
 QUERIES, GALLERY = 1024, 8192

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from html import escape
-from itertools import chain
 
 import numpy as np
 
 from captious.render.document import NAN, Chart, Series
 
-COLORS = ("#2f6fb2", "#d9730d", "#168a64", "#b04a91", "#7a6a00", "#3aa0c9", "#c2403a", "#6b7280")
-"""For a file of its own; the page has them as ``--s0`` to ``--s7``, with others for the dark."""
+COLORS = 8
+"""The page's style has them as ``--s0`` to ``--s7``."""
 ROWS = ("intervals", "dots", "bars")
 """Charts that have a row per name, as wide as the page."""
 WIDTH, HALF = 1000, 540
@@ -46,21 +45,12 @@ class Axis:
         return [self.low + index * self.step for index in range(round((self.high - self.low) / self.step) + 1)]
 
 
-def svg(chart: Chart, standalone: bool = False) -> str:
-    """The chart; ``standalone`` for a file of its own, in the light colors."""
+def svg(chart: Chart) -> str:
+    """The chart as an element of the page."""
     width = WIDTH if chart.kind in ROWS else HALF
     body, height = _DRAWINGS[chart.kind](chart)
     label = escape(" ".join(filter(None, (chart.title, chart.note))) or chart.kind)
-    head = f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{label}"'
-    if not standalone:
-        return f"{head}>{body}</svg>"
-    title = f'<text x="8" y="-10" font-size="15" font-weight="600" class="name">{escape(chart.title)}</text>'
-    head = head.replace(f"0 0 {width} {height}", f"0 -30 {width} {height + 30}")
-    colors = "".join(f"--s{index}:{color};" for index, color in enumerate(COLORS))
-    style = f":root{{--ink:#1d2430;--quiet:#6a7483;--line:#e1e5ea;--soft:#eef1f5;--paper:#fff;{colors}}}{STYLE}"
-    size = f'xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height + 30}"'
-    back = f'<rect y="-30" width="{width}" height="{height + 30}" fill="#fff"/>'
-    return f"{head} {size}><style>{style}</style>{back}{title}{body}</svg>\n"
+    return f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{body}</svg>'
 
 
 STYLE = (
@@ -83,7 +73,7 @@ def shortened(name: str, most: int) -> str:
 
 
 def _color(index: int) -> str:
-    return f"var(--s{index % len(COLORS)})"
+    return f"var(--s{index % COLORS})"
 
 
 def _tag(tag: str, content: str = "", /, **attributes: object) -> str:
@@ -96,9 +86,9 @@ def _words(text: str, x: float, y: float, class_: str = "tick", anchor: str = "s
     return _tag("text", escape(text), x=x, y=y, class_=class_, text_anchor=anchor)
 
 
-def _point(x: float, y: float, color: str, hollow: bool, radius: float = 5) -> str:
-    look = {"class_": "hollow", "stroke": color} if hollow else {"fill": color}
-    return _tag("circle", cx=x, cy=y, r=radius, **look)
+def _filled(index: int, hollow: bool) -> dict[str, str]:
+    """The look of a dot: full, or a ring."""
+    return {"class_": "hollow", "stroke": _color(index)} if hollow else {"fill": _color(index)}
 
 
 def _ends(chart: Chart) -> list[float]:
@@ -150,7 +140,8 @@ def _intervals(chart: Chart) -> tuple[str, int]:
                 if whisker:
                     line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _color(index)}
                     parts.append(_tag("line", **line, stroke_width=3, stroke_linecap="round"))
-                parts.append(_point(axis(value), y, _color(index), bool(one.hollow) and one.hollow[point]))
+                hollow = bool(one.hollow) and one.hollow[point]
+                parts.append(_tag("circle", cx=axis(value), cy=y, r=5, **_filled(index, hollow)))
                 text = f"{value:.{chart.decimals}f}"
                 text += f"  [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]" if whisker else ""
                 parts.append(_words(text, WIDTH - RIGHT + 14, y + 4))
@@ -253,14 +244,14 @@ def _lines(chart: Chart) -> tuple[str, int]:
                 continue
             at = one.x[point]
             x = _tick(ticks.index(str(at)) + shift, len(ticks)) if named else across(float(at))
-            points.append((x, y(value), bool(one.hollow) and one.hollow[point]))
+            points.append((x, y(value), _filled(index, bool(one.hollow) and one.hollow[point])))
             if one.low and math.isfinite(one.low[point]):
                 ends = {"y1": y(one.low[point]), "y2": y(one.high[point])}
                 parts.append(_tag("line", x1=x, x2=x, **ends, stroke=_color(index)))
         path = " ".join(f"{x},{height}" for x, height, _ in points)
         parts.append(_tag("polyline", points=path, fill="none", stroke=_color(index), stroke_width=1.8))
         if len(points) <= 60:
-            parts += [_point(x, height, _color(index), hollow, 3.5) for x, height, hollow in points]
+            parts += [_tag("circle", cx=x, cy=height, r=3.5, **look) for x, height, look in points]
     return _with_legend(chart, parts)
 
 
@@ -294,26 +285,10 @@ def _trend(across: np.ndarray, up: np.ndarray, x: Axis, y: Axis) -> str:
     return _tag("polyline", points=points, fill="none", stroke="var(--s1)", stroke_width=2.5)
 
 
-def _histogram(chart: Chart) -> tuple[str, int]:
-    values = [np.array([value for value in one.y if math.isfinite(value)]) for one in chart.series]
-    x = Axis(list(chain.from_iterable(values)), *_X)
-    edges = np.linspace(x.low, x.high, 21 if sum(map(len, values)) < 150 else 41)
-    counts = [np.histogram(one, edges)[0] for one in values]
-    y = Axis([0.0, *(float(count) for one in counts for count in one)], *_Y, ticks=5)
-    parts = _plane(chart, x, y)
-    for index, heights in enumerate(counts):
-        for left, right, height in zip(edges[:-1], edges[1:], heights.tolist(), strict=True):
-            if height:
-                box = {"x": x(left), "width": round(x(right) - x(left) - 1, 1), "y": y(height)}
-                parts.append(_tag("rect", **box, height=round(y(0) - y(height), 1), fill=_color(index), opacity=0.6))
-    return _with_legend(chart, parts)
-
-
 _DRAWINGS: dict[str, Callable[[Chart], tuple[str, int]]] = {
     "intervals": _intervals,
     "dots": _dots,
     "bars": _bars,
     "lines": _lines,
     "scatter": _scatter,
-    "histogram": _histogram,
 }

@@ -19,7 +19,7 @@ from captious.render.result import Result
 
 NAN = float("nan")
 Tone: TypeAlias = Literal["", "good", "bad", "strong", "struck", "quiet"]
-ChartKind: TypeAlias = Literal["intervals", "lines", "bars", "dots", "scatter", "histogram"]
+ChartKind: TypeAlias = Literal["intervals", "lines", "bars", "dots", "scatter"]
 
 
 class Span(NamedTuple):
@@ -198,7 +198,7 @@ class Chart:
 
     ``intervals``: a row per value with its interval (a forest plot). ``dots``: a row per name with a dot per value and
     a bar at the mean of each series. ``bars``: a row per value. ``lines``: over named ticks or numbers, with whiskers
-    where there are intervals. ``scatter``: a dot per pair, and the mean of y in steps of x. ``histogram``: of each y.
+    where there are intervals. ``scatter``: a dot per pair, and the mean of y in steps of x.
     """
 
     kind: ChartKind

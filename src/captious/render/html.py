@@ -42,6 +42,8 @@ from captious.render.tables import dumps
 SCRIPTS = ("base.js", "state.js", "charts.js", "views.js", "items.js", "main.js")
 WARNINGS = 5
 """Warnings that are shown at once; the others are folded."""
+LINKS = 6
+"""Sections that the head of the page leads to, besides charts and items."""
 NOTEBOOK = 200
 """Rows of a table that a notebook shows."""
 
@@ -106,11 +108,9 @@ def _policy(code: str) -> str:
 
 
 def _navigation(document: Document) -> str:
-    links = [
-        f'<a href="#{_anchor(section.title)}">{escape(section.title)}</a>'
-        for section in document.sections
-        if isinstance(section, (Text, Table, Gallery, Group)) and section.title
-    ]
+    titles = [section.title for section in document.sections if isinstance(section, (Text, Table, Gallery, Group))]
+    titles = [title for title in titles if title not in ("", document.title)][:LINKS]
+    links = [f'<a href="#{_anchor(title)}">{escape(title)}</a>' for title in titles]
     if any(isinstance(section, Items) for section in document.sections):
         links += ['<a href="#charts">Charts</a>', '<a href="#items">Items</a>']
         links.append('<button type="button" id="worst-captions" class="primary">Worst captions</button>')
@@ -190,15 +190,18 @@ def _table(table: Table) -> str:
 
 def _turned(table: Table) -> str:
     names, *shown = layout(table)
-    swatches = [f'<span class="swatch" style="background:var(--s{row % 8})"></span>' for row in range(len(table.rows))]
-    heads = [f'<th scope="col">{swatch}{_words(name)}</th>' for swatch, name in zip(swatches, names.cells, strict=True)]
+    colors = [f"var(--s{row % charts.COLORS})" for row in range(len(table.rows))]
+    heads = [
+        f'<th scope="col"><span class="swatch" style="background:{color}"></span>{_words(name)}</th>'
+        for color, name in zip(colors, names.cells, strict=True)
+    ]
     rows = []
     for one in shown:
         bars = _bars(table, one.index) if one.column.bar and not one.interval else [""] * len(table.rows)
         cells = []
-        for row, bar in enumerate(bars):
+        for row, (bar, color) in enumerate(zip(bars, colors, strict=True)):
             best = ' class="best"' if row in one.best else ""
-            cells.append(f'<td{best} style="--bar:var(--s{row % 8})">{_shown(one, row)}{bar}</td>')
+            cells.append(f'<td{best} style="--bar:{color}">{_shown(one, row)}{bar}</td>')
         rows.append(f"<tr>{_heading(one, 'row')}{''.join(cells)}</tr>")
     return _framed(table, f"<td></td>{''.join(heads)}", rows)
 

@@ -362,7 +362,7 @@ def starting_encoder(
         return new_dual(*towers, Shape(heads=heads), seed=seed, device=device)
     with using(Runtime(device=device, precision="fp32")):
         if base is not None:
-            from captious.models.load import load_trainable
+            from captious.models.loading import load_trainable
 
             return load_trainable(base, device)
         from captious.models.mini import new_mini

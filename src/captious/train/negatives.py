@@ -704,7 +704,7 @@ def _encoded(corpus: Corpus, images: str | Path, encoder: str) -> tuple[Floats32
     """Vectors of image files by an encoder; NaN and a reason where a file cannot be used."""
     from captious.io.images import find_images
     from captious.models.features import image_features
-    from captious.models.load import load
+    from captious.models.loading import load
 
     encoded = image_features(load(encoder), find_images(images, corpus.ids))
     reasons = {corpus.ids[number]: why for number, why in encoded.faults.items()}

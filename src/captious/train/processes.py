@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from captious.errors import InputError, require
-from captious.models.devices import device_called
+from captious.models.devices import resolve_device
 
 torch = require("torch", "clip")
 
@@ -23,7 +23,7 @@ Tensor = Any
 def accelerated(device: str, precision: str) -> Iterator[Any]:
     """An ``accelerate.Accelerator`` for the length of a training: processes, device, mixed precision, checkpoints."""
     accelerate = require("accelerate", "clip")
-    asked = device_called(device)
+    asked = resolve_device(device)
     mixed = ("bf16" if asked.type == "cuda" else "fp32") if precision == "auto" else precision
     if mixed == "fp16" and asked.type == "cpu":
         raise InputError("precision='fp16' needs a GPU, expected fp32 or bf16 on a CPU")

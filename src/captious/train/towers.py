@@ -410,7 +410,7 @@ def halves(encoder: Any, side: str) -> tuple[Callable[[Tensor], Tensor], Callabl
     if encoder.causal:
         return lambda ids: module.text_model(input_ids=ids).pooler_output, module.text_projection
     return (
-        lambda ids: module.text_model(input_ids=ids, attention_mask=encoder.seen(ids)).pooler_output,
+        lambda ids: module.text_model(input_ids=ids, attention_mask=encoder.attention_mask(ids)).pooler_output,
         module.text_projection,
     )
 
@@ -428,7 +428,8 @@ def lock(encoder: Any, sides: Sequence[str]) -> None:
     """Keep the towers of these sides as they are: no gradients, no dropout."""
     for entry in sides:
         side, layers = side_of(entry), entry.partition(":")[2]
-        if side not in SIDES or (layers and not (layers.isdigit() and hasattr(encoder, f"hold_{side}s"))):
+        partly = layers.isdigit() and side == "image" and hasattr(encoder, "freeze_image_layers")
+        if side not in SIDES or (layers and not partly):
             raise InputError(f"lock={entry}: expected image, text, or both with a comma")
         tower = getattr(encoder.module, "vision_model" if side == "image" else "text_model", None)
         if tower is None:
@@ -437,4 +438,4 @@ def lock(encoder: Any, sides: Sequence[str]) -> None:
         tower.requires_grad_(False)
         tower.eval()
         if layers:
-            encoder.hold_images(int(layers))
+            encoder.freeze_image_layers(int(layers))

@@ -313,7 +313,7 @@ class UmicMethod(Method):
         if "hard" not in self.job.options.kinds:
             return None
         from captious.models.features import image_features
-        from captious.models.load import load
+        from captious.models.loading import load
 
         name = self.job.options.encoder
         encoder: Any = getattr(model, "encoder", None) or (load(name) if name else None)

@@ -19,7 +19,7 @@ from captious.bias.classifiers import _kernels as kernels
 from captious.bias.classifiers.encoding import encode_all, epoch_batches, stacked_words
 from captious.bias.corpus import Progress, Task
 from captious.errors import require
-from captious.models.devices import device_called
+from captious.models.devices import resolve_device
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Stack:
 
     def __init__(self, config: Lstm, tasks: Sequence[Task]) -> None:
         self.config, self.tasks, self.runs = config, tasks, len(tasks)
-        self.device = device_called(current().device)
+        self.device = resolve_device(current().device)
         self.dtype = getattr(torch, config.dtype)
         encoded = encode_all(tasks, config.words)
         self.binary = tasks[0].classes == 2
@@ -119,7 +119,7 @@ class Stack:
     def test(self) -> list[Floats]:
         """Class probabilities of the test captions, the longest read together."""
         order = np.argsort(self.test_lengths, axis=1, kind="stable")
-        found = np.empty((*order.shape, 2 if self.binary else self.tasks[0].classes))
+        probabilities = np.empty((*order.shape, 2 if self.binary else self.tasks[0].classes))
         with torch.no_grad():
             for first in range(0, order.shape[1], TESTED_AT_ONCE):
                 chosen = order[:, first : first + TESTED_AT_ONCE]
@@ -129,8 +129,8 @@ class Stack:
                 shown = logits.double().cpu().numpy()
                 if self.binary:
                     shown = np.concatenate([np.zeros_like(shown), shown], axis=-1)
-                np.put_along_axis(found, chosen[..., None], _softmax(shown), axis=1)
-        return list(found)
+                np.put_along_axis(probabilities, chosen[..., None], _softmax(shown), axis=1)
+        return list(probabilities)
 
 
 def initial_weights(config: Lstm, key: Any, size: int, outputs: int) -> dict[str, Any]:
@@ -141,12 +141,12 @@ def initial_weights(config: Lstm, key: Any, size: int, outputs: int) -> dict[str
     table = normal(streams(key, 0), size, config.embedding)
     table[:, :2] = 0
     weights = {"embedding": table}
-    place = 0
+    stream = 0
 
     def draw(width: float, *shape: int) -> Any:
-        nonlocal place
-        place += 1
-        return (2 * uniform(streams(key, place), *shape) - 1) / math.sqrt(width)
+        nonlocal stream
+        stream += 1
+        return (2 * uniform(streams(key, stream), *shape) - 1) / math.sqrt(width)
 
     def both(*shape: int) -> Any:
         return torch.cat([draw(config.hidden, *shape) for _ in range(DIRECTIONS)])
@@ -184,9 +184,9 @@ def keys(entropies: Sequence[Sequence[int]], device: Any) -> Any:
     return torch.from_numpy(np.array(numbers, dtype=np.uint64).view(np.int64)).to(device)
 
 
-def streams(key: Any, place: int) -> Any:
-    """One key per run for one place where numbers are drawn."""
-    return mix(key + torch.full_like(key, place) * SIGNED_GAMMA)
+def streams(key: Any, number: int) -> Any:
+    """One key per run for each stream of numbers that it draws."""
+    return mix(key + torch.full_like(key, number) * SIGNED_GAMMA)
 
 
 def uniform(key: Any, *shape: int) -> Any:
@@ -217,8 +217,8 @@ def dropout(x: Any, share: float, key: Any) -> Any:
     group = torch.arange(groups, device=x.device)
     counter = ((caption * _ROW + word) * groups + group) * SIGNED_GAMMA
     lanes = mix(key.view(runs, 1, 1, 1) + counter).view(torch.int16)[..., :features].reshape(x.shape)
-    kept = (lanes >= round(share * 65536) - 32768).to(x.dtype)
-    return x * kept.mul_(1 / (1 - share))
+    mask = (lanes >= round(share * 65536) - 32768).to(x.dtype)
+    return x * mask.mul_(1 / (1 - share))
 
 
 Function: Any = torch.autograd.Function

@@ -16,7 +16,7 @@ from captious._typing import Floats
 from captious.bias.corpus import Progress, Task
 from captious.bias.masking import as_text
 from captious.errors import InputError, require
-from captious.models.devices import device_called
+from captious.models.devices import resolve_device
 from captious.options import current
 
 BERT = "bert-base-uncased"
@@ -63,7 +63,7 @@ class Bert:
     def settings(self) -> Mapping[str, Any]:
         """Everything that can move its numbers; of a local model, its weights and not its path."""
         versions = {name: require(name, "bias").__version__ for name in ("torch", "transformers")}
-        products = "tf32" if device_called(current().device).type == "cuda" else "float32"
+        products = "tf32" if resolve_device(current().device).type == "cuda" else "float32"
         model = _identity(self.model)
         return {"classifier": self.name, **asdict(self), "model": model, "products": products, **versions}
 
@@ -100,7 +100,7 @@ def loaded(model: str) -> tuple[Any, Any]:
 def train(config: Bert, task: Task, progress: Progress) -> Floats:
     """Train on the task's training captions; the class probabilities of its test captions."""
     torch = require("torch", "bias")
-    device = device_called(current().device)
+    device = resolve_device(current().device)
     before = torch.backends.cuda.matmul.allow_tf32
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(int.from_bytes(np.array(task.entropy[:2], dtype="<u4").tobytes(), "little") >> 1)

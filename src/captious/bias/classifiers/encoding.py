@@ -52,9 +52,9 @@ class Captions:
     def padded(self, indices: Ints, numbers: Ints) -> Padded:
         """Some lists, renumbered."""
         flat, lengths = self.rows(indices)
-        there = np.arange(int(lengths.max())) < lengths[:, None]
-        words = np.full(there.shape, PAD, dtype=np.int64)
-        words[there] = numbers[flat]
+        present = np.arange(int(lengths.max())) < lengths[:, None]
+        words = np.full(present.shape, PAD, dtype=np.int64)
+        words[present] = numbers[flat]
         return Padded(words, lengths)
 
 
@@ -77,10 +77,11 @@ class Encoded:
         """Number the words; one that training does not know, or not among the ``most`` frequent, is ``UNSEEN``."""
         captions = captions or read_words(task)
         counts = np.bincount(captions.rows(task.split.train)[0], minlength=captions.vocabulary)
-        kept = np.argsort(-counts, kind="stable")[: min(most, int(np.count_nonzero(counts)))]
+        frequent = np.argsort(-counts, kind="stable")[: min(most, int(np.count_nonzero(counts)))]
         numbers = np.full(captions.vocabulary, UNSEEN, dtype=np.int64)
-        numbers[kept] = np.arange(2, len(kept) + 2)
-        return cls(len(kept) + 2, captions.padded(task.split.train, numbers), captions.padded(task.split.test, numbers))
+        numbers[frequent] = np.arange(2, len(frequent) + 2)
+        train, test = (captions.padded(part, numbers) for part in (task.split.train, task.split.test))
+        return cls(len(frequent) + 2, train, test)
 
 
 def encode_all(tasks: Sequence[Task], most: int) -> list[Encoded]:

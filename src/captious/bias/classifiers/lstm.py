@@ -9,7 +9,7 @@ from typing import Any
 from captious._typing import Floats
 from captious.bias.corpus import Progress, Task
 from captious.errors import require
-from captious.models.devices import device_called
+from captious.models.devices import resolve_device
 from captious.options import current
 
 ON_CPU, ON_GPU = 6, 256
@@ -43,12 +43,12 @@ class Lstm:
         """Everything that can move its numbers; a GPU multiplies in TF32, so it counts."""
         version = require("torch", "bias").__version__
         chosen = {key: value for key, value in asdict(self).items() if key != "stack"}
-        products = "tf32" if device_called(current().device).type == "cuda" else self.dtype
+        products = "tf32" if resolve_device(current().device).type == "cuda" else self.dtype
         return {"classifier": self.name, **chosen, "products": products, "torch": version}
 
     def stacks(self, tasks: Sequence[Task]) -> list[list[Task]]:
         """Tasks of the same size together, in their order, so that early seeds are finished first."""
-        most = self.stack or (ON_GPU if device_called(current().device).type == "cuda" else ON_CPU)
+        most = self.stack or (ON_GPU if resolve_device(current().device).type == "cuda" else ON_CPU)
         alike: dict[tuple[int, int, int], list[Task]] = {}
         for task in tasks:
             alike.setdefault((len(task.split.train), len(task.split.test), task.classes), []).append(task)

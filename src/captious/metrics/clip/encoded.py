@@ -25,7 +25,7 @@ from captious.metrics.contract import (
     candidate_means,
     truncation_warning,
 )
-from captious.models import load as loading
+from captious.models import loading
 from captious.models.encoder import Encoder, encoder_id, token_counts
 from captious.options import current
 

@@ -11,7 +11,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.models.clip import wrap
-from captious.models.load import load, load_trainable
+from captious.models.loading import load, load_trainable
 from captious.models.preprocess import Preparation
 from captious.options import Runtime, using
 
@@ -88,7 +88,7 @@ def test_activation_is_for_files(folder):
 
 
 def test_importing_the_door_brings_no_torch():
-    code = "import sys, captious.models.load; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = "import sys, captious.models.loading; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -99,7 +99,7 @@ def test_mini_loads_without_torch():
         pytest.skip("the weights of captious-mini are not in this checkout")
     code = (
         "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\n"
-        "from captious.models.load import load\n"
+        "from captious.models.loading import load\n"
         "assert load('captious-mini').text_features(load('captious-mini').tokenize(['a ball']).ids).shape[0] == 1"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from captious.errors import InputError
 from captious.models.encoder import Encoder
+from captious.models.hub import find, local
 from captious.models.registry import ModelRegistry
 from captious.options import Runtime, current
 
@@ -30,79 +31,81 @@ def load(weights: str, activation: str | None = None, order: str | None = None) 
     ``order`` replaces a CLIP's order of image preparation, which is the references' ``crop-first`` unless its folder
     says otherwise. Models of other families keep the preparation they were trained with.
     """
-    found = _kept(weights, activation, None)
-    if order is None or not _reorders(found, order):
-        return found
-    return _kept(weights, activation, order)
+    encoder = _load_once(weights, activation, None)
+    return encoder if order is None or not _reorders(encoder, order) else _load_once(weights, activation, order)
 
 
-def _kept(weights: str, activation: str | None, order: str | None) -> Encoder:
+def _load_once(weights: str, activation: str | None, order: str | None) -> Encoder:
     runtime = current()
-    key = (weights, _stamp(weights), runtime.device, runtime.precision, activation, order)
+    key = (weights, _file_stats(weights), runtime.device, runtime.precision, activation, order)
     return _LOADED.get(key, lambda: _load(weights, runtime, activation, order))
 
 
-def _reorders(found: Encoder, order: str) -> bool:
+def _file_stats(weights: str) -> tuple[object, ...]:
+    """Change when a file, or a file of a folder, is replaced."""
+    path = local(weights)
+    if path is None:
+        return ()
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    stats = [(file.name, file.stat()) for file in files if file.is_file()]
+    return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats)
+
+
+def _reorders(encoder: Encoder, order: str) -> bool:
     """Whether asking for an order makes another encoder of this one."""
-    config = getattr(getattr(found, "module", None), "config", None)
-    preparation = getattr(found, "preparation", None)
+    config = getattr(getattr(encoder, "module", None), "config", None)
+    preparation = getattr(encoder, "preparation", None)
     return getattr(config, "model_type", "") == "clip" and getattr(preparation, "order", order) != order
 
 
 def load_trainable(weights: str, device: str = "auto", activation: str | None = None) -> TorchEncoder:
     """A fresh copy in fp32 whose weights may be changed; never the one that :func:`load` keeps."""
-    from captious.models.clip import TorchEncoder
+    from captious.models.clip import TorchEncoder, load_folder
 
     runtime = Runtime(device=device, precision="fp32")
     if weights in MINI:
-        from captious.models.clip import load_folder
         from captious.models.mini import folder_of
 
         return load_folder(folder_of(weights), weights, runtime)
-    found = _load(weights, runtime, activation, None)
-    if not isinstance(found, TorchEncoder):
+    encoder = _load(weights, runtime, activation, None)
+    if not isinstance(encoder, TorchEncoder):
         raise InputError(
             f"weights {weights!r}: is not a model that torch can train, expected a CLIP folder or checkpoint"
         )
-    return found
+    return encoder
 
 
 def _load(weights: str, runtime: Runtime, activation: str | None, order: str | None) -> Encoder:
     if activation not in (None, *ACTIVATIONS):
         raise InputError(f"activation {activation!r}: expected one of {', '.join(ACTIVATIONS)}")
     if weights in MINI:
-        _refuse(activation, weights)
+        _refuse_activation(activation, weights)
         from captious.models.mini import load_mini
 
         return load_mini(weights, runtime)
-    from captious.models.devices import device_called
-    from captious.models.hub import find
+    from captious.models.devices import resolve_device
 
-    device_called(runtime.device)  # before a download of many minutes, not after
-    place = find(weights)
-    name = weights if not Path(weights).expanduser().exists() else place.resolve().name
-    if place.is_dir():
-        return _of_folder(place, name, runtime, activation, order)
-    return _of_file(place, name, runtime, activation, order)
-
-
-def _of_folder(folder: Path, name: str, runtime: Runtime, activation: str | None, order: str | None) -> Encoder:
-    _refuse(activation, str(folder))
-    if (folder / DUAL).is_file():
+    resolve_device(runtime.device)  # before a download of many minutes, not after
+    path = find(weights)
+    name = weights if not Path(weights).expanduser().exists() else path.resolve().name
+    if path.is_file():
+        return _load_file(path, name, runtime, activation, order)
+    _refuse_activation(activation, str(path))
+    if (path / DUAL).is_file():
         from captious.models.dual import load_dual
 
-        return load_dual(folder, name, runtime)
+        return load_dual(path, name, runtime)
     from captious.models.clip import load_folder
 
-    return load_folder(folder, name, runtime, order)
+    return load_folder(path, name, runtime, order)
 
 
-def _refuse(activation: str | None, where: str) -> None:
+def _refuse_activation(activation: str | None, where: str) -> None:
     if activation is not None:
         raise InputError(f"{where}: activation={activation} is for checkpoint files; a model folder says its own")
 
 
-def _of_file(path: Path, name: str, runtime: Runtime, activation: str | None, order: str | None) -> TorchEncoder:
+def _load_file(path: Path, name: str, runtime: Runtime, activation: str | None, order: str | None) -> TorchEncoder:
     """A checkpoint of OpenAI's layout, prepared as OpenAI's code does."""
     from captious.models.checkpoints import from_openai, read_checkpoint
     from captious.models.clip import check_end, wrap
@@ -115,15 +118,3 @@ def _of_file(path: Path, name: str, runtime: Runtime, activation: str | None, or
     side = module.config.vision_config.image_size
     preparation = Preparation(size=side, crop=side, order=cast("Order", order or "crop-first"))
     return wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)
-
-
-def _stamp(weights: str) -> tuple[object, ...]:
-    """Tells a file or folder from what stood there before."""
-    from captious.models.hub import local
-
-    place = local(weights)
-    if place is None:
-        return ()
-    files = sorted(place.iterdir()) if place.is_dir() else [place]
-    stats = [(file.name, file.stat()) for file in files if file.is_file()]
-    return tuple((name, found.st_size, found.st_mtime_ns, found.st_ino) for name, found in stats)
