@@ -12,6 +12,7 @@ import numpy as np
 from captious._typing import Floats
 from captious._version import __version__
 from captious.errors import InputError
+from captious.evaluation import join_signatures
 from captious.options import SEED, Missing, Resampling
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
@@ -106,6 +107,7 @@ class Combination(Result):
             "rows": [asdict(row) for row in self.added],
             "chosen": [asdict(row) for row in self.chosen],
             "ci": ci,
+            "signatures": self.signatures,
         }
         signatures = (f"combine:{self.name}|statistic:{statistic}|ci:{ci}|captious:{__version__}", *self.signatures)
         return Document(title, "", sections, self.warnings, (), signatures, data, "combination")
@@ -163,7 +165,7 @@ def combine_metrics(
         tuple(add(study.design, metrics, by_seed, factors, statistic, resampling)),
         tuple(cross_validate(study.design, metrics, by_seed, grid, folds, statistic, resampling.seed) if folds else ()),
         resampling,
-        tuple(dict.fromkeys(score.signature for score in study.scores if score.signature)),
+        tuple(join_signatures(dict.fromkeys(score.signature for score in study.scores if score.signature))),
         study.warnings,
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, nearest
+from captious.evaluation import join_signatures
 from captious.options import SAMPLES, Missing, Resampling, Runtime, current, using
 from captious.render import (
     Cell,
@@ -67,7 +68,7 @@ class Study(Analysis, Result):
             sections,
             self.warnings,
             self._notes(),
-            (self.signature, *(score.signature for score in self.scores if score.signature)),
+            (self.signature, *join_signatures(score.signature for score in self.scores if score.signature)),
             self._data(),
             "study",
         )
