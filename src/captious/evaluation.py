@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import chain
@@ -82,15 +82,8 @@ class Report(Result):
 
     @property
     def signatures(self) -> list[str]:
-        """Every signature; metrics of one name that share everything else share a line.
-
-        A line then begins with all written forms: ``bleu(n=1),bleu(n=2)|tok:ptb.1|...``.
-        """
-        lines: dict[tuple[str, str], list[str]] = {}
-        for key, measurement in self.measurements.items():
-            rest = self.signature(key).removeprefix(key)
-            lines.setdefault((measurement.metric.name, rest), []).append(key)
-        return [",".join(keys) + rest for (_, rest), keys in lines.items()]
+        """Every signature; those that differ in the parameters of the metric alone share a line."""
+        return join_signatures(map(self.signature, self.measurements))
 
     def cell(self, key: str) -> Cell:
         """A corpus value with its interval."""
@@ -212,6 +205,19 @@ def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {key: label if number[label] == 1 else key for key, label in labels.items()}
 
 
+def join_signatures(signatures: Iterable[str]) -> list[str]:
+    """Signatures with those of one metric that differ in its parameters alone on one line.
+
+    >>> join_signatures(["bleu(n=1)|tok:ptb.1", "bleu(n=2)|tok:ptb.1", "rouge|tok:ptb.1"])
+    ['bleu(n=1),bleu(n=2)|tok:ptb.1', 'rouge|tok:ptb.1']
+    """
+    lines: dict[tuple[str, str], list[str]] = {}
+    for signature in signatures:
+        metric, _, rest = signature.partition("|")
+        lines.setdefault((metric.partition("(")[0], rest), []).append(metric)
+    return ["|".join((",".join(metrics), rest)) for (_, rest), metrics in lines.items()]
+
+
 def worst_first(measurement: Measurement) -> list[int]:
     """Indices of items from worst to best; those without a value are left out."""
     scored = np.flatnonzero(~np.isnan(measurement.values))
@@ -280,7 +286,7 @@ def _reasons(measurement: Measurement) -> str:
     return ", ".join([*texts, *([f"{rest} × other reasons"] if rest else [])])
 
 
-def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> list[str]:
+def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:
     """What a person should know before trusting these numbers."""
     warnings = [finding.message for finding in findings_that_mislead(captions)]
     warnings += [warning for measurement in measurements for warning in measurement.warnings]
@@ -342,10 +348,9 @@ def evaluate(
                 progress(metric.label)
             measurements[str(metric)] = metric.measure(captions)
             metric.refuse_empty(measurements[str(metric)], captions.name)
-        warnings = misleading(captions, list(measurements.values()))
     if progress and resampling.samples:
         progress("intervals")
-    return Report(captions, measurements, _intervals(measurements, resampling), warnings)
+    return _report(captions, measurements, resampling)
 
 
 def evaluate_shards(
@@ -366,20 +371,17 @@ def evaluate_shards(
             parts = (metric.measure(shard, state) for shard in shards)
             measurements[str(metric)] = reduce(lambda a, b: a.merge(b), parts)
             metric.refuse_empty(measurements[str(metric)], "the shards")
-    captions = _concatenate(shards)
-    warnings = misleading(captions, list(measurements.values()))
-    return Report(captions, measurements, _intervals(measurements, resampling), warnings)
+    return _report(_concatenate(shards), measurements, resampling)
 
 
 def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
     names = dict.fromkeys(chain.from_iterable(shard.columns for shard in shards))
-    missing = {id(shard): (None,) * len(shard) for shard in shards}
     return CaptionSet(
         ids=tuple(chain.from_iterable(shard.ids for shard in shards)),
         candidates=Ragged.of(shard.candidates[index] for shard in shards for index in range(len(shard))),
         references=Ragged.of(shard.references[index] for shard in shards for index in range(len(shard))),
         columns={
-            name: tuple(chain.from_iterable(shard.columns.get(name, missing[id(shard)]) for shard in shards))
+            name: tuple(chain.from_iterable(shard.columns.get(name, (None,) * len(shard)) for shard in shards))
             for name in names
         },
         name=f"{len(shards)} shards",
@@ -387,5 +389,8 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
     )
 
 
-def _intervals(measurements: Mapping[str, Measurement], resampling: Resampling) -> dict[str, Interval]:
-    return bootstrap({key: one.statistic for key, one in measurements.items() if one.additive}, resampling)
+def _report(captions: CaptionSet, measurements: Mapping[str, Measurement], resampling: Resampling) -> Report:
+    """The report with the intervals of everything that can be resampled."""
+    statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
+    warnings = _misleading(captions, measurements.values())
+    return Report(captions, measurements, bootstrap(statistics, resampling), warnings)

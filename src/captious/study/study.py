@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, nearest
+from captious.evaluation import join_signatures
 from captious.options import SAMPLES, Missing, Resampling, Runtime, current, using
 from captious.render import (
     Cell,
@@ -66,7 +68,7 @@ class Study(Analysis, Result):
             sections,
             self.warnings,
             self._notes(),
-            (self.signature, *(score.signature for score in self.scores if score.signature)),
+            (self.signature, *join_signatures(score.signature for score in self.scores if score.signature)),
             self._data(),
             "study",
         )
@@ -274,6 +276,8 @@ class Study(Analysis, Result):
             for name, estimate in estimates.items():
                 if estimate.undefined and name in shown:
                     lines.append(f"{self.labels[key]}: {label(name)} undefined in {estimate.undefined} draws")
+        if any(math.isnan(value) for value in self.soft.values()):
+            lines.append("soft acc.: undefined, two systems captioned no image in common")
         if "sample_tau" in design.families:
             skipped = max(families["within"].skipped for families in self._families.values())
             if skipped:
