@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from hashlib import blake2b
 from pathlib import Path
 
@@ -98,3 +99,18 @@ def photos(tmp_path):
         Image.new("RGB", (8, 6), color).save(folder / f"{name}.png")
     (folder / "broken.png").write_bytes(b"not an image")
     return folder
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command as a user types it; gives exit code, standard output and standard error."""
+    from captious.cli.app import main
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["captious", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        captured = capsys.readouterr()
+        return exit.value.code or 0, captured.out, captured.err
+
+    return command

@@ -21,7 +21,7 @@ from scipy.stats import kendalltau
 
 from captious._typing import Floats
 from captious.options import Resampling
-from captious.stats.bootstrap import bootstrap
+from captious.stats.bootstrap import bootstrap_draws
 from captious.stats.resampling import bootstrap_weights, swap_masks
 from captious.study.contests import permuted, standardized
 from captious.study.design import Rows
@@ -92,7 +92,7 @@ def main() -> None:
 
         def bootstrapped(name: str = name) -> Floats:
             statistics = [rows.family("kendall", values) for values in metrics]
-            return np.array([part[name] for part in bootstrap(statistics, IMAGES, Resampling(DRAWS, SEED))])
+            return np.array([part[name] for part in bootstrap_draws(statistics, IMAGES, Resampling(DRAWS, SEED))])
 
         def permutations(name: str = name) -> Floats:
             return np.array([draws for _, draws in permuted(rows, pairs, name, DRAWS, SEED)])

@@ -33,7 +33,7 @@ from captious.probes.entities import entities, recall
 from captious.probes.masking import influences, universal
 from captious.render import Cell, Column, Document, Section, Table, Text
 from captious.render.terminal import print_document
-from captious.stats.bootstrap import Estimate, bootstrap, estimate, observed
+from captious.stats.bootstrap import Estimate, bootstrap_draws, estimate, observed
 from captious.stats.tests import bootstrap_p
 from captious.study.combine import add, cross_validate
 from captious.study.design import Rows
@@ -158,7 +158,7 @@ def _texts_alone(ratings: Ratings) -> Scores:
 
 def _against_control(mean: Rows, score: Scores, control: Scores) -> str:
     both = [mean.family("moments", one.oriented) for one in (score, control)]
-    draws = [part["pearson"] for part in bootstrap(both, mean.clusters, Resampling())]
+    draws = [part["pearson"] for part in bootstrap_draws(both, mean.clusters, Resampling())]
     values = [observed(one, mean.clusters)["pearson"] for one in both]
     gain = Estimate.of(values[0] - values[1], draws[0] - draws[1])
     p = bootstrap_p(gain.value, draws[0] - draws[1])

@@ -40,7 +40,7 @@ from captious.metrics.contract import Metric
 from captious.models.mini import halve
 from captious.options import Resampling, Runtime, using
 from captious.probes.specificity import Details, probe_specificity, read_details
-from captious.stats.bootstrap import Estimate, bootstrap, observed
+from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
 from captious.stats.correlation import Within
 from captious.stats.kendall import Kendall
 
@@ -203,7 +203,7 @@ def _correlations(folder: Path, sample: Sample, unseen: list[Scene], named: dict
         for name, metric in metrics.items():
             values = metric.measure(captions).values
             both = (Kendall.of(values, quality, cluster=scene), Within.of(values, quality, scene, len(unseen)))
-            drawn = bootstrap(both, len(unseen), Resampling())
+            drawn = bootstrap_draws(both, len(unseen), Resampling())
             rows.append([kind, name])
             for statistic, draws, value in zip(both, drawn, ("tau_b", "sample_tau"), strict=True):
                 one = Estimate.of(observed(statistic, len(unseen))[value], draws[value])

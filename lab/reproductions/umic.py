@@ -38,7 +38,7 @@ from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.contract import Metric
 from captious.metrics.umic import Umic
 from captious.options import Resampling, Runtime, using
-from captious.stats.bootstrap import Estimate, bootstrap, observed
+from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
 from captious.stats.correlation import Within
 from captious.stats.kendall import Kendall
 from captious.train.options import Training, UmicOptions
@@ -105,7 +105,7 @@ def correlations(rated: list[dict[str, Any]], images: Path, metrics: dict[str, M
             both = (Kendall.of(scores, quality, cluster=scene), Within.of(scores, quality, scene, clusters))
             values[name] = [observed(one, clusters)[kind] for one, kind in zip(both, kinds, strict=True)]
             samples[name] = [
-                one[kind] for one, kind in zip(bootstrap(both, clusters, Resampling()), kinds, strict=True)
+                one[kind] for one, kind in zip(bootstrap_draws(both, clusters, Resampling()), kinds, strict=True)
             ]
     rows = [["metric", "all captions", "within a scene"]]
     rows += [[name, *map(_estimate, values[name], samples[name])] for name in metrics]

@@ -82,15 +82,8 @@ class Report(Result):
 
     @property
     def signatures(self) -> list[str]:
-        """Every signature; metrics of one name that share everything else share a line.
-
-        A line then begins with all written forms: ``bleu(n=1),bleu(n=2)|tok:ptb.1|...``.
-        """
-        lines: dict[tuple[str, str], list[str]] = {}
-        for key, measurement in self.measurements.items():
-            rest = self.signature(key).removeprefix(key)
-            lines.setdefault((measurement.metric.name, rest), []).append(key)
-        return [",".join(keys) + rest for (_, rest), keys in lines.items()]
+        """Every signature; those that differ in the parameters of the metric alone share a line."""
+        return join_signatures(map(self.signature, self.measurements))
 
     def cell(self, key: str) -> Cell:
         """A corpus value with its interval."""
@@ -210,6 +203,19 @@ def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """
     number = Counter(labels.values())
     return {key: label if number[label] == 1 else key for key, label in labels.items()}
+
+
+def join_signatures(signatures: Iterable[str]) -> list[str]:
+    """Signatures with those of one metric that differ in its parameters alone on one line.
+
+    >>> join_signatures(["bleu(n=1)|tok:ptb.1", "bleu(n=2)|tok:ptb.1", "rouge|tok:ptb.1"])
+    ['bleu(n=1),bleu(n=2)|tok:ptb.1', 'rouge|tok:ptb.1']
+    """
+    lines: dict[tuple[str, str], list[str]] = {}
+    for signature in signatures:
+        metric, _, rest = signature.partition("|")
+        lines.setdefault((metric.partition("(")[0], rest), []).append(metric)
+    return ["|".join((",".join(metrics), rest)) for (_, rest), metrics in lines.items()]
 
 
 def worst_first(measurement: Measurement) -> list[int]:

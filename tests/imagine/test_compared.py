@@ -1,24 +1,8 @@
 """Painters compared in one command (the paper's Table 4), as a user types it."""
 
 import json
-import sys
 
-import pytest
 from lab.toy import make, write
-
-from captious.cli.app import main
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["captious", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        captured = capsys.readouterr()
-        return exit.value.code or 0, captured.out, captured.err
-
-    return command
 
 
 def test_two_painters_added_to_one_metric_are_told_apart(run, pipeline, tmp_path):
@@ -35,6 +19,7 @@ def test_two_painters_added_to_one_metric_are_told_apart(run, pipeline, tmp_path
     assert [row["other"] for row in found["rows"]] == names and [row["other"] for row in found["chosen"]] == names
     assert len({row["after"] for row in found["rows"]}) == 2 and len({row["before"] for row in found["rows"]}) == 1
     marks = [_painter(signature) for signature in found["signatures"] if "|painter:" in signature]
+    assert len(marks) == 2
     assert marks[0].startswith("drawn#") and marks[1].startswith("tiny-diffusion#")
 
     code, printed, errors = run(*given, *more)

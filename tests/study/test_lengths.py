@@ -56,6 +56,6 @@ def test_the_chart_is_svg_with_every_metric(study):
     scores = tuple(replace(score, label=f"<{score.label}>") for score in study.scores)
     document = length_regimes(replace(study, scores=scores), [6, 9]).document()
     chart = next(section for section in document.sections if isinstance(section, Chart))
-    root = ElementTree.fromstring(svg(chart, standalone=True))
+    root = ElementTree.fromstring(svg(chart))
     texts = [element.text for element in root.iter() if element.text]
     assert "<ROUGE-L>" in texts and "<CIDEr-D>" in texts and any("τ-b × 100" in text for text in texts)

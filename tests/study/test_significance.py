@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from captious.options import Resampling
-from captious.stats.bootstrap import Estimate, bootstrap, observed
+from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p, permutation_p, williams
 from captious.study.contests import permuted
 from captious.study.design import Rows
@@ -46,7 +46,7 @@ def test_intervals_over_images_cover_the_truth(name):
         rows = rows_of(human, cluster)
         statistic = rows.family(rows.families[name], metrics[0])
         value = observed(statistic, rows.clusters)[name]
-        found = Estimate.of(value, bootstrap([statistic], rows.clusters, Resampling(200, 1))[0][name], 0.9)
+        found = Estimate.of(value, bootstrap_draws([statistic], rows.clusters, Resampling(200, 1))[0][name], 0.9)
         covered += found.low <= truth <= found.high
     # 200 intervals at 90 %: the standard deviation of the rate is .021; percentile intervals are a little short.
     assert 0.83 <= covered / studies <= 0.96
@@ -59,8 +59,9 @@ def test_rows_instead_of_images_would_not_cover():
     item = np.repeat(np.arange(len(human)), 3)
     by_image = Rows(human[item], item, cluster, 80, human)
     by_row = Rows(human[item], np.arange(len(item)), np.arange(len(item)), len(item), human[item])
-    wide = bootstrap([by_image.family("kendall", metrics[0])], 80, Resampling(300, 0))[0]["tau_b"].std()
-    narrow = bootstrap([by_row.family("kendall", metrics[0][item])], len(item), Resampling(300, 0))[0]["tau_b"].std()
+    few = Resampling(300, 0)
+    wide = bootstrap_draws([by_image.family("kendall", metrics[0])], 80, few)[0]["tau_b"].std()
+    narrow = bootstrap_draws([by_row.family("kendall", metrics[0][item])], len(item), few)[0]["tau_b"].std()
     assert wide > 1.5 * narrow
 
 
@@ -72,7 +73,7 @@ def test_tests_between_equal_metrics_reject_at_their_level():
         rows = rows_of(human, cluster)
         seen, draws = permuted(rows, [(one, other)], "tau_b", 99, 2)[0]
         families = [rows.family("kendall", values) for values in (one, other)]
-        gaps = np.subtract(*(part["tau_b"] for part in bootstrap(families, 40, Resampling(99, 3))))
+        gaps = np.subtract(*(part["tau_b"] for part in bootstrap_draws(families, 40, Resampling(99, 3))))
         r = np.corrcoef([human[::4], one[::4], other[::4]])
         rejected += [
             permutation_p(seen, draws)[0] < 0.05,

@@ -28,6 +28,7 @@ from captious.render.document import Value
 from captious.render.tables import records, write_jsonl
 
 _EVIDENCE = ("model", "classifier", "captions of", "label")
+_Tested = tuple[tuple[str, ...], int, list[Prediction]]
 SHOWN_LEAKS = 8
 """Leaking words that the terminal names."""
 
@@ -204,8 +205,13 @@ class Audit(Result):
 
     def document(self) -> Document:
         """The table, words that leak, and on the page charts, seeds, salient n-grams and surest captions."""
+        return self._document
+
+    @cached_property
+    def _document(self) -> Document:
         words = len(self.protocol.mask.words)
-        tables = [self._results(), self._ngrams(), self._captions(), self._leaks(), self._seeds()]
+        tested = list(self._tested())
+        tables = [self._results(), self._ngrams(tested), self._captions(tested), self._leaks(), self._seeds()]
         results, ngrams, captions, leaks, seeds = tables
         return Document(
             results.title,
@@ -306,28 +312,28 @@ class Audit(Result):
             reference_name="chance",
         )
 
-    def _ngrams(self) -> Table:
+    def _ngrams(self, predictions: Sequence[_Tested]) -> Table:
         columns: list[Column | str] = [*_EVIDENCE, "n-gram", _percent("probability"), Column("captions")]
         rows: list[Sequence[Value]] = [
             [*keys, one.ngram, one.probability, one.captions]
-            for keys, label, tested in self._tested()
+            for keys, label, tested in predictions
             for one in salient_ngrams(tested, label)
         ]
         note = "N-grams whose test captions get the highest probability of the label."
         return Table("ngrams", "Salient n-grams", columns, rows, note, _breaks(rows, 4), detail=True)
 
-    def _captions(self) -> Table:
+    def _captions(self, predictions: Sequence[_Tested]) -> Table:
         columns: list[Column | str] = [*_EVIDENCE, "caption", "id", "predicted", _percent("probability")]
         symbol = f"[{self.protocol.mask.token.upper()}]"
         rows: list[Sequence[Value]] = [
             [*keys, as_text(one.caption, symbol, "[UNKNOWN]"), one.id, self.classes[one.predicted], one.confidence]
-            for keys, label, tested in self._tested()
+            for keys, label, tested in predictions
             for one in (*surest(tested, label), *surest(tested, label, right=False))
         ]
         note = "Captions whose label was most surely recognized, then those most surely taken for another."
         return Table("captions", "Surest captions", columns, rows, note, _breaks(rows, 4), detail=True)
 
-    def _tested(self) -> Iterator[tuple[tuple[str, ...], int, list[Prediction]]]:
+    def _tested(self) -> Iterator[_Tested]:
         """For each row, for model and people, for each class: what names it in a table, and the tested captions."""
         for row in self.rows:
             for human in (False, True):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
 from captious._typing import Floats, Ints
-from captious.options import LEVEL
-from captious.stats.tests import t_point, t_tail
+from captious.options import Resampling
+from captious.stats.tests import normal_point, normal_tail, t_point, t_tail
 
 POINTS = 100.0
 """Scores are reported in points, as published."""
@@ -59,7 +58,7 @@ class Lic:
     ratio: float
     """Tested over trained images."""
     ddof: int = 0
-    level: float = LEVEL
+    level: float = Resampling.level
     item_error: float = math.nan
     """Standard error of the difference over tested images, for a single seed."""
 
@@ -101,7 +100,7 @@ class Lic:
     def interval(self) -> tuple[float, float]:
         """Confidence interval of LIC."""
         seeds = len(self.model)
-        point = t_point(self.level, seeds - 1) if seeds > 1 else NormalDist().inv_cdf(0.5 + self.level / 2)
+        point = t_point(self.level, seeds - 1) if seeds > 1 else normal_point(0.5 + self.level / 2)
         return self.lic - point * self.error, self.lic + point * self.error
 
     @property
@@ -109,8 +108,8 @@ class Lic:
         """Of LIC = 0, two-sided."""
         if not self.error > 0:
             return math.nan if math.isnan(self.error) else float(self.lic == 0)
-        ratio = self.lic / self.error
-        return 2 * t_tail(abs(ratio), len(self.model) - 1) if len(self.model) > 1 else 2 * NormalDist().cdf(-abs(ratio))
+        ratio, seeds = abs(self.lic / self.error), len(self.model)
+        return 2 * (t_tail(ratio, seeds - 1) if seeds > 1 else normal_tail(ratio))
 
     @property
     def differs(self) -> bool:

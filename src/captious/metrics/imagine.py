@@ -298,9 +298,9 @@ def _joined(values: Floats, starts: Ints, several: str) -> Floats:
     if several == "max":
         highest: Floats = np.fmax.reduceat(values, starts, axis=0)
         return highest
-    known = ~np.isnan(values)
-    total = np.add.reduceat(np.where(known, values, 0.0), starts, axis=0)
-    number = np.add.reduceat(known.astype(np.float64), starts, axis=0)
+    defined = ~np.isnan(values)
+    total = np.add.reduceat(np.where(defined, values, 0.0), starts, axis=0)
+    number = np.add.reduceat(defined.astype(np.float64), starts, axis=0)
     return np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
 
 

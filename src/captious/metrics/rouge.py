@@ -182,11 +182,11 @@ def _against(table: TextTable, turn: int, references: Ints) -> Ints:
     starts, lengths = table.starts, table.lengths
     mine = table.candidates[table.rank == turn]
     mine = mine[lengths[mine] <= BITS]
-    places = take_runs(np.arange(len(table.tokens)), starts[mine], lengths[mine])
-    bit = np.uint64(1) << (places - np.repeat(starts[mine], lengths[mine])).astype(np.uint64)
+    positions = take_runs(np.arange(len(table.tokens)), starts[mine], lengths[mine])
+    bit = np.uint64(1) << (positions - np.repeat(starts[mine], lengths[mine])).astype(np.uint64)
     group_at = table.ngrams(1).group_at
     bits = np.zeros(len(table.ngrams(1).heads), dtype=np.uint64)
-    np.bitwise_or.at(bits, group_at[places], bit)
+    np.bitwise_or.at(bits, group_at[positions], bit)
     matches = bits[group_at]
     # The longest references first: those still running are always a prefix.
     order = np.argsort(-lengths[references], kind="stable")
@@ -195,8 +195,8 @@ def _against(table: TextTable, turn: int, references: Ints) -> Ints:
     running = np.searchsorted(-length, -np.arange(1, int(length.max(initial=0)) + 1), side="right")
     for step, active in enumerate(running.tolist()):
         current = state[:active]
-        kept = current & matches[begin[:active] + step]
-        state[:active] = (current + kept) | (current - kept)
+        common = current & matches[begin[:active] + step]
+        state[:active] = (current + common) | (current - common)
     result = np.empty(len(references), dtype=np.int64)
     result[order] = _ones(~state)
     return result
@@ -209,12 +209,12 @@ def _ones(words: npt.NDArray[np.uint64]) -> Ints:
 
 
 def _long(left: list[int], right: list[int]) -> int:
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     for bit, token in enumerate(left):
-        places[token] = places.get(token, 0) | (1 << bit)
+        positions[token] = positions.get(token, 0) | (1 << bit)
     full = (1 << len(left)) - 1
     state = full
     for token in right:
-        kept = state & places.get(token, 0)
-        state = ((state + kept) | (state - kept)) & full
+        common = state & positions.get(token, 0)
+        state = ((state + common) | (state - common)) & full
     return len(left) - state.bit_count()

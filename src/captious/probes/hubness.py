@@ -85,21 +85,22 @@ class Hubness(Probe):
             str(low) if high - low == 1 else f"{low}–{high - 1}" if high < EDGES[-1] else f">{low - 1}"
             for low, high in pairwise(EDGES)
         ]
-        series = [
-            Series(f"{encoder_name(row.encoder)}, {row.direction}", bins, [100 * share for share in row.spread])
-            for row in self.rows
-        ]
-        chart = Chart("lines", series, f"Entries by N_{k}", f"Share of entries, in per cent, by N_{k}.")
+        charts = []
+        for direction in dict.fromkeys(row.direction for row in self.rows):
+            series = [
+                Series(encoder_name(row.encoder), bins, [100 * share for share in row.spread])
+                for row in self.rows
+                if row.direction == direction
+            ]
+            title = f"Entries by N_{k}, {direction}"
+            charts.append(Chart("lines", series, title, f"Share of entries, in per cent, by N_{k}."))
         return Document(
             f"Hubness: {self.short_name}",
             f"N_{k} is how often an entry is among the {k} nearest of a query. A skewness far above 0 means that a few "
             "entries, the hubs, are near to almost everything, which spoils retrieval.",
-            (table, worst, chart),
+            (table, worst, *charts),
             notes=self.notes,
-            signatures=(
-                self.signature(f"hubness(k={k})"),
-                *encoder_signatures(row.encoder for row in self.rows),
-            ),
+            signatures=(self.signature(f"hubness(k={k})"), *encoder_signatures(row.encoder for row in self.rows)),
             data={"name": self.name, "hubness": self.rows, "ci": self.interval},
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -74,11 +74,11 @@ class Pictures(Result):
         if not any(one.reference for one in self.texts):
             order = "in the order of the file"
         left = f", {self.empty:,} empty ones left out" if self.empty else ""
-        title = f"{PurePath(self.name).name}: imagined"
+        paths = self._paths()
         return Document(
-            title,
+            f"{PurePath(self.name).name}: imagined",
             f"{len(self.texts):,} texts, {order}.",
-            [Gallery("Texts and their pictures", [self._entry(one) for one in self.texts])],
+            [Gallery("Texts and their pictures", [self._entry(one, paths) for one in self.texts])],
             notes=[f"{len(self.texts):,} texts{left}, {self.unpainted:,} pictures could not be painted"],
             signatures=[self.signature],
             data={"texts": len(self.texts), "empty": self.empty, "unpainted": self.unpainted},
@@ -107,20 +107,17 @@ class Pictures(Result):
         numbered = enumerate(self.pictures.items())
         return {prompt: f"pictures/{number:05d}.png" for number, (prompt, (_, code)) in numbered if not code}
 
-    def _entry(self, one: PaintedText) -> Entry:
-        lines = [Line(one.text, "text", self._strip(one.text))]
-        if one.reference:
-            lines.append(Line(one.reference, "nearest reference", self._strip(one.reference)))
-        return Entry(one.id, lines, facts=one.facts())
+    def _entry(self, one: PaintedText, paths: Mapping[tuple[str, int], str]) -> Entry:
+        def line(text: str, label: str) -> Line:
+            pictures = []
+            for seed in self.seeds:
+                pixels, code = self.pictures[text, seed]
+                missing = Picture(None, FAULTS[code])
+                pictures.append(missing if code else Picture(pixels, f"seed {seed}", href=paths[text, seed]))
+            return Line(text, label, pictures)
 
-    def _strip(self, text: str) -> list[Picture]:
-        paths, strip = self._paths(), []
-        for seed in self.seeds:
-            pixels, code = self.pictures[text, seed]
-            strip.append(
-                Picture(None, FAULTS[code]) if code else Picture(pixels, f"seed {seed}", href=paths[text, seed])
-            )
-        return strip
+        lines = [line(one.text, "text"), *([line(one.reference, "nearest reference")] if one.reference else [])]
+        return Entry(one.id, lines, facts=one.facts())
 
 
 def paint(

@@ -42,6 +42,8 @@ from captious.render.tables import dumps
 SCRIPTS = ("base.js", "state.js", "charts.js", "views.js", "items.js", "main.js")
 WARNINGS = 5
 """Warnings that are shown at once; the others are folded."""
+LINKS = 6
+"""Sections that the head of the page leads to, besides charts and items."""
 NOTEBOOK = 200
 """Rows of a table that a notebook shows."""
 
@@ -106,11 +108,9 @@ def _policy(code: str) -> str:
 
 
 def _navigation(document: Document) -> str:
-    links = [
-        f'<a href="#{_anchor(section.title)}">{escape(section.title)}</a>'
-        for section in document.sections
-        if isinstance(section, (Text, Table, Gallery, Group)) and section.title
-    ]
+    titles = [section.title for section in document.sections if isinstance(section, (Text, Table, Gallery, Group))]
+    titles = [title for title in titles if title not in ("", document.title)][:LINKS]
+    links = [f'<a href="#{_anchor(title)}">{escape(title)}</a>' for title in titles]
     if any(isinstance(section, Items) for section in document.sections):
         links += ['<a href="#charts">Charts</a>', '<a href="#items">Items</a>']
         links.append('<button type="button" id="worst-captions" class="primary">Worst captions</button>')

@@ -19,7 +19,7 @@ from captious.options import LEVEL, Resampling
 from captious.stats.kendall import joined
 from captious.stats.resampling import bootstrap_weights
 
-Statistic: TypeAlias = Callable[[Floats], dict[str, Floats]]
+WeightedStatistic: TypeAlias = Callable[[Floats], dict[str, Floats]]
 THREADS, SMALL = 8, 1 << 17
 """Most threads, and the size of weights below which starting threads takes longer than the work."""
 NAN = float("nan")
@@ -49,12 +49,14 @@ class Estimate:
         return cls(value, float(low), float(high), float(defined.std(ddof=1)), len(draws) - len(defined))
 
 
-def observed(statistic: Statistic, groups: int) -> dict[str, float]:
+def observed(statistic: WeightedStatistic, groups: int) -> dict[str, float]:
     """The values on the data as they are."""
     return {name: float(values[0]) for name, values in statistic(np.ones((groups, 1))).items()}
 
 
-def bootstrap(statistics: Sequence[Statistic], groups: int, resampling: Resampling) -> list[dict[str, Floats]]:
+def bootstrap_draws(
+    statistics: Sequence[WeightedStatistic], groups: int, resampling: Resampling
+) -> list[dict[str, Floats]]:
     """The draws of every statistic on resampled groups; all statistics see the same draws."""
     blocks = [
         in_threads(statistics, block.T) for block in bootstrap_weights(groups, resampling.samples, resampling.seed)
@@ -62,16 +64,16 @@ def bootstrap(statistics: Sequence[Statistic], groups: int, resampling: Resampli
     return [joined([block[index] for block in blocks]) for index in range(len(statistics))]
 
 
-def estimate(statistic: Statistic, groups: int, resampling: Resampling) -> dict[str, Estimate]:
+def estimate(statistic: WeightedStatistic, groups: int, resampling: Resampling) -> dict[str, Estimate]:
     """Every value of a statistic with its interval; without one where there are no resamples."""
     values = observed(statistic, groups)
     if not resampling.samples:
         return {name: Estimate(value) for name, value in values.items()}
-    (draws,) = bootstrap([statistic], groups, resampling)
+    (draws,) = bootstrap_draws([statistic], groups, resampling)
     return {name: Estimate.of(value, draws[name], resampling.level) for name, value in values.items()}
 
 
-def in_threads(statistics: Sequence[Statistic], weights: Floats) -> list[dict[str, Floats]]:
+def in_threads(statistics: Sequence[WeightedStatistic], weights: Floats) -> list[dict[str, Floats]]:
     """Statistics under weights, the draws divided between threads: NumPy computes without holding Python's lock."""
     if weights.size < SMALL:
         return [statistic(weights) for statistic in statistics]

@@ -86,9 +86,9 @@ def bootstrap(statistics: Mapping[str, Statistic], resampling: Resampling = Resa
     tail = 100 * (1 - resampling.level) / 2
     intervals = {}
     for key, values in zip(statistics, draws, strict=True):
-        known = values[~np.isnan(values)]
-        low, high = np.percentile(known, [tail, 100 - tail]) if len(known) else (np.nan, np.nan)
-        error = float(known.std(ddof=1)) if len(known) > 1 else float("nan")
+        defined = values[~np.isnan(values)]
+        low, high = np.percentile(defined, [tail, 100 - tail]) if len(defined) else (np.nan, np.nan)
+        error = float(defined.std(ddof=1)) if len(defined) > 1 else float("nan")
         intervals[key] = Interval(float(low), float(high), error, resampling)
     return intervals
 
@@ -169,8 +169,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     [0.03, 0.06, 0.06]
     """
     p = np.asarray(p_values, dtype=np.float64)
-    known = np.flatnonzero(~np.isnan(p))
-    order = known[np.argsort(p[known], kind="stable")]
+    members = np.flatnonzero(~np.isnan(p))
+    order = members[np.argsort(p[members], kind="stable")]
     stepped = np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1))
     adjusted = np.full(len(p), np.nan)
     adjusted[order] = np.minimum(stepped, 1.0)

@@ -15,7 +15,7 @@ from captious._typing import Floats
 from captious._version import __version__
 from captious.errors import InputError, nearest
 from captious.options import Resampling
-from captious.stats.bootstrap import Estimate, bootstrap, observed
+from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
 from captious.stats.correlation import soft_pairwise_accuracy, standing
 from captious.stats.resampling import holm
 from captious.stats.tests import correlation_test, kendall_test, rank_clusters
@@ -217,6 +217,6 @@ class Analysis:
         draws = {}
         for key, families in self._families.items():
             self.progress(f"{self.labels[key]}: intervals")
-            parts = bootstrap(list(families.values()), self.design.clusters, self.resampling)
+            parts = bootstrap_draws(list(families.values()), self.design.clusters, self.resampling)
             draws[key] = {name: values for part in parts for name, values in part.items()}
         return draws

@@ -12,7 +12,7 @@ from captious.options import Resampling
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, krippendorff
-from captious.stats.bootstrap import NAN, Estimate, Statistic, bootstrap, observed
+from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, bootstrap_draws, observed
 from captious.study._columns import INTERVALS, column, label
 from captious.study.design import Rows
 from captious.study.ratings import Preferences, Ratings
@@ -190,7 +190,7 @@ def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
         if others is None or not _varied(others, own):
             continue
         families = _families(others, own)
-        drawn = bootstrap(families, others.clusters, resampling) if resampling.samples else []
+        drawn = bootstrap_draws(families, others.clusters, resampling) if resampling.samples else []
         for name, value in (pair for one in families for pair in observed(one, others.clusters).items()):
             if name in names:
                 values[name].append(value)
@@ -207,7 +207,7 @@ def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
     return Ceiling(tau_b, tau_c, pearson, len(values["tau_b"]))
 
 
-def _families(others: Rows, own: Floats) -> list[Statistic]:
+def _families(others: Rows, own: Floats) -> list[WeightedStatistic]:
     """Both taus with every rating of the others, and Pearson's r with their means."""
     means = replace(others, human=others.mean, item=np.arange(others.items))
     return [others.family("kendall", own), means.family("moments", own)]

@@ -12,9 +12,10 @@ import numpy as np
 from captious._typing import Floats
 from captious._version import __version__
 from captious.errors import InputError
+from captious.evaluation import join_signatures
 from captious.options import SEED, Missing, Resampling
 from captious.render import Cell, Column, Document, Result, Table
-from captious.stats.bootstrap import NAN, Estimate, bootstrap, observed
+from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p
 from captious.study._columns import column, label
 from captious.study.design import Design
@@ -147,6 +148,7 @@ class Combination(Result):
             "rows": [asdict(row) for row in self.added],
             "chosen": [asdict(row) for row in self.chosen],
             "ci": ci,
+            "signatures": self.signatures,
         }
         signatures = (f"combine:{self.name}|statistic:{statistic}|ci:{ci}|captious:{__version__}", *self.signatures)
         return Document(first.title, "", sections, self.warnings, (), signatures, data, "combination")
@@ -177,7 +179,7 @@ def combine_metrics(
         tuple(add(study.design, metrics, by_seed, factors, statistic, resampling)),
         tuple(cross_validate(study.design, metrics, by_seed, grid, folds, statistic, resampling.seed) if folds else ()),
         resampling,
-        tuple(dict.fromkeys(score.signature for score in study.scores if score.signature)),
+        tuple(join_signatures(dict.fromkeys(score.signature for score in study.scores if score.signature))),
         study.warnings,
     )
 
@@ -246,7 +248,7 @@ def add(
                 after = np.array([observed(one, design.clusters)[statistic] for one in sums])
                 gain, p = Estimate(float(after.mean() - before)), NAN
                 if resampling.samples:
-                    drawn = bootstrap([alone, *sums], design.clusters, resampling)
+                    drawn = bootstrap_draws([alone, *sums], design.clusters, resampling)
                     gains = np.mean([part[statistic] for part in drawn[1:]], axis=0) - drawn[0][statistic]
                     gain, p = Estimate.of(gain.value, gains, resampling.level), bootstrap_p(gain.value, gains)
                 spread = float(after.std(ddof=1)) if len(after) > 1 else NAN

@@ -11,7 +11,7 @@ import numpy as np
 from captious._typing import Floats
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.stats.bootstrap import NAN, Estimate, Statistic, in_threads
+from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, in_threads
 from captious.stats.kendall import Halves, Kendall
 from captious.stats.resampling import swap_masks
 from captious.stats.tests import Test, bootstrap_p, permutation_p, williams
@@ -120,7 +120,7 @@ def standardized(values: Floats) -> Floats:
     return result
 
 
-def _difference(statistic: Statistic, name: str) -> Statistic:
+def _difference(statistic: WeightedStatistic, name: str) -> WeightedStatistic:
     """The statistic of what is drawn less that of what is not."""
     if isinstance(statistic, Kendall):
         halves = Halves.of(statistic)

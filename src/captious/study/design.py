@@ -15,7 +15,7 @@ import numpy as np
 
 from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError
-from captious.stats.bootstrap import Statistic
+from captious.stats.bootstrap import WeightedStatistic
 from captious.stats.correlation import Moments, Spearman, Systems, Within
 from captious.stats.kendall import Kendall
 from captious.study.ratings import Preferences, Ratings
@@ -55,7 +55,7 @@ class Rows:
             named |= dict.fromkeys(("system_tau", "system_pearson"), "systems")
         return named
 
-    def family(self, name: str, values: Floats) -> Statistic:
+    def family(self, name: str, values: Floats) -> WeightedStatistic:
         """Tau, rank and product-moment correlation, within images, or between systems."""
         if name == "kendall":
             return Kendall.of(values, self.human, self.item, self.cluster)
@@ -125,7 +125,7 @@ class Pairs:
         """The unweighted mean of the categories, the same with ties as wrong, and each category."""
         return dict.fromkeys(("mean", "strict", *self.names), "accuracy")
 
-    def family(self, name: str, values: Floats) -> Statistic:
+    def family(self, name: str, values: Floats) -> WeightedStatistic:
         """Accuracies."""
         gap = values[self.first] - values[self.second]
         strict = (gap > 0).astype(np.float64)

@@ -10,6 +10,7 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError
+from captious.evaluation import join_signatures
 from captious.models.encoder import Encoder, token_counts
 from captious.render import Cell, Chart, Column, Document, Result, Series, Table
 from captious.render.document import Value
@@ -87,7 +88,7 @@ class LengthRegimes(Result):
             (table, chart),
             study.warnings,
             (),
-            (study.signature, *(score.signature for score in study.scores if score.signature)),
+            (study.signature, *join_signatures(score.signature for score in study.scores if score.signature)),
             {
                 "name": study.ratings.name,
                 "statistic": statistic,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, nearest
+from captious.evaluation import join_signatures
 from captious.options import SAMPLES, Missing, Resampling, Runtime, current, using
 from captious.render import (
     Cell,
@@ -66,7 +67,7 @@ class Study(Analysis, Result):
             sections,
             self.warnings,
             self._notes(),
-            (self.signature, *(score.signature for score in self.scores if score.signature)),
+            (self.signature, *join_signatures(score.signature for score in self.scores if score.signature)),
             self._data(),
             "study",
         )
@@ -114,8 +115,9 @@ class Study(Analysis, Result):
         ranks = [row[0] for row in rows]
         breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
         note = meanings(shown)
+        note += f"; ties: {'row ' if rated else ''}pairs that the metric ties"
         if rated:
-            note += "; ties: row pairs that the metric ties; τ=0: p: of no association, normal approximation over rows"
+            note += "; τ=0: p: of no association, normal approximation over rows"
         if marked:
             note += f"; †: not distinguishable from the best ({self.test} test, Holm-adjusted)"
         return Table("metrics", title, columns, rows, f"{note}. {INTERVALS if self.resampling.samples else ''}", breaks)
@@ -210,7 +212,7 @@ class Study(Analysis, Result):
                 )
             ],
             label(self.statistic) + (" × 100" if scale == 100 else ""),
-            "Metrics of one shade cannot be told apart.",
+            "Neighbors of one shade cannot be told apart.",
             bands=[self.rank(key) for key in self.order],
         )
 
@@ -340,10 +342,9 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
             Meter(metric, row["metric"], f"above {row['metric']:.0%} of items"),
         ]
     else:
-        sides = zip(items, values, ("preferred by people", f"preferred by {metric}"), strict=True)
-        lines = [Line(item.candidate, f"{side}, {metric} {value}") for item, value, side in sides]
-        facts, meters = [row["category"]], []
-    picture = Picture(str(path)) if path else None
+        lines = [Line(item.candidate, side) for item, side in zip(items, ("people", metric), strict=True)]
+        facts, meters = [row["category"], f"{metric} {values[0]} and {values[1]}"], []
+    picture = Picture(str(path)) if path and Path(str(path)).is_file() else None
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
 
 

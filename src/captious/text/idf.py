@@ -82,9 +82,8 @@ class DocumentFrequency:
         """The document frequency of each n-gram of a table, 0 where the corpus lacks it."""
         if table is self.table:
             return self.counts[n - 1]
-        found = self._locate(table, n)
         counts = np.append(self.counts[n - 1], 0)
-        result: Ints = counts[found]
+        result: Ints = counts[self._locate(table, n)]
         return result
 
     def _locate(self, table: TextTable, n: int) -> Ints:
@@ -95,14 +94,14 @@ class DocumentFrequency:
         grams = table.ngrams(n)
         words = self._words(table)
         parent, last = self._locate(table, n - 1)[grams.parent], words[grams.last]
-        known = (parent >= 0) & (last >= 0)
+        both = (parent >= 0) & (last >= 0)
         width = len(self.vocabulary)
         keys = self.parents[n - 1].astype(np.int64) * width + self.lasts[n - 1]
-        wanted = np.where(known, parent * width + last, -1)
+        wanted = np.where(both, parent * width + last, -1)
         if not len(keys):
             return np.full(len(wanted), -1)
-        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(known & (keys[place] == wanted), place, -1)
+        index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(both & (keys[index] == wanted), index, -1)
 
     def _words(self, table: TextTable) -> Ints:
         position = self._position
@@ -205,10 +204,10 @@ def find(where: str) -> DocumentFrequency:
     if not path.is_file():
         path = named_path(where)
     if not path.is_file():
-        known = named()
-        listed = f"named corpora: {', '.join(known)}" if known else "no corpus is named yet"
+        names = named()
+        listed = f"named corpora: {', '.join(names)}" if names else "no corpus is named yet"
         raise InputError(
-            f"no idf corpus {where!r}: neither a file nor a name ({listed}{nearest(where, known)}); "
+            f"no idf corpus {where!r}: neither a file nor a name ({listed}{nearest(where, names)}); "
             f"make one with: captious make idf captions.jsonl --name {path.stem}"
         )
     return _opened(path, path.stat().st_mtime_ns)

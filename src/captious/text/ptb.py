@@ -112,18 +112,18 @@ class _Lookahead:
 
     def __init__(self, shadow: str) -> None:
         self.shadow = shadow
-        self.seen: dict[tuple[str, str], tuple[int, int]] = {}
+        self.runs: dict[tuple[str, str], tuple[int, int]] = {}
 
     def allows(self, lookahead: tuple[str, str], at: int) -> bool:
         """False only where the rule cannot match at this position."""
-        end, mark = self.seen.get(lookahead, (0, -1))
+        end, mark = self.runs.get(lookahead, (0, -1))
         if at >= end:
             run = re.compile(lookahead[0]).match(self.shadow, at)
             end = run.end() if run else at
         if at > mark:
-            found = re.compile(lookahead[1]).search(self.shadow, at)
-            mark = found.start() if found else len(self.shadow)
-        self.seen[lookahead] = end, mark
+            match = re.compile(lookahead[1]).search(self.shadow, at)
+            mark = match.start() if match else len(self.shadow)
+        self.runs[lookahead] = end, mark
         return mark < end
 
 

@@ -1,4 +1,4 @@
-"""N-gram counts of every caption as one sorted table per order."""
+"""Captions as arrays of token ids, and n-gram counts as one sorted table per order; both are shared by all metrics."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ _TEXTS = 512
 def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
     """The distinct space-delimited chunks of all texts, the chunk at each place, and the first place of each text.
 
-    Chunk 0 is empty and stands for nothing at all. Every text has a place, if only for an empty chunk.
+    Chunk 0 is empty and stands for nothing at all. Every text has a chunk, if only an empty one.
     """
     numbering: defaultdict[str, int] = defaultdict(int, {_END: 0})
     numbering.default_factory = numbering.__len__

@@ -219,7 +219,7 @@ def test_matches_are_the_same_from_either_side(tiny, one, other):
 
     def found(candidate, reference):
         options = matches(Candidate(batch.sentences[candidate], batch), batch.sentences[reference])
-        return [match[:5] for choice in options.found.values() for match in choice]
+        return [match[:5] for choice in options.matches.values() for match in choice]
 
     mirrored = [(other, other_end, start, end, module) for start, end, other, other_end, module in found(1, 0)]
     assert sorted(found(0, 1)) == sorted(mirrored)

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -144,26 +145,39 @@ def test_coco_has_the_originals_values(shared_data, meteor_tables):
     assert corpus == pytest.approx(COCO_CORPUS, abs=1e-6)
 
 
-@pytest.mark.java
-@pytest.mark.parametrize("options", [[], ["-t", "adq"], ["-m", "exact stem synonym"]], ids=["rank", "adq", "modules"])
-def test_the_running_original_agrees(meteor_tables, options):
+OPTIONS = {"rank": (), "adq": ("-t", "adq"), "modules": ("-m", "exact stem synonym")}
+
+
+@pytest.fixture(scope="module")
+def original():
+    """A thousand captions, and what the original prints of them with each of the options, all run at once."""
     if shutil.which("java") is None:
         pytest.skip("Java is not on the PATH")
-    # A thousand captions of a few words each: repeated words make the search choose, and no reference is like another.
+    # Captions of a few words each: repeated words make the search choose, and no reference is like another.
     rng = np.random.default_rng(7)
     words = "a a a the man woman dog dogs puppy is are running runs ran on in front of top photo picture red big"
     captions = [" ".join(rng.choice(words.split(), rng.integers(0, 14)).tolist()) for _ in range(1000)]
     candidates, references = captions[:250], [captions[250 + i :: 250] for i in range(250)]
-    package = Path(find_spec("pycocoevalcap").submodule_search_locations[0])
     lines = "".join(
         f"SCORE ||| {' ||| '.join(group)} ||| {candidate}\n"
         for candidate, group in zip(candidates, references, strict=True)
     )
-    answer = subprocess.run(
-        ["java", "-Xmx2G", "-jar", "meteor-1.5.jar", "-", "-", "-stdio", "-l", "en", "-norm", *options],
-        input=lines, capture_output=True, encoding="utf-8", cwd=package / "meteor", check=True,
-    )  # fmt: skip
-    printed = np.array([[float(value) for value in line.split()] for line in answer.stdout.splitlines()])
+    folder = Path(find_spec("pycocoevalcap").submodule_search_locations[0]) / "meteor"
+
+    def answer(options):
+        command = ["java", "-Xmx2G", "-jar", "meteor-1.5.jar", "-", "-", "-stdio", "-l", "en", "-norm", *options]
+        run = subprocess.run(command, input=lines, capture_output=True, encoding="utf-8", cwd=folder, check=True)
+        return np.array([[float(value) for value in line.split()] for line in run.stdout.splitlines()])
+
+    with ThreadPoolExecutor(len(OPTIONS)) as pool:
+        return candidates, references, dict(zip(OPTIONS, pool.map(answer, OPTIONS.values()), strict=True))
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_running_original_agrees(meteor_tables, original, name):
+    candidates, references, answers = original
+    printed, options = answers[name], OPTIONS[name]
     whole = (printed[:, 20] == 1) & (printed[:, 21:] == printed[:, :2]).all(axis=1)
     printed[whole, 20] = 0
     task = options[1] if "-t" in options else "rank"

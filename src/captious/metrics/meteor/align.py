@@ -1,4 +1,4 @@
-"""Captions made ready for alignment: words as numbers, and which words and phrases of the batch may stand for which.
+"""The alignment of candidates and references: their words as numbers, all matches of a pair, and the beam search.
 
 Everything that depends on a word or a phrase alone is worked out once per batch, in arrays; what remains for a pair of
 captions is to intersect small sets.
@@ -46,7 +46,7 @@ class Batch:
     similar: dict[int, dict[int, int]]
     """For a word, the other words of equal stem (bit :data:`STEM`) or common synset (bit :data:`SYNONYM`)."""
     ranks: dict[tuple[int, int], int]
-    """The place of a phrase and its paraphrase among the paraphrases of that phrase in the table."""
+    """The rank of a phrase's paraphrase among the paraphrases of that phrase in the table."""
     linked: dict[int, set[int]]
     """For a phrase, its paraphrases and the phrases it is a paraphrase of."""
     lengths: list[int]
@@ -57,11 +57,11 @@ def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Seque
     """Number the words and phrases of tokenized captions, and relate them by the given modules."""
     vocabulary: dict[str, int] = {}
     numbered = [[vocabulary.setdefault(word, len(vocabulary)) for word in words] for words in captions]
-    known = list(vocabulary)
+    distinct = list(vocabulary)
     function = {number for word, number in vocabulary.items() if word in tables.function_words}
     phrases = _Phrases({}, {}, {}, [])
     if "paraphrase" in modules:
-        phrases = _phrases(numbered, known, tables)
+        phrases = _phrases(numbered, distinct, tables)
     sentences = []
     for number, words in enumerate(numbered):
         positions: dict[int, list[int]] = {}
@@ -73,8 +73,8 @@ def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Seque
                 positions[word] = [at]
             if word in function:
                 bits |= 1 << at
-        sentences.append(Sentence(words, positions, bits, phrases.places.get(number, {})))
-    return Batch(sentences, _similar(known, tables, modules), phrases.ranks, phrases.linked, phrases.lengths)
+        sentences.append(Sentence(words, positions, bits, phrases.positions.get(number, {})))
+    return Batch(sentences, _similar(distinct, tables, modules), phrases.ranks, phrases.linked, phrases.lengths)
 
 
 def _similar(words: list[str], tables: Tables, modules: Sequence[str]) -> dict[int, dict[int, int]]:
@@ -101,7 +101,7 @@ def _relate(similar: dict[int, dict[int, int]], groups: Iterable[list[int]], bit
 
 @dataclass(slots=True, eq=False)
 class _Phrases:
-    places: dict[int, dict[int, list[int]]]
+    positions: dict[int, dict[int, list[int]]]
     ranks: dict[tuple[int, int], int]
     linked: dict[int, set[int]]
     lengths: list[int]
@@ -118,29 +118,29 @@ def _phrases(captions: list[list[int]], words: list[str], tables: Tables) -> _Ph
     target_row = tables.targets[first[source] + rank].astype(np.int64)
     target = np.searchsorted(present, target_row)
     target[target == len(present)] = 0
-    kept = np.flatnonzero(present[target] == target_row) if len(present) else target
-    source, target, rank = source[kept], target[kept], rank[kept]
+    inside = np.flatnonzero(present[target] == target_row) if len(present) else target
+    source, target, rank = source[inside], target[inside], rank[inside]
     linked: dict[int, set[int]] = defaultdict(set)
     ranks = {}
-    for one, other, place in zip(source.tolist(), target.tolist(), rank.tolist(), strict=True):
-        ranks[one, other] = place
+    for one, other, order in zip(source.tolist(), target.tolist(), rank.tolist(), strict=True):
+        ranks[one, other] = order
         linked[one].add(other)
         linked[other].add(one)
     useful = np.zeros(len(present), dtype=bool)
     useful[source] = useful[target] = True
     taken = np.flatnonzero(useful[phrase])
     offsets = np.cumsum([0, *map(len, captions)])
-    places: dict[int, dict[int, list[int]]] = defaultdict(dict)
+    positions: dict[int, dict[int, list[int]]] = defaultdict(dict)
     local = starts[taken] - offsets[owners[taken]]
     for owner, at, number in zip(owners[taken].tolist(), local.tolist(), phrase[taken].tolist(), strict=True):
-        mine = places[owner]
+        mine = positions[owner]
         if number in mine:
             mine[number].append(at)
         else:
             mine[number] = [at]
     length_of = np.zeros(len(present), dtype=np.int64)
     length_of[phrase] = lengths
-    return _Phrases(places, ranks, dict(linked), length_of.tolist())
+    return _Phrases(positions, ranks, dict(linked), length_of.tolist())
 
 
 def _spans(captions: list[list[int]], words: list[str], tables: Tables) -> tuple[Ints, Ints, Ints, Ints]:
@@ -188,28 +188,28 @@ class Candidate:
     sentence: Sentence
     batch: Batch
     singles: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """Module and place of the one-word matches of a reference word, in the order in which they are tried."""
+    """Module and position of the one-word matches of a reference word, in the order in which they are tried."""
     partners: dict[int, list[int]] = field(default_factory=dict)
     """The candidate's phrases that a reference phrase may stand for."""
 
     def find_singles(self, word: int) -> list[tuple[int, int]]:
         """Note the one-word matches of a reference word."""
         positions = self.sentence.positions
-        found = [(EXACT_MODULE, at) for at in positions[word]] if word in positions else []
+        singles = [(EXACT_MODULE, at) for at in positions[word]] if word in positions else []
         near = self.batch.similar.get(word)
         if near is not None and not near.keys().isdisjoint(positions):
             shared = near.keys() & positions.keys()
             for bit, module in ((STEM, STEM_MODULE), (SYNONYM, SYNONYM_MODULE)):
-                found += sorted((module, at) for other in shared if near[other] & bit for at in positions[other])
-        self.singles[word] = found
-        return found
+                singles += sorted((module, at) for other in shared if near[other] & bit for at in positions[other])
+        self.singles[word] = singles
+        return singles
 
     def find_partners(self, phrase: int) -> list[int]:
         """Note the candidate's phrases that a reference phrase may stand for."""
         linked, own = self.batch.linked[phrase], self.sentence.phrases
-        found = [] if linked.isdisjoint(own) else [one for one in own if one in linked]
-        self.partners[phrase] = found
-        return found
+        partners = [] if linked.isdisjoint(own) else [one for one in own if one in linked]
+        self.partners[phrase] = partners
+        return partners
 
 
 @dataclass(slots=True, eq=False)
@@ -218,7 +218,7 @@ class Options:
 
     length: int
     """Words in the reference."""
-    found: dict[int, list[Match]]
+    matches: dict[int, list[Match]]
     """By the reference word they begin at, in the order in which the search tries them."""
     covered: int = 0
     other_covered: int = 0
@@ -231,7 +231,7 @@ class Options:
     def __post_init__(self) -> None:
         """Note which words the matches cover."""
         covered = twice = exact = other_covered = other_twice = other_exact = 0
-        for options in self.found.values():
+        for options in self.matches.values():
             for start, end, _, _, module, other_bits, _, _ in options:
                 bits = (1 << end) - (1 << start)
                 twice |= covered & bits
@@ -247,42 +247,42 @@ class Options:
 
 def matches(candidate: Candidate, reference: Sentence) -> Options:
     """All matches of a candidate and a reference."""
-    found: dict[int, list[Match]] = {}
+    result: dict[int, list[Match]] = {}
     if candidate.sentence.words == reference.words:
-        for places in reference.positions.values():
-            for at in places:
-                found[at] = [
+        for positions in reference.positions.values():
+            for at in positions:
+                result[at] = [
                     (at, at + 1, other, other + 1, EXACT_MODULE, 1 << other, -2 * _WORD, abs(at - other))
-                    for other in places
+                    for other in positions
                 ]
-        return Options(len(reference.words), found)
-    known = candidate.singles
-    for word, places in reference.positions.items():
-        if singles := known[word] if word in known else candidate.find_singles(word):
-            for at in places:
-                found[at] = [
+        return Options(len(reference.words), result)
+    cached = candidate.singles
+    for word, positions in reference.positions.items():
+        if singles := cached[word] if word in cached else candidate.find_singles(word):
+            for at in positions:
+                result[at] = [
                     (at, at + 1, other, other + 1, module, 1 << other, 0 if module else -2 * _WORD, abs(at - other))
                     for module, other in singles
                 ]
     for at, match in _phrasal(candidate, reference):
-        if at in found:
-            found[at].append(match)
+        if at in result:
+            result[at].append(match)
         else:
-            found[at] = [match]
-    return Options(len(reference.words), found)
+            result[at] = [match]
+    return Options(len(reference.words), result)
 
 
 def _phrasal(candidate: Candidate, reference: Sentence) -> list[tuple[int, Match]]:
     """Matches of paraphrases: first those the table lists under the reference's phrase, then under the candidate's."""
     ranks, lengths, own = candidate.batch.ranks, candidate.batch.lengths, candidate.sentence.phrases
-    known = candidate.partners
+    cached = candidate.partners
     forth, back = [], []
-    for phrase, places in reference.phrases.items():
-        for partner in known[phrase] if phrase in known else candidate.find_partners(phrase):
+    for phrase, positions in reference.phrases.items():
+        for partner in cached[phrase] if phrase in cached else candidate.find_partners(phrase):
             there, here = ranks.get((phrase, partner)), ranks.get((partner, phrase))
             length, size = lengths[phrase], lengths[partner]
             worth = -(length // 2 + size // 2) * _WORD
-            for at in places:
+            for at in positions:
                 for other in own[partner]:
                     bits = (1 << other + size) - (1 << other)
                     match = (at, at + length, other, other + size, PARAPHRASE_MODULE, bits, worth, abs(at - other))
@@ -298,19 +298,19 @@ def _phrasal(candidate: Candidate, reference: Sentence) -> list[tuple[int, Match
 def align(options: Options) -> list[Match]:
     """The best alignment, from left to right over the reference."""
     fixed: dict[int, Match] = {}
-    for at, choice in options.found.items():
+    for at, choice in options.matches.items():
         if len(choice) == 1:
             match = choice[0]
             if not (options.other_twice & match[5] or options.twice & (1 << match[1]) - (1 << at)):
                 fixed[at] = match
     taken = [*fixed.values()]
-    if len(fixed) < len(options.found):
-        taken += search(options.length, fixed, options.found)
+    if len(fixed) < len(options.matches):
+        taken += search(options.length, fixed, options.matches)
     taken.sort()
     return taken
 
 
-def search(length: int, fixed: dict[int, Match], found: dict[int, list[Match]]) -> list[Match]:
+def search(length: int, fixed: dict[int, Match], choices: dict[int, list[Match]]) -> list[Match]:
     """The beam search over the reference words that have a choice; the fixed matches are not repeated in the result."""
     paths: list[Path] = [(0, -1, 0, 0, None)]
     # While all paths end alike, `last` stands for the end of their last match and their own is out of date.
@@ -326,8 +326,8 @@ def search(length: int, fixed: dict[int, Match], found: dict[int, list[Match]]) 
                     for cost, end, _, used, trail in _best(paths)
                 ]
             alike, last = True, other_end
-        elif current in found:
-            paths = _step(_best(paths), current, found[current], last if alike else None)
+        elif current in choices:
+            paths = _step(_best(paths), current, choices[current], last if alike else None)
             alike = False
         else:
             if not alike:

@@ -1,5 +1,6 @@
-"""METEOR's `-norm` normalizer for English: punctuation set apart, quotes and dashes unified, lower-case tokens.
+"""METEOR 1.5 on a set of items: the normalizer, the formula, and the counts of each item with its best reference.
 
+The normalizer is that of `-norm` for English: punctuation set apart, quotes and dashes unified, lower-case tokens.
 Deviations: none on text without control characters. The original reads one caption per line and fields parted by `|||`,
 so a line break or that mark inside a caption shifts every later score; here :func:`clean` turns both into spaces first.
 
@@ -212,7 +213,7 @@ class Counts:
     """What METEOR counts on a set of items."""
 
     table: Floats
-    """One row per item, from the reference with the highest score (the first of equals); see `score.COLUMNS`."""
+    """One row per item, from the reference with the highest score (the first of equals); see :data:`COLUMNS`."""
     best: Ints
     """The number of that reference."""
     cleaned: int
@@ -233,8 +234,8 @@ def count(
     for begin in range(0, len(candidates), BATCH):
         part = slice(begin, begin + BATCH)
         with _no_collection():
-            table[part], best[part], found = _count(candidates[part], references[part], tables, tuning, modules)
-        cleaned += found
+            table[part], best[part], dirty = _count(candidates[part], references[part], tables, tuning, modules)
+        cleaned += dirty
     return Counts(table, best, cleaned)
 
 
@@ -293,10 +294,10 @@ def _best(candidate: Candidate, references: Sequence[Sentence], tuning: Paramete
 
     References are taken in the order of the highest score they could reach, so that most need no search.
     """
-    found = [matches(candidate, reference) for reference in references]
+    options = [matches(candidate, reference) for reference in references]
     bounds = [
-        highest(candidate.sentence, reference, options, tuning)
-        for reference, options in zip(references, found, strict=True)
+        highest(candidate.sentence, reference, option, tuning)
+        for reference, option in zip(references, options, strict=True)
     ]
     order = sorted(range(len(references)), key=bounds.__getitem__, reverse=True)
     best = [0] * len(COLUMNS)
@@ -305,7 +306,7 @@ def _best(candidate: Candidate, references: Sequence[Sentence], tuning: Paramete
         if bounds[number] < lead - _MARGIN:
             break
         reference = references[number]
-        row = count_matches(candidate.sentence, reference, align(found[number]))
+        row = count_matches(candidate.sentence, reference, align(options[number]))
         reached = pair_score(row, tuning)
         if reached > lead or (reached == lead and number < chosen):
             lead, chosen, best = reached, number, row
@@ -337,14 +338,14 @@ def _reach(covered: int, exact: int, sentence: Sentence, tuning: Parameters) -> 
     return reached / (delta * (total - functional) + (1 - delta) * functional)
 
 
-def count_matches(candidate: Sentence, reference: Sentence, found: list[Match]) -> list[int]:
-    """Count the matches of an alignment, which run from left to right over the reference; see `score.COLUMNS`."""
+def count_matches(candidate: Sentence, reference: Sentence, alignment: list[Match]) -> list[int]:
+    """Count the matches of an alignment, which run from left to right over the reference; see :data:`COLUMNS`."""
     words, other_words = len(reference.words), len(candidate.words)
     function, other_function = reference.function, candidate.function
     row = [other_words, words, other_function.bit_count(), function.bit_count(), *[0] * 19]
     matched = other_matched = chunks = 0
     after = other_after = -1
-    for start, end, other, other_end, module, bits, _, _ in found:
+    for start, end, other, other_end, module, bits, _, _ in alignment:
         length, other_length = end - start, other_end - other
         functional = (function & (1 << end) - (1 << start)).bit_count()
         other_functional = (other_function & bits).bit_count()

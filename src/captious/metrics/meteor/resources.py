@@ -1,4 +1,4 @@
-"""From METEOR's own data files to compiled tables.
+"""METEOR's data: where its files are looked for, and how they become compiled tables.
 
 A source folder holds `meteor-1.5.jar`, or the same entries unpacked beside each other, and perhaps a paraphrase table:
 
@@ -104,17 +104,17 @@ def _prefixes(lines: list[str]) -> dict[str, bool]:
 
 def _synsets(lines: list[str]) -> tuple[HashIndex, npt.NDArray[np.uint32], Ints32]:
     # Entries of several words are spelt with underscores, which the normalizer sets apart: no token can ask for them.
-    found = {word_hash(word): ids for word, ids in _pairs(lines) if "_" not in word}
-    rows = {key: sorted({int(number) for number in found[key].split()}) for key in sorted(found)}
+    synsets = {word_hash(word): ids for word, ids in _pairs(lines) if "_" not in word}
+    rows = {key: sorted({int(number) for number in synsets[key].split()}) for key in sorted(synsets)}
     return _index(rows), _starts(rows.values()), _flat(rows.values())
 
 
 def _exceptions(lines: list[str], words: HashIndex) -> tuple[HashIndex, npt.NDArray[np.uint32], Ints32]:
-    found: dict[int, list[int]] = {}
+    bases: dict[int, list[int]] = {}
     for base, forms in _pairs(lines):
         for form in forms.split():
-            found.setdefault(word_hash(form), []).append(word_hash(base))
-    rows = {key: words.find(np.array(found[key], dtype=np.uint64)).tolist() for key in sorted(found)}
+            bases.setdefault(word_hash(form), []).append(word_hash(base))
+    rows = {key: words.find(np.array(bases[key], dtype=np.uint64)).tolist() for key in sorted(bases)}
     return _index(rows), _starts(rows.values()), _flat(rows.values())
 
 
@@ -141,10 +141,10 @@ def _phrase_pairs(path: Path) -> Iterator[tuple[int, int]]:
     def number(line: bytes) -> int:
         value = 0
         for word in line.split():
-            known = memo.get(word)
-            if known is None:
-                known = memo[word] = word_hash(word)
-            value = ((value ^ known) * MULTIPLIER) & 0xFFFFFFFFFFFFFFFF
+            hashed = memo.get(word)
+            if hashed is None:
+                hashed = memo[word] = word_hash(word)
+            value = ((value ^ hashed) * MULTIPLIER) & 0xFFFFFFFFFFFFFFFF
         return value
 
     last, phrase = b"", 0

@@ -1,4 +1,6 @@
-"""Words and phrases as 64-bit numbers, so that the compiled tables hold no strings.
+"""METEOR's compiled tables of function words, synsets and paraphrases, mapped into memory.
+
+Words and phrases are 64-bit numbers, so that the tables hold no strings.
 
 A word is its 8-byte BLAKE2b digest; a phrase folds its words, `h <- ((h xor word) * MULTIPLIER) mod 2^64`, from h = 0.
 With the 2.6 million phrases of METEOR's table the chance that an absent phrase is taken for a present one is 1.4e-13.
@@ -99,7 +101,7 @@ class HashIndex:
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Everything METEOR knows about English; see the module's text for the arrays."""
+    """Everything METEOR knows about English; row ``r`` of an index has values ``starts[r]`` to ``starts[r + 1]``."""
 
     function_words: frozenset[str]
     prefixes: Mapping[str, bool]
@@ -175,8 +177,8 @@ class Tables:
         if header["format"] != FORMAT:
             raise DamagedTables(f"{path}: compiled by another version")
         payload = raw[-(-(start + size) // _ALIGN) * _ALIGN :]
-        said = header["payload"]
-        if len(payload) != said["bytes"] or zlib.crc32(payload.data) != said["crc32"]:
+        expected = header["payload"]
+        if len(payload) != expected["bytes"] or zlib.crc32(payload.data) != expected["crc32"]:
             raise DamagedTables(f"{path}: damaged (checksum differs)")
 
         def part(name: str) -> npt.NDArray[Any]:
@@ -227,8 +229,8 @@ def synset_groups(words: list[str], tables: Tables) -> Iterable[list[int]]:
             rows[number].add(row)
     groups: dict[int, list[int]] = defaultdict(list)
     starts, synsets = tables.synset_starts, tables.synsets
-    for number, found in enumerate(rows):
-        members = [set(synsets[starts[row] : starts[row + 1]].tolist()) for row in found]
+    for number, own_rows in enumerate(rows):
+        members = [set(synsets[starts[row] : starts[row + 1]].tolist()) for row in own_rows]
         for synset in members[0] if len(members) == 1 else set().union(*members):
             groups[synset].append(number)
     return groups.values()

@@ -1,4 +1,4 @@
-"""Captions placed in a model: their n-grams as rows that know their number in the model and their score."""
+"""OnlyStyle: the mean contrastive score of a caption's n-grams under a style; and the base of all style metrics."""
 
 from __future__ import annotations
 
