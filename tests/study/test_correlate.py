@@ -103,6 +103,14 @@ def test_two_systems_are_enough():
     assert "two systems" in found.document().table("systems").note
 
 
+def test_systems_without_a_common_image_have_no_soft_accuracy():
+    systems = ["a"] * 6 + ["b"] * 6
+    people = Ratings.of({str(number): number % 4 for number in range(12)}, systems=systems)
+    values = {str(number): float(number % 5) for number in range(12)}
+    found = captious.correlate(people, {"m": values}, resampling=Resampling(0))
+    assert np.isnan(found.soft["m"]) and "no image in common" in str(found)
+
+
 def test_metrics_are_named_loosely_and_compared(study):
     contest = study.compare("cider", "ROUGE-L")
     assert (contest.first, contest.second) == ("cider", "rouge")

@@ -91,12 +91,7 @@ class Classification(Probe):
                 self.signature(f"classification(classes={self.classes},templates={number})"),
                 *encoder_signatures(row.encoder for row in self.rows),
             ),
-            data={
-                "name": self.name,
-                "templates": self.templates,
-                "classification": self.rows,
-                "ci": self.interval,
-            },
+            data={"name": self.name, "templates": self.templates, "classification": self.rows, "ci": self.interval},
         )
 
 

@@ -126,10 +126,7 @@ class Compositionality(Probe):
                 self._orders() if ordered else self._pairs(),
                 forest("Accuracy", groups, "Accuracy with its interval over images.", chance),
             ),
-            notes=(
-                f"{len(contests):,} captions of {len({contest.image for contest in contests}):,} images",
-                *dropped,
-            ),
+            notes=(f"{len(contests):,} captions of {len({contest.image for contest in contests}):,} images", *dropped),
             signatures=(
                 self.signature(f"compositionality({self.contests.settings})"),
                 *(row.signature for row in self.rows),
@@ -182,11 +179,7 @@ def probe_compositionality(
 
 
 def read_contests(
-    sources: Sequence[Any],
-    images: str | Path | None = None,
-    *,
-    perturbations: Sequence[str] = ARO,
-    seed: int = SEED,
+    sources: Sequence[Any], images: str | Path | None = None, *, perturbations: Sequence[str] = ARO, seed: int = SEED
 ) -> Contests:
     """Pair files as they are; captions without wrong texts get perturbed ones."""
     contests: list[Contest] = []

@@ -100,10 +100,7 @@ class Hubness(Probe):
             "entries, the hubs, are near to almost everything, which spoils retrieval.",
             (table, worst, *charts),
             notes=self.notes,
-            signatures=(
-                self.signature(f"hubness(k={k})"),
-                *encoder_signatures(row.encoder for row in self.rows),
-            ),
+            signatures=(self.signature(f"hubness(k={k})"), *encoder_signatures(row.encoder for row in self.rows)),
             data={"name": self.name, "hubness": self.rows, "ci": self.interval},
         )
 

@@ -79,10 +79,7 @@ class Retrieval(Probe):
             "Recall at 1, 5 and 10 in per cent: how often the right image, or one of the right captions, is that near.",
             (table, forest("Recall at 1", groups, "Recall at 1 with its interval over images.")),
             notes=self.notes,
-            signatures=(
-                self.signature("retrieval|ties:shared"),
-                *encoder_signatures(row.encoder for row in self.rows),
-            ),
+            signatures=(self.signature("retrieval|ties:shared"), *encoder_signatures(row.encoder for row in self.rows)),
             data={"name": self.name, "recall": self.rows, "ci": self.interval},
         )
 

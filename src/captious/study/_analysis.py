@@ -15,7 +15,7 @@ from captious._typing import Floats
 from captious._version import __version__
 from captious.errors import InputError, nearest
 from captious.options import Resampling
-from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
+from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.correlation import soft_pairwise_accuracy, standing
 from captious.stats.resampling import holm
 from captious.stats.tests import correlation_test, kendall_test, rank_clusters
@@ -83,14 +83,19 @@ class Analysis:
 
     @cached_property
     def soft(self) -> Mapping[str, float]:
-        """Soft pairwise accuracy of each metric, where captions come from several systems."""
-        design = self.design
+        """Soft pairwise accuracy of each metric, where captions come from several systems.
+
+        NaN where two systems captioned no image in common.
+        """
+        design, seed = self.design, self.resampling.seed
         if not isinstance(design, Rows) or design.system is None or "system_tau" not in design.families:
             return {}
+        images = np.zeros((len(design.systems), design.clusters), dtype=np.int64)
+        images[design.system, design.cluster] = 1
+        if not (images @ images.T).all():
+            return dict.fromkeys(self.labels, NAN)
         return {
-            score.key: soft_pairwise_accuracy(
-                score.oriented, design.mean, design.cluster, design.system, seed=self.resampling.seed
-            )
+            score.key: soft_pairwise_accuracy(score.oriented, design.mean, design.cluster, design.system, seed=seed)
             for score in self.scores
         }
 

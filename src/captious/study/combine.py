@@ -15,6 +15,7 @@ from captious.errors import InputError
 from captious.evaluation import join_signatures
 from captious.options import SEED, Missing, Resampling
 from captious.render import Cell, Column, Document, Result, Table
+from captious.render.document import Value
 from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p
 from captious.study._columns import column, label
@@ -66,6 +67,11 @@ class Chosen:
     """Standard deviation over seeds; NaN with one seed."""
     seeds: int
 
+    @property
+    def gain(self) -> Estimate:
+        """After − before; no interval, since the choice would have to be made again in every draw."""
+        return Estimate(self.after - self.before)
+
 
 @dataclass(frozen=True, repr=False)
 class Combination(Result):
@@ -84,64 +90,17 @@ class Combination(Result):
 
     def document(self) -> Document:
         """Before, after ± over seeds, the gain with its interval; and the λ that cross-validation chooses."""
-        statistic, level = self.added[0].statistic, self.resampling.level
-        shown = label(statistic)
-        scaled = "" if column(statistic).scale == 1 else " × 100"
-        first = Table(
-            "added",
-            f"{self.name}: metric + λ · another, {shown}{scaled}",
-            [
-                "metrics",
-                Column("λ", decimals=None, key="factor"),
-                column(statistic, "before", key="before"),
-                column(statistic, "after", key="after", bold=True),
-                column(statistic, "gain", key="gain", level=level, signed=True),
-                Column("p", "p"),
-                Column("seeds"),
-            ],
-            [
-                [
-                    f"{row.metric} + {row.other}",
-                    row.factor,
-                    row.before,
-                    Cell(row.after, sd=row.spread),
-                    Cell.of(row.gain),
-                    row.p,
-                    row.seeds,
-                ]
-                for row in self.added
-            ],
-            "± is the standard deviation over seeds; p: of the gain, paired bootstrap over images",
-        )
-        sections = [first]
+        statistic = self.added[0].statistic
+        shown = label(statistic) + ("" if column(statistic).scale == 1 else " × 100")
+        title = f"{self.name}: metric + λ · another, {shown}"
+        note = "± is the standard deviation over seeds; p: of the gain, paired bootstrap over images"
+        extra: list[Sequence[Value]] = [(row.p, row.seeds) for row in self.added]
+        sections = [self._table("added", title, self.added, (Column("p", "p"), Column("seeds")), extra, note)]
         if self.chosen:
-            folds = len(self.chosen[0].factors)
-            sections.append(
-                Table(
-                    "chosen",
-                    f"{folds}-fold cross-validation over images: held-out {shown}{scaled} with the best λ",
-                    [
-                        "metrics",
-                        Column("best λ", decimals=None, key="factor"),
-                        column(statistic, "before", key="before"),
-                        column(statistic, "after", key="after", bold=True),
-                        column(statistic, "gain", key="gain", signed=True),
-                        "λ of each fold",
-                    ],
-                    [
-                        [
-                            f"{row.metric} + {row.other}",
-                            row.factor,
-                            row.before,
-                            Cell(row.after, sd=row.spread),
-                            row.after - row.before,
-                            ", ".join(f"{factor:g}" for factor in row.factors),
-                        ]
-                        for row in self.chosen
-                    ],
-                    "best λ: on all images; before and after: mean over images left out of the choice",
-                )
-            )
+            folds = f"{len(self.chosen[0].factors)}-fold cross-validation over images: held-out {shown} with the best λ"
+            note = "λ: the best on all images; before and after: mean over images left out of the choice"
+            extra = [(", ".join(f"{factor:g}" for factor in row.factors),) for row in self.chosen]
+            sections.append(self._table("chosen", folds, self.chosen, ("λ of each fold",), extra, note))
         ci = self.resampling.signature("images")
         data: dict[str, Any] = {
             "name": self.name,
@@ -151,7 +110,34 @@ class Combination(Result):
             "signatures": self.signatures,
         }
         signatures = (f"combine:{self.name}|statistic:{statistic}|ci:{ci}|captious:{__version__}", *self.signatures)
-        return Document(first.title, "", sections, self.warnings, (), signatures, data, "combination")
+        return Document(title, "", sections, self.warnings, (), signatures, data, "combination")
+
+    def _table(
+        self,
+        key: str,
+        title: str,
+        sums: Sequence[Added | Chosen],
+        columns: Sequence[Column | str],
+        extra: Sequence[Sequence[Value]],
+        note: str,
+    ) -> Table:
+        """What both tables have in common, then columns of their own."""
+        statistic = sums[0].statistic
+        common: list[Column | str] = [
+            "metrics",
+            Column("λ", decimals=None, key="factor"),
+            column(statistic, "before", key="before"),
+            column(statistic, "after", key="after", bold=True),
+            column(statistic, "gain", key="gain", level=self.resampling.level, signed=True),
+        ]
+        rows: list[list[Value]] = [
+            [
+                *(f"{one.metric} + {one.other}", one.factor, one.before, Cell(one.after, sd=one.spread)),
+                *(Cell.of(one.gain), *more),
+            ]
+            for one, more in zip(sums, extra, strict=True)
+        ]
+        return Table(key, title, [*common, *columns], rows, note)
 
 
 def combine_metrics(

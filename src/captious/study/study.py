@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -275,6 +276,8 @@ class Study(Analysis, Result):
             for name, estimate in estimates.items():
                 if estimate.undefined and name in shown:
                     lines.append(f"{self.labels[key]}: {label(name)} undefined in {estimate.undefined} draws")
+        if any(math.isnan(value) for value in self.soft.values()):
+            lines.append("soft acc.: undefined, two systems captioned no image in common")
         if "sample_tau" in design.families:
             skipped = max(families["within"].skipped for families in self._families.values())
             if skipped:
