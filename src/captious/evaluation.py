@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import chain
@@ -286,7 +286,7 @@ def _reasons(measurement: Measurement) -> str:
     return ", ".join([*texts, *([f"{rest} × other reasons"] if rest else [])])
 
 
-def misleading(captions: CaptionSet, measurements: Sequence[Measurement]) -> list[str]:
+def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:
     """What a person should know before trusting these numbers."""
     warnings = [finding.message for finding in findings_that_mislead(captions)]
     warnings += [warning for measurement in measurements for warning in measurement.warnings]
@@ -348,10 +348,9 @@ def evaluate(
                 progress(metric.label)
             measurements[str(metric)] = metric.measure(captions)
             metric.refuse_empty(measurements[str(metric)], captions.name)
-        warnings = misleading(captions, list(measurements.values()))
     if progress and resampling.samples:
         progress("intervals")
-    return Report(captions, measurements, _intervals(measurements, resampling), warnings)
+    return _report(captions, measurements, resampling)
 
 
 def evaluate_shards(
@@ -372,20 +371,17 @@ def evaluate_shards(
             parts = (metric.measure(shard, state) for shard in shards)
             measurements[str(metric)] = reduce(lambda a, b: a.merge(b), parts)
             metric.refuse_empty(measurements[str(metric)], "the shards")
-    captions = _concatenate(shards)
-    warnings = misleading(captions, list(measurements.values()))
-    return Report(captions, measurements, _intervals(measurements, resampling), warnings)
+    return _report(_concatenate(shards), measurements, resampling)
 
 
 def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
     names = dict.fromkeys(chain.from_iterable(shard.columns for shard in shards))
-    missing = {id(shard): (None,) * len(shard) for shard in shards}
     return CaptionSet(
         ids=tuple(chain.from_iterable(shard.ids for shard in shards)),
         candidates=Ragged.of(shard.candidates[index] for shard in shards for index in range(len(shard))),
         references=Ragged.of(shard.references[index] for shard in shards for index in range(len(shard))),
         columns={
-            name: tuple(chain.from_iterable(shard.columns.get(name, missing[id(shard)]) for shard in shards))
+            name: tuple(chain.from_iterable(shard.columns.get(name, (None,) * len(shard)) for shard in shards))
             for name in names
         },
         name=f"{len(shards)} shards",
@@ -393,5 +389,8 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
     )
 
 
-def _intervals(measurements: Mapping[str, Measurement], resampling: Resampling) -> dict[str, Interval]:
-    return bootstrap({key: one.statistic for key, one in measurements.items() if one.additive}, resampling)
+def _report(captions: CaptionSet, measurements: Mapping[str, Measurement], resampling: Resampling) -> Report:
+    """The report with the intervals of everything that can be resampled."""
+    statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
+    warnings = _misleading(captions, measurements.values())
+    return Report(captions, measurements, bootstrap(statistics, resampling), warnings)

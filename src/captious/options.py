@@ -83,9 +83,9 @@ class Options:
     """Base of the option dataclasses. Values are held to the bounds and choices that their fields declare."""
 
     def __post_init__(self) -> None:
-        known = declared(type(self))  # type: ignore[arg-type]
+        declarations = declared(type(self))  # type: ignore[arg-type]
         for field in fields(self):  # type: ignore[arg-type]
-            value, declaration = getattr(self, field.name), known[field.name]
+            value, declaration = getattr(self, field.name), declarations[field.name]
             if declaration.option is not None and value is not None:
                 _check(field.name, value, declaration.kind, declaration.option)
 

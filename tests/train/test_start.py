@@ -9,12 +9,11 @@ import torch
 
 from captious.errors import InputError
 from captious.options import Runtime
-from captious.train.contrast import first_sentence
+from captious.train.contrast import first_sentence, starting_encoder, stretched
 from captious.train.data import Example
 from captious.train.options import ClipOptions, Settings, SpecsOptions, Training, UmicOptions
 from captious.train.run import train
 from captious.train.specs import with_units
-from captious.train.start import starting_encoder, stretched
 
 
 def test_units_are_found_where_rows_have_none():

@@ -231,10 +231,10 @@ def with_flags(message: str, params: Sequence[Param]) -> str:
     >>> with_flags("no images: pass images=...; or several=True, and bleu(images=1)", [images, several])
     'no images: pass --images; or --several, and bleu(images=1)'
     """
-    known = {param.name: param for param in params if not isinstance(param.option, Argument)}
+    options = {param.name: param for param in params if not isinstance(param.option, Argument)}
 
     def flag(match: re.Match[str]) -> str:
-        param = known.get(match["name"] or "")
+        param = options.get(match["name"] or "")
         if param is None:
             return match[0]
         value = match["value"].rstrip(".…:")

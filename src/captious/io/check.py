@@ -169,8 +169,8 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
 
 def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
     # A candidate that is nobody's reference, which is most of them, needs no closer look.
-    known = set(captions.candidates.values).intersection(captions.references.values)
-    suspects = [index for index, text in enumerate(captions.candidates.values) if text and text in known]
+    shared = set(captions.candidates.values).intersection(captions.references.values)
+    suspects = [index for index, text in enumerate(captions.candidates.values) if text in shared and text]
     owners = np.searchsorted(captions.candidates.offsets, suspects, side="right") - 1
     equal = [
         captions.ids[owner]

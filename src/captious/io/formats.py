@@ -240,11 +240,11 @@ class _DuplicateKey(ValueError):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        seen: set[str] = set()
+        earlier: set[str] = set()
         for key, _ in pairs:
-            if key in seen:
+            if key in earlier:
                 raise _DuplicateKey(repr(key))
-            seen.add(key)
+            earlier.add(key)
     return result
 
 

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -206,7 +206,7 @@ class Measurement:
         if isinstance(self.rows, TypeSets):
             raise InputError(f"{self.metric} counts distinct things over the whole set and cannot be resampled")
         rows = _zeroed(self.rows)
-        return Statistic(rows[id_order(self.ids)], self.metric.aggregate, rows.sum(axis=0), self.corpus)
+        return Statistic(rows[_order(self.ids)], self.metric.aggregate, rows.sum(axis=0), self.corpus)
 
     def merge(self, other: Measurement) -> Measurement:
         """Two shards of one set as if they had been scored together."""
@@ -237,8 +237,8 @@ class Measurement:
 class Metric(ABC):
     """Base of all metrics. A subclass is a frozen dataclass whose fields are the parameters.
 
-    What is declared here as a property may be a class variable, or depend on the parameters. `docs/metrics.md` shows
-    how to add a metric.
+    What is declared here as a property may be a class variable, or depend on the parameters. CONTRIBUTING.md shows how
+    to add a metric.
     """
 
     name: ClassVar[str]
@@ -412,6 +412,12 @@ def listed_ids(captions: CaptionSet, items: Sequence[int]) -> str:
     """The first ids of these items, each once."""
     ids = list(dict.fromkeys(captions.ids[item] for item in items))
     return ", ".join(ids[:LISTED]) + (", …" if len(ids) > LISTED else "")
+
+
+@lru_cache(maxsize=4)
+def _order(ids: tuple[str, ...]) -> Ints:
+    """`id_order` of the items of a run, which all its metrics share."""
+    return np.array(id_order(ids), dtype=np.int64)
 
 
 def _zeroed(rows: Floats) -> Floats:

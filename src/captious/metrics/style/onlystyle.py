@@ -18,6 +18,117 @@ from captious.metrics.style.model import ORDERS, StyleModel, Whole, bare, opened
 from captious.text.tables import NgramTable, TextTable
 
 
+@dataclass(frozen=True)
+class StyleMetric(MeanMetric):
+    """A metric under the style of each item: that of a column, or one style for all items."""
+
+    model: str = ""
+    style: str = ""
+    column: str = "style"
+
+    main: ClassVar[str] = "model"
+    always_shown: ClassVar[tuple[str, ...]] = ("model",)
+    needs: ClassVar[tuple[Need, ...]] = ("style",)
+    citation: ClassVar[str] = (
+        "Li, Harrison. StyleM: stylized metrics for image captioning built with contrastive n-grams. arXiv 2022."
+    )
+
+    def prepare(self, captions: CaptionSet) -> Shared[StyleModel]:
+        """The model, read from its file."""
+        if not self.model:
+            raise InputError(
+                f"{self.name} needs a style model: {self.name}(model=FILE), made with: captious style fit corpus.jsonl "
+                "--out FILE"
+            )
+        model = opened(self.model).contrasting()
+        return Shared(model, f"the style model {model}")
+
+    def settings(self, state: Shared[StyleModel]) -> Mapping[str, str]:
+        """The model by content, its corpus, its size, and how it cuts text into words."""
+        model = state.value
+        return {
+            "tok": model.tokenizer,
+            "model": model.mark,
+            "corpus": f"{int(model.captions.sum())}:{model.fingerprint:016x}"[:-8],
+            "styles": str(len(model.styles)),
+        }
+
+    def scored(self, captions: CaptionSet, table: TextTable, values: Floats) -> Scored:
+        """Rows of a mean from the values of all captions; an item without a style has none."""
+        without = np.array([not name for name in self._names(captions)], dtype=np.bool_)
+        return Scored(table.mean_rows(values[table.candidates]), where(without, "no style"))
+
+    def style_numbers(self, captions: CaptionSet, model: StyleModel) -> Ints:
+        """The model's number of each item's style; 0 where an item has none, which leaves it without a value."""
+        names, numbers = self._names(captions), {style: index for index, style in enumerate(model.styles)}
+        for key, name in zip(captions.ids, names, strict=True):
+            if name and name not in numbers:
+                model.style_number(name, "" if self.style else f"{captions.name}: id {key}")
+        return np.array([numbers.get(name, 0) for name in names], dtype=np.int64)
+
+    def _names(self, captions: CaptionSet) -> list[str]:
+        if self.style:
+            return [self.style] * len(captions)
+        if self.column not in captions.columns:
+            return [""] * len(captions)
+        return ["" if value is None else str(value) for value in captions.columns[self.column]]
+
+    def hint(self, reason: str) -> str:
+        """A style can come from a column or from a parameter."""
+        if reason == "no style":
+            return f"; give a column {self.column!r}, name another with column=, or one style for all with style="
+        return super().hint(reason)
+
+
+def table_for(captions: CaptionSet, model: StyleModel) -> TextTable:
+    """The token table of a set as the model cuts text into words."""
+    return TextTable.of(captions, bare(model.tokenizer))
+
+
+@dataclass(frozen=True)
+class OnlyStyle(StyleMetric):
+    """OnlyStyle: the mean contrastive score (CNG) of a caption's n-grams under a style, averaged over orders 1 to 4.
+
+    With M_n(c) the set of n-grams of caption c, and CNG_p(t) the score of n-gram t for style p (`captious style fit`)::
+
+        OnlyStyle(c, p) = ¼ Σ over n of  mean over t in M_n(c) of CNG_p(t)
+
+    It lies between −1/|S| and (|S| − 1)/|S|. The model is a file from ``captious style fit``; the style of an item
+    stands in the column ``column``, or ``style`` names one for all items. No code of the authors is public, so these
+    are readings of the paper: an n-gram that no style has scores 0 and still counts (``unseen=skip`` leaves it out), a
+    caption too short for an order gets 0 there (``short=skip`` averages over the orders it has), and an n-gram counts
+    once however often it is repeated (``grams=multiset``). A caption without words therefore scores 0.
+
+    >>> import tempfile
+    >>> from captious.metrics.style.model import fit, save
+    >>> path = tempfile.mkdtemp() + "/tiny.style"
+    >>> save(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), path)
+    >>> captions = CaptionSet.of({"1": "fine day"}, columns={"style": ["happy"]})
+    >>> round(OnlyStyle(model=path).measure(captions).corpus, 6)  # ¼ · ((½ + 0)/2 + ½ + 0 + 0)
+    0.1875
+    """
+
+    grams: Literal["set", "multiset"] = "set"
+    unseen: Literal["zero", "skip"] = "zero"
+    short: Literal["zero", "skip"] = "zero"
+
+    name: ClassVar[str] = "onlystyle"
+    range: ClassVar[tuple[float, float]] = (-0.5, 1.0)
+    undefined_reason: ClassVar[str] = "the model knows no n-gram of the caption"
+
+    @property
+    def label(self) -> str:
+        """OnlyStyle, with the style where one is named for all items."""
+        return f"OnlyStyle ({self.style})" if self.style else "OnlyStyle"
+
+    def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
+        """Rows: the sum of the candidates' values, and their number."""
+        table = table_for(captions, state.value)
+        style = self.style_numbers(captions, state.value)[table.item]
+        values = own_scores(Placed(state.value, table), style, OnlyReading(self.grams, self.unseen, self.short))
+        return self.scored(captions, table, values)
+
+
 class Rows(NamedTuple):
     """The n-grams of one order in all captions: rows (n-gram, caption, count), sorted by n-gram."""
 
@@ -199,116 +310,3 @@ class _Parts:
             undefined &= self.placed.table.lengths > 0
         result: Floats = np.where(undefined, np.nan, self.total / divisor)
         return result
-
-
-@dataclass(frozen=True)
-class StyleMetric(MeanMetric):
-    """A metric under the style of each item: that of a column, or one style for all items."""
-
-    model: str = ""
-    style: str = ""
-    column: str = "style"
-
-    main: ClassVar[str] = "model"
-    always_shown: ClassVar[tuple[str, ...]] = ("model",)
-    needs: ClassVar[tuple[Need, ...]] = ("style",)
-    citation: ClassVar[str] = (
-        "Li, Harrison. StyleM: stylized metrics for image captioning built with contrastive n-grams. arXiv 2022."
-    )
-
-    def prepare(self, captions: CaptionSet) -> Shared[StyleModel]:
-        """The model, read from its file."""
-        if not self.model:
-            raise InputError(
-                f"{self.name} needs a style model: {self.name}(model=FILE), made with: captious style fit corpus.jsonl "
-                "--out FILE"
-            )
-        model = opened(self.model).contrasting()
-        return Shared(model, f"the style model {model}")
-
-    def settings(self, state: Shared[StyleModel]) -> Mapping[str, str]:
-        """The model by content, its corpus, its size, and how it cuts text into words."""
-        model = state.value
-        return {
-            "tok": model.tokenizer,
-            "model": model.mark,
-            "corpus": f"{int(model.captions.sum())}:{model.fingerprint:016x}"[:-8],
-            "styles": str(len(model.styles)),
-        }
-
-    def scored(self, captions: CaptionSet, table: TextTable, values: Floats) -> Scored:
-        """Rows of a mean from the values of all captions; an item without a style has none."""
-        without = np.array([not name for name in self._names(captions)], dtype=np.bool_)
-        return Scored(table.mean_rows(values[table.candidates]), where(without, "no style"))
-
-    def style_numbers(self, captions: CaptionSet, model: StyleModel) -> Ints:
-        """The model's number of each item's style; 0 where an item has none, which leaves it without a value."""
-        names, known = self._names(captions), {style: index for index, style in enumerate(model.styles)}
-        for key, name in zip(captions.ids, names, strict=True):
-            if name and name not in known:
-                where = "" if self.style else f"{captions.name}: id {key}"
-                model.style_number(name, where)
-        return np.array([known.get(name, 0) for name in names], dtype=np.int64)
-
-    def _names(self, captions: CaptionSet) -> list[str]:
-        if self.style:
-            return [self.style] * len(captions)
-        if self.column not in captions.columns:
-            return [""] * len(captions)
-        return ["" if value is None else str(value) for value in captions.columns[self.column]]
-
-    def hint(self, reason: str) -> str:
-        """A style can come from a column or from a parameter."""
-        if reason == "no style":
-            return f"; give a column {self.column!r}, name another with column=, or one style for all with style="
-        return super().hint(reason)
-
-
-def table_for(captions: CaptionSet, model: StyleModel) -> TextTable:
-    """The token table of a set as the model cuts text into words."""
-    return TextTable.of(captions, bare(model.tokenizer))
-
-
-@dataclass(frozen=True)
-class OnlyStyle(StyleMetric):
-    """OnlyStyle: the mean contrastive score (CNG) of a caption's n-grams under a style, averaged over orders 1 to 4.
-
-    With M_n(c) the set of n-grams of caption c, and CNG_p(t) the score of n-gram t for style p (`captious style fit`)::
-
-        OnlyStyle(c, p) = ¼ Σ over n of  mean over t in M_n(c) of CNG_p(t)
-
-    It lies between −1/|S| and (|S| − 1)/|S|. The model is a file from ``captious style fit``; the style of an item
-    stands in the column ``column``, or ``style`` names one for all items. No code of the authors is public, so these
-    are readings of the paper: an n-gram that no style has scores 0 and still counts (``unseen=skip`` leaves it out), a
-    caption too short for an order gets 0 there (``short=skip`` averages over the orders it has), and an n-gram counts
-    once however often it is repeated (``grams=multiset``). A caption without words therefore scores 0.
-
-    >>> import tempfile
-    >>> from captious.metrics.style.model import fit
-    >>> from captious.metrics.style.model import save
-    >>> path = tempfile.mkdtemp() + "/tiny.style"
-    >>> save(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), path)
-    >>> captions = CaptionSet.of({"1": "fine day"}, columns={"style": ["happy"]})
-    >>> round(OnlyStyle(model=path).measure(captions).corpus, 6)  # ¼ · ((½ + 0)/2 + ½ + 0 + 0)
-    0.1875
-    """
-
-    grams: Literal["set", "multiset"] = "set"
-    unseen: Literal["zero", "skip"] = "zero"
-    short: Literal["zero", "skip"] = "zero"
-
-    name: ClassVar[str] = "onlystyle"
-    range: ClassVar[tuple[float, float]] = (-0.5, 1.0)
-    undefined_reason: ClassVar[str] = "the model knows no n-gram of the caption"
-
-    @property
-    def label(self) -> str:
-        """OnlyStyle, with the style where one is named for all items."""
-        return f"OnlyStyle ({self.style})" if self.style else "OnlyStyle"
-
-    def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
-        table = table_for(captions, state.value)
-        style = self.style_numbers(captions, state.value)[table.item]
-        values = own_scores(Placed(state.value, table), style, OnlyReading(self.grams, self.unseen, self.short))
-        return self.scored(captions, table, values)

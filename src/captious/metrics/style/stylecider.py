@@ -36,8 +36,7 @@ class StyleCider(StyleMetric):
     ``max`` over references, or joins them into one text (``pooled``).
 
     >>> import tempfile
-    >>> from captious.metrics.style.model import fit
-    >>> from captious.metrics.style.model import save
+    >>> from captious.metrics.style.model import fit, save
     >>> path = tempfile.mkdtemp() + "/tiny.style"
     >>> save(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), path)
     >>> captions = CaptionSet.of({"1": "fine day"}, {"1": ["a fine day"]}, {"style": ["happy"]})
