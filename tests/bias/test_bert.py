@@ -82,7 +82,7 @@ def test_a_last_batch_of_one_caption_is_trained_with_the_one_before(tiny, make_t
 
 def test_a_model_that_is_not_there(tmp_path, make_task, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(InputError, match="cannot be loaded, expected a local folder or a hub id"):
+    with pytest.raises(InputError, match="no such file or folder, expected a local folder or a hub id"):
         Bert.tuned(model=str(tmp_path / "absent")).train([make_task(0, "model")], silent)
 
 
@@ -93,3 +93,10 @@ def test_a_real_pretrained_encoder(make_task):
     found = config.train([task], silent)[0]
     assert found.shape == (6, 2)
     assert np.isfinite(found).all()
+
+
+def test_a_hub_model_without_a_network_says_what_to_download_and_what_works(make_task, monkeypatch):
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match=r"hub cannot be reached; download config\.json.*linear works without"):
+        Bert.tuned(model="owner/nothing").train([make_task(0, "model")], silent)

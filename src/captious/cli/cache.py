@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,16 +81,9 @@ def _sections(stores: list[StoreInfo], corpora: list[dict[str, Any]], tables: li
 
 
 def _facts(store: StoreInfo) -> dict[str, Any]:
-    return {
-        "encoder": store.encoder,
-        "fingerprint": store.fingerprint,
-        "kind": store.kind,
-        "rows": store.rows,
-        "segments": store.segments,
-        "bytes": store.bytes,
-        "used": datetime.fromtimestamp(store.used).isoformat(timespec="seconds"),
-        "damaged": store.damaged,
-    }
+    facts = asdict(store)
+    del facts["folder"]
+    return {**facts, "used": datetime.fromtimestamp(store.used).isoformat(timespec="seconds")}
 
 
 def _corpora() -> list[dict[str, Any]]:

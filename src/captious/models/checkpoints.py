@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -133,13 +132,13 @@ def pairs(image_layers: int, text_layers: int) -> dict[str, tuple[str, ...]]:
     return single | blocks("visual.", image_layers) | blocks("", text_layers)
 
 
-KEPT = 20
-"""Positions that stay as they are: most captions CLIP saw were shorter."""
+UNSTRETCHED = 20
+"""Positions that stay as they are: most captions that CLIP was trained on were shorter."""
 FACTOR = 4
 RESIDUAL = "positional_embedding_res"
 
 
-def stretch(table: npt.NDArray[np.floating[Any]], kept: int = KEPT, factor: int = FACTOR) -> Floats:
+def stretch(table: npt.NDArray[np.floating[Any]], kept: int = UNSTRETCHED, factor: int = FACTOR) -> Floats:
     """Positions stretched: the first ``kept`` copied, then three new ones between each and the next (``factor`` 4).
 
     After the last row the line through the last two goes on, so 77 rows become 4 · 77 − 3 · 20 = 248.
@@ -163,13 +162,13 @@ def merged_positions(state: Mapping[str, Any], where: str) -> dict[str, Any]:
     if trained is None:
         return merged
     frozen = merged.get("positional_embedding")
-    if frozen is None or frozen.shape != trained.shape or len(frozen) <= KEPT:
+    if frozen is None or frozen.shape != trained.shape or len(frozen) <= UNSTRETCHED:
         shape = None if frozen is None else tuple(frozen.shape)
         raise InputError(
             f"{where}: positional_embedding is {shape} and {RESIDUAL} {tuple(trained.shape)}, "
             "expected two tables of 248 rows"
         )
-    merged["positional_embedding"] = require("torch", "clip").cat((frozen[:KEPT], trained[KEPT:]))
+    merged["positional_embedding"] = require("torch", "clip").cat((frozen[:UNSTRETCHED], trained[UNSTRETCHED:]))
     return merged
 
 
@@ -177,42 +176,17 @@ WIDE_HEADS = {1280: 16, 1408: 16, 1664: 16}
 """Image towers (ViT-H, g, bigG) whose heads are not 64 wide; a checkpoint does not say."""
 
 
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of a checkpoint's two towers."""
-
-    dimension: int
-    side: int
-    patch: int
-    image_width: int
-    image_inner: int
-    image_layers: int
-    vocabulary: int
-    limit: int
-    text_width: int
-    text_inner: int
-    text_layers: int
-
-    @property
-    def image_heads(self) -> int:
-        """Heads of 64, but for the largest models."""
-        return WIDE_HEADS.get(self.image_width) or max(self.image_width // 64, 1)
-
-    @property
-    def text_heads(self) -> int:
-        """Heads of 64."""
-        return max(self.text_width // 64, 1)
-
-
 def from_openai(tensors: Mapping[str, Any], where: str, activation: str = "quick_gelu") -> Any:
     """A ``transformers`` CLIPModel with the weights of an OpenAI-layout checkpoint."""
     state = merged_positions({key: value for key, value in tensors.items() if key not in IGNORED}, where)
-    shape = shape_of(state, where)
-    model = _without_weights(_configuration(shape, activation))
+    config = _configuration(state, where, activation)
+    model = _without_weights(config)
     expected = {key: tuple(value.shape) for key, value in model.state_dict().items()}
     weights: dict[str, Any] = {}
     shaped: list[str] = []
-    for source, targets in pairs(shape.image_layers, shape.text_layers).items():
+    for source, targets in pairs(
+        *(tower.num_hidden_layers for tower in (config.vision_config, config.text_config))
+    ).items():
         tensor = state[source].t() if source in TRANSPOSED else state[source]
         parts = tensor.chunk(len(targets)) if len(targets) > 1 else (tensor,)
         if len(parts) != len(targets) or any(
@@ -227,14 +201,12 @@ def from_openai(tensors: Mapping[str, Any], where: str, activation: str = "quick
     return model
 
 
-def shape_of(state: Mapping[str, Any], where: str) -> Shape:
-    """Read the sizes off the tensors, and say which keys differ where it is another architecture."""
+def _configuration(state: Mapping[str, Any], where: str, activation: str) -> Any:
+    """The sizes of both towers, read off the tensors; the differing keys are named if it is another architecture."""
     if any(key.startswith("visual.layer1.") for key in state):
         raise InputError(f"{where}: is a ResNet CLIP, expected one with a vision transformer, such as ViT-B/32")
-    layers = [_layers(state, "visual.transformer.resblocks."), _layers(state, "transformer.resblocks.")]
-    expected = set(TOP) | {
-        key for tower, count in zip(("visual.", ""), layers, strict=True) for key in blocks(tower, max(count, 1))
-    }
+    layers = {tower: _layers(state, f"{tower}transformer.resblocks.") for tower in ("visual.", "")}
+    expected = set(TOP) | {key for tower, count in layers.items() for key in blocks(tower, max(count, 1))}
     missing, unexpected = sorted(expected - set(state)), sorted(set(state) - expected)
     if missing or unexpected:
         raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {differences(missing, unexpected, [])}")
@@ -242,50 +214,33 @@ def shape_of(state: Mapping[str, Any], where: str) -> Shape:
     flat = [key for key, dims in zip(tables, (4, 2, 2, 2), strict=True) if state[key].dim() != dims]
     if flat or state["visual.proj"].dim() != 2:
         raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {differences([], [], flat or ['visual.proj'])}")
-    width, _, patch, _ = state["visual.conv1.weight"].shape
+    image_width, _, patch, _ = state["visual.conv1.weight"].shape
     grid = round((state["visual.positional_embedding"].shape[0] - 1) ** 0.5)
-    return Shape(
-        dimension=state["visual.proj"].shape[1],
-        side=grid * patch,
-        patch=patch,
-        image_width=width,
-        image_inner=state["visual.transformer.resblocks.0.mlp.c_fc.weight"].shape[0],
-        image_layers=layers[0],
-        vocabulary=state["token_embedding.weight"].shape[0],
-        limit=state["positional_embedding"].shape[0],
-        text_width=state["token_embedding.weight"].shape[1],
-        text_inner=state["transformer.resblocks.0.mlp.c_fc.weight"].shape[0],
-        text_layers=layers[1],
-    )
-
-
-def _configuration(shape: Shape, activation: str) -> Any:
-    transformers = require("transformers", "clip")
-    return transformers.CLIPConfig(
-        projection_dim=shape.dimension,
+    vocabulary, text_width = state["token_embedding.weight"].shape
+    both = {"hidden_act": activation, "projection_dim": state["visual.proj"].shape[1]}
+    return require("transformers", "clip").CLIPConfig(
+        projection_dim=both["projection_dim"],
         text_config={
-            "hidden_size": shape.text_width,
-            "intermediate_size": shape.text_inner,
-            "num_hidden_layers": shape.text_layers,
-            "num_attention_heads": shape.text_heads,
-            "max_position_embeddings": shape.limit,
-            "vocab_size": shape.vocabulary,
-            "hidden_act": activation,
-            "projection_dim": shape.dimension,
+            **both,
+            "hidden_size": text_width,
+            "intermediate_size": state["transformer.resblocks.0.mlp.c_fc.weight"].shape[0],
+            "num_hidden_layers": layers[""],
+            "num_attention_heads": max(text_width // 64, 1),
+            "max_position_embeddings": state["positional_embedding"].shape[0],
+            "vocab_size": vocabulary,
             # OpenAI's code reads the feature at the largest id, which is the last of the vocabulary: the end token.
-            "bos_token_id": shape.vocabulary - 2,
-            "eos_token_id": shape.vocabulary - 1,
-            "pad_token_id": shape.vocabulary - 1,
+            "bos_token_id": vocabulary - 2,
+            "eos_token_id": vocabulary - 1,
+            "pad_token_id": vocabulary - 1,
         },
         vision_config={
-            "hidden_size": shape.image_width,
-            "intermediate_size": shape.image_inner,
-            "num_hidden_layers": shape.image_layers,
-            "num_attention_heads": shape.image_heads,
-            "image_size": shape.side,
-            "patch_size": shape.patch,
-            "hidden_act": activation,
-            "projection_dim": shape.dimension,
+            **both,
+            "hidden_size": image_width,
+            "intermediate_size": state["visual.transformer.resblocks.0.mlp.c_fc.weight"].shape[0],
+            "num_hidden_layers": layers["visual."],
+            "num_attention_heads": WIDE_HEADS.get(image_width) or max(image_width // 64, 1),
+            "image_size": grid * patch,
+            "patch_size": patch,
         },
     )
 

@@ -6,10 +6,26 @@ ViT-B/32 with 77 tokens takes 8.82 GFLOPs for the image and 5.96 for the text, a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 from captious.errors import InputError, require
-from captious.models.encoder import Cost, Encoder
+from captious.models.encoder import Encoder
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Parameters of an encoder, and the floating-point operations of one score."""
+
+    parameters: int
+    image_flops: float
+    text_flops: float
+    """Of one text as long as the token limit."""
+
+    @property
+    def flops(self) -> float:
+        """One image and one text."""
+        return self.image_flops + self.text_flops
 
 
 def cost(encoder: Encoder) -> Cost:

@@ -265,7 +265,7 @@ def new_dual(
     name: str | None = None,
 ) -> DualEncoder:
     """An encoder of two pretrained models (folders or hub ids) with heads that have learnt nothing yet."""
-    folders = find(vision), find(text)
+    folders = find(vision, instead=""), find(text, instead="")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = DualModule(_load_tower(folders[0]), _load_tower(folders[1]), shape or Shape())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -30,21 +29,6 @@ class Tokens(NamedTuple):
     """One row per text, padded to the longest of the batch."""
     lengths: Ints
     """How many tokens each text really has, start and end included: more than the limit where it was cut."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Parameters of an encoder, and the floating-point operations of one score."""
-
-    parameters: int
-    image_flops: float
-    text_flops: float
-    """Of one text as long as the token limit."""
-
-    @property
-    def flops(self) -> float:
-        """One image and one text."""
-        return self.image_flops + self.text_flops
 
 
 class Encoder(Protocol):

@@ -59,14 +59,17 @@ def local(weights: str) -> Path | None:
     return next((path for path in (Path(weights).expanduser(), *named) if path.exists()), None)
 
 
-def find(weights: str) -> Path:
-    """The file or folder that ``weights`` names, fetched from the hub where it is not on this machine."""
+def find(weights: str, instead: str = "captious-mini works without a download") -> Path:
+    """The file or folder that ``weights`` names, fetched from the hub where it is not on this machine.
+
+    ``instead`` says in the message of an offline machine what works right now.
+    """
     path = local(weights)
     if path is not None:
         return path
     source = next((source for source in SOURCES if weights in (source.file, source.repository)), None)
     if source is not None and source.repository:
-        return _find_file(source.repository, source.file, weights)
+        return _find_file(source.repository, source.file, weights, instead)
     if source is not None:
         raise InputError(
             f"weights {weights!r}: not on this machine; download {source.file} from {source.where}, "
@@ -75,29 +78,29 @@ def find(weights: str) -> Path:
     owner, _, rest = weights.partition("/")
     name, _, file = rest.partition("/")
     if file and Path(file).suffix in SUFFIXES and REPOSITORY.fullmatch(f"{owner}/{name}"):
-        return _find_file(f"{owner}/{name}", file, weights)
+        return _find_file(f"{owner}/{name}", file, weights, instead)
     if Path(weights).suffix in SUFFIXES or not REPOSITORY.fullmatch(weights):
         hint = nearest(weights, ("captious-mini", "captious-mini-specs", *(source.file for source in SOURCES)))
         raise InputError(
             f"weights {weights!r}: no such file or folder, expected one, a hub id (owner/name) or captious-mini{hint}"
         )
-    return _find_model(weights)
+    return find_model(weights, f"weights {weights!r}", instead)
 
 
-def _find_file(repository: str, file: str, weights: str) -> Path:
+def _find_file(repository: str, file: str, weights: str, instead: str) -> Path:
     try:
         folder = fetch(repository, (file,), lambda folder: (folder / file).is_file(), f"weights {weights!r}")
     except Unreachable as error:
         raise InputError(
-            f"{error}; download {file} from huggingface.co/{repository}, {_where_to_put(file)}; {_RIGHT_NOW}"
+            f"{error}; download {file} from huggingface.co/{repository}, {_where_to_put(file)}{_also(instead)}"
         ) from None
     if folder is None:
         raise InputError(f"weights {weights!r}: the hub repository {repository} has no {file}")
     return folder / file
 
 
-def _find_model(repository: str) -> Path:
-    what = f"weights {repository!r}"
+def find_model(repository: str, what: str, instead: str) -> Path:
+    """The folder in the hub's cache of a model in ``transformers``' layout; ``what`` opens the messages."""
     try:
         folder = fetch(repository, MODEL_FILES, _has_model, what) or fetch(
             repository, (*MODEL_FILES, "pytorch_model*.bin"), _has_model, what
@@ -106,7 +109,7 @@ def _find_model(repository: str) -> Path:
         raise InputError(
             f"{error}; download config.json, model.safetensors (or pytorch_model.bin), tokenizer.json and "
             f"preprocessor_config.json from huggingface.co/{repository}, put them into "
-            f"{weights_folder() / repository}/, or anywhere and give their folder as weights; {_RIGHT_NOW}"
+            f"{weights_folder() / repository}/, or anywhere and give their folder{_also(instead)}"
         ) from None
     if folder is None:
         raise InputError(f"{what}: the hub repository has no config.json with model.safetensors or pytorch_model.bin")
@@ -138,14 +141,17 @@ def fetch(repository: str, patterns: tuple[str, ...], complete: Callable[[Path],
     try:
         hub.HfApi().model_info(repository, timeout=TIMEOUT)  # a download alone would fall back on what is cached
         folder = Path(hub.snapshot_download(repository, allow_patterns=list(patterns), etag_timeout=TIMEOUT))
-    except (errors.RepositoryNotFoundError, errors.HFValidationError):
+    except errors.HFValidationError:
+        raise InputError(f"{what}: no such file or folder, expected a local folder or a hub id") from None
+    except errors.RepositoryNotFoundError:
         raise InputError(f"{what}: no such file or folder, and the hub shows no repository {repository}") from None
     except Exception:  # of whichever HTTP library the hub's package uses
         raise Unreachable(f"{what}: not on this machine, and the hub cannot be reached") from None
     return folder if complete(folder) else None
 
 
-_RIGHT_NOW = "captious-mini works without a download"
+def _also(instead: str) -> str:
+    return f"; {instead}" if instead else ""
 
 
 def _where_to_put(file: str) -> str:

@@ -86,7 +86,7 @@ def load_contextual(weights: str, layer: int | None = None) -> Contextual:
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
     key = (weights, layer, str(device), precision)
-    return _LOADED.get(key, lambda: _load(find(weights), weights, layer, device, precision))
+    return _LOADED.get(key, lambda: _load(find(weights, instead=""), weights, layer, device, precision))
 
 
 def _load(folder: Path, weights: str, layer: int | None, device: Any, precision: str) -> Contextual:

@@ -50,9 +50,9 @@ class Log:
         self._since, self._samples = time.perf_counter(), 0
         self.last: dict[str, Any] = {}
         if writes:
-            kept = [row for row in read(folder) if row["step"] <= step] if step else []
+            before = [row for row in read(folder) if row["step"] <= step] if step else []
             with whole_file(self.path) as draft:
-                draft.write_text("".join(_line(row) for row in kept), encoding="utf-8")
+                draft.write_text("".join(_line(row) for row in before), encoding="utf-8")
 
     def step(self, record: dict[str, Any], parts: dict[str, Any], samples: int) -> None:
         """Note a step; the parts may still be on the device."""
@@ -169,11 +169,11 @@ def optimizer(module: Any, settings: Settings, device: str) -> Any:
     for name, one in named:
         factor = 1.0 if name.startswith(TOWERS) else times
         groups.setdefault((factor, 0.0 if _still(name, one) else settings.weight_decay), []).append(one)
-    given = [
+    parameters = [
         {"params": params, "weight_decay": decay, "times": factor}
         for (factor, decay), params in sorted(groups.items(), key=lambda item: (item[0][0], -item[0][1]))
     ]
-    return torch.optim.AdamW(given, lr=rate, betas=(0.9, settings.beta2), fused=device == "cuda")
+    return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, settings.beta2), fused=device == "cuda")
 
 
 def clipped(trained: list[Any], longest: float) -> Any:

@@ -43,19 +43,19 @@ def nearest_vectors(vectors: npt.NDArray[Any], count: int = 3, progress: Progres
     norms = np.sqrt(np.einsum("ij,ij->i", single, single, dtype=np.float64))
     usable = np.flatnonzero(np.isfinite(norms) & (norms > 0))
     rows = (single[usable] / norms[usable, None]).astype(np.float32)
-    found = _nearest(len(rows), lambda ours, theirs: rows[ours] @ rows[theirs].T, count, progress)
+    nearest = _nearest(len(rows), lambda ours, theirs: rows[ours] @ rows[theirs].T, count, progress)
     index, similarity = np.full((len(vectors), count), -1, dtype=np.int64), np.zeros((len(vectors), count))
-    index[usable] = np.where(found.index >= 0, np.append(usable, -1)[found.index], -1)
-    similarity[usable] = found.similarity
+    index[usable] = np.where(nearest.index >= 0, np.append(usable, -1)[nearest.index], -1)
+    similarity[usable] = nearest.similarity
     return Neighbors(index, similarity)
 
 
 def nearest_captions(captions: CaptionSet, count: int = 3, progress: Progress | None = None) -> Neighbors:
     """The ``count`` most similar other images of each, by their references; images that share nothing do not count.
 
-    >>> found = nearest_captions(CaptionSet.of(
+    >>> nearest = nearest_captions(CaptionSet.of(
     ...     {"1": "", "2": "", "3": ""}, {"1": ["a red dog"], "2": ["a red cat"], "3": ["some old boat"]}))
-    >>> found.index[:, 0].tolist()
+    >>> nearest.index[:, 0].tolist()
     [1, 0, -1]
     """
     bags = weighted_ngrams(captions)

@@ -223,7 +223,7 @@ def _recorded(
 ) -> tuple[Training, ObjectiveOptions, Settings]:
     """What a training in a folder was told, to resume it; nothing else may be told besides."""
     if not training.resume:
-        raise InputError("no data to learn from: pass data=..., or resume=True to go on with a training")
+        raise InputError("no data to learn from: name a file of rows, or pass resume=True to go on with a training")
     if options is not None and (options != type(options)() or settings not in (None, options.published)):
         raise InputError("resume=True without data takes every option from the folder; leave the others out")
     path = Path(training.out) / MARKER
@@ -237,10 +237,10 @@ def _recorded(
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f"{path}: no training to resume; pass data=... to start one") from None
+        raise InputError(f"{path}: no training to resume; name a file of rows to start one") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: does not say how to resume ({error}); pass data=... and its options") from None
+        raise InputError(f"{path}: does not say how to resume ({error}); name the rows and its options") from None
 
 
-def _nothing(*told: Any) -> None:
+def _nothing(*arguments: Any) -> None:
     """Processes other than the first keep quiet."""

@@ -350,9 +350,9 @@ class SpecsMethod(EncoderMethod):
             self.notes.append(f"{left} of {len(whole)} captions have no two detail units that fit: left out")
         if options.negatives != "given" and any(example.wrong_units for example in whole):
             self.notes.append("the data have wrong_units; negatives='given' would use them")
-        kept = [whole[row] for row in rows]
-        towers, images = self.towers(kept, model)
-        full = self.noted(tokenized(model, [example.captions[0] for example in kept]), model)
+        learnt = [whole[row] for row in rows]
+        towers, images = self.towers(learnt, model)
+        full = self.noted(tokenized(model, [example.captions[0] for example in learnt]), model)
         return Specificity(
             towers,
             full,

@@ -428,7 +428,8 @@ def lock(encoder: Any, sides: Sequence[str]) -> None:
     """Keep the towers of these sides as they are: no gradients, no dropout."""
     for entry in sides:
         side, layers = side_of(entry), entry.partition(":")[2]
-        if side not in SIDES or (layers and not (layers.isdigit() and hasattr(encoder, f"hold_{side}s"))):
+        partly = layers.isdigit() and side == "image" and hasattr(encoder, "freeze_image_layers")
+        if side not in SIDES or (layers and not partly):
             raise InputError(f"lock={entry}: expected image, text, or both with a comma")
         tower = getattr(encoder.module, "vision_model" if side == "image" else "text_model", None)
         if tower is None:

@@ -108,15 +108,15 @@ def losses(scores: Tensor, there: Tensor, margin: float) -> dict[str, Tensor]:
     """Of scores n × (1 + kinds), the true caption first: mean over its negatives of max(0, margin + s⁻ − s⁺).
 
     >>> scores = torch.tensor([[0.7, 0.4, 0.6], [0.5, 0.9, 0.5]])
-    >>> found = losses(scores, torch.tensor([[True, True], [True, False]]), margin=0.2)
-    >>> [round(float(found[name]), 3) for name in ("loss", "ranked")]  # (0 + .1) / 2 and .6, then their mean
+    >>> parts = losses(scores, torch.tensor([[True, True], [True, False]]), margin=0.2)
+    >>> [round(float(parts[name]), 3) for name in ("loss", "ranked")]  # (0 + .1) / 2 and .6, then their mean
     [0.325, 0.667]
     """
     gaps = scores[:, :1] - scores[:, 1:]
-    known = there.to(scores.dtype)
-    each = (torch.relu(margin - gaps) * known).sum(1) / known.sum(1).clamp(min=1)
-    wrong = (scores[:, 1:] * known).sum() / known.sum().clamp(min=1)
-    ranked = ((gaps > 0) * known).sum() / known.sum().clamp(min=1)
+    weights = there.to(scores.dtype)
+    each = (torch.relu(margin - gaps) * weights).sum(1) / weights.sum(1).clamp(min=1)
+    total = weights.sum().clamp(min=1)
+    wrong, ranked = (scores[:, 1:] * weights).sum() / total, ((gaps > 0) * weights).sum() / total
     return {"loss": each.mean(), "ranked": ranked, "right": scores[:, 0].mean(), "wrong": wrong}
 
 
@@ -364,8 +364,8 @@ def starting_backbone(written: str, encoder: str = "", regions: str | None = Non
     kind = ""
     with suppress(OSError, ValueError):
         kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type", "")
-    for known, load in LOADERS.items():
-        if kind == known or (not folder.exists() and known in written.lower()):
+    for model, load in LOADERS.items():
+        if kind == model or (not folder.exists() and model in written.lower()):
             return load(written)
     raise InputError(
         f"backbone={written}: expected {', '.join(names)}, or a folder or hub id of a ViLT, a BLIP or an earlier "

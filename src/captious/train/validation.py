@@ -37,14 +37,14 @@ class Recall:
             framed = [[self.towers.frame.around(self.captions[row])] for row in range(len(self.captions))]
             texts = _texts(self.towers, framed)
         owner = torch.from_numpy(np.repeat(np.arange(len(self.images)), np.diff(self.first))).to(texts.device)
-        found: dict[str, float] = {}
+        rates: dict[str, float] = {}
         for nearest in (1, 5, 10):
             to_image = (texts @ images.T).topk(min(nearest, len(images)), dim=1).indices
             to_text = owner[(images @ texts.T).topk(min(nearest, len(texts)), dim=1).indices]
             own = torch.arange(len(images), device=texts.device)
-            found[f"text_to_image_r{nearest}"] = _share((to_image == owner[:, None]).any(1))
-            found[f"image_to_text_r{nearest}"] = _share((to_text == own[:, None]).any(1))
-        return {"recall": (found["text_to_image_r1"] + found["image_to_text_r1"]) / 2, **found}
+            rates[f"text_to_image_r{nearest}"] = _share((to_image == owner[:, None]).any(1))
+            rates[f"image_to_text_r{nearest}"] = _share((to_text == own[:, None]).any(1))
+        return {"recall": (rates["text_to_image_r1"] + rates["image_to_text_r1"]) / 2, **rates}
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ class SpecificityRate:
     def _chain(self, row: int, count: int) -> list[Ints]:
         """Captions of count + 1 to 1 units, then the negative of each but the longest."""
         steps = np.arange(count)
-        found = self.chains.triplets(np.full(count, row), steps)
-        captions = [found[0][0], *(positive for _, positive, _ in found)]
-        return [*reversed(captions), *(negative for _, _, negative in found)]
+        triplets = self.chains.triplets(np.full(count, row), steps)
+        captions = [triplets[0][0], *(positive for _, positive, _ in triplets)]
+        return [*reversed(captions), *(negative for _, _, negative in triplets)]
 
 
 def _images(towers: Towers, rows: Rows) -> Tensor:

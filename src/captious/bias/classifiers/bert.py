@@ -17,6 +17,8 @@ from captious.bias.corpus import Progress, Task
 from captious.bias.masking import as_text
 from captious.errors import InputError, require
 from captious.models.devices import resolve_device
+from captious.models.hub import find_model, local
+from captious.models.registry import ModelRegistry
 from captious.options import current
 
 BERT = "bert-base-uncased"
@@ -86,12 +88,22 @@ def _identity(model: str) -> str:
     return f"{folder.name}:{digest(*(path.read_bytes() for path in weights))}"
 
 
-@cache
+_LOADED: ModelRegistry[tuple[Any, Any]] = ModelRegistry(limit=2)
+
+
 def loaded(model: str) -> tuple[Any, Any]:
     """Tokenizer and encoder of a local folder or a hub id."""
+    return _LOADED.get(model, lambda: _load(model))
+
+
+def _load(model: str) -> tuple[Any, Any]:
     transformers = require("transformers", "bias")
+    instead = "the classifier linear works without a download"
+    folder = local(model) or find_model(model, f"BERT {model!r}", instead)
     try:
-        return transformers.AutoTokenizer.from_pretrained(model), transformers.AutoModel.from_pretrained(model).float()
+        return transformers.AutoTokenizer.from_pretrained(folder), transformers.AutoModel.from_pretrained(
+            folder
+        ).float()
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:160]
         raise InputError(f"BERT {model!r}: cannot be loaded, expected a local folder or a hub id ({reason})") from None
