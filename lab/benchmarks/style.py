@@ -1,8 +1,8 @@
 """Style metrics against the obvious dictionary implementation, and the size of PERSONALITY-CAPTIONS.
 
-    python lab/benchmarks/style.py ../shared/data/style/flickrstyle.jsonl
-    python lab/benchmarks/style.py --many              # 186,698 captions in 215 styles, generated
-    python lab/benchmarks/style.py --many --check      # and Table 1 on all of them
+    PYTHONPATH=. python lab/benchmarks/style.py ../shared/data/style/flickrstyle.jsonl
+    PYTHONPATH=. python lab/benchmarks/style.py --many              # 186,698 captions in 215 styles, generated
+    PYTHONPATH=. python lab/benchmarks/style.py --many --check      # and Table 1 on all of them
 
 Each part runs in a process of its own, so that the peak memory printed is its own.
 """
@@ -14,14 +14,13 @@ import json
 import multiprocessing
 import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from style_peer import Peer, table_one
+from lab.benchmarks.style_peer import Peer, table_one
 
 from captious.metrics.style.model import fit, load, save
 from captious.metrics.style.onlystyle import Placed, all_scores
@@ -179,5 +178,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     main()

@@ -117,7 +117,7 @@ def test_the_pickled_table_of_the_reference_code_is_read(tmp_path):
 def test_a_bare_pickled_table_needs_the_number_of_items(tmp_path):
     path = tmp_path / "df.p"
     path.write_bytes(pickle.dumps(defaultdict(float, {("a",): 2.0})))
-    with pytest.raises(InputError, match="a bare table and --items"):
+    with pytest.raises(InputError, match="a bare table and items="):
         from_pickle(path, "theirs")
     corpus = from_pickle(path, "theirs", items=7)
     assert corpus.items == 7 and written_out(corpus) == {("a",): 2}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
+from lab.benchmarks.style_peer import Peer, table_one
 
 from captious.captions import CaptionSet
 from captious.metrics.style.model import fit, save
@@ -16,16 +15,6 @@ from captious.metrics.style.stylecider import StyleCider
 from captious.probes.style import StyledCaptions, StyledCorpus
 
 WORDS = list("abcdefghij")
-
-
-@pytest.fixture(scope="module")
-def dictionaries() -> ModuleType:
-    path = Path(__file__).parents[3] / "lab" / "benchmarks" / "style_peer.py"
-    spec = importlib.util.spec_from_file_location("style_peer", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def corpus(seed: int, styles: int, size: int) -> list[tuple[str, str]]:
@@ -39,10 +28,10 @@ def corpus(seed: int, styles: int, size: int) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("seed", "styles", "size"), [(0, 2, 30), (1, 3, 40), (2, 7, 60)])
-def test_scores_agree(dictionaries: ModuleType, tmp_path: Path, seed: int, styles: int, size: int) -> None:
+def test_scores_agree(tmp_path: Path, seed: int, styles: int, size: int) -> None:
     rows = corpus(seed, styles, size)
     texts = [text for _, text in corpus(seed + 100, 1, 25)] + ["a z b", "z"]
-    peer, model = dictionaries.Peer(rows), fit(rows)
+    peer, model = Peer(rows), fit(rows)
     expected = [[peer.onlystyle(text, style) for style in model.styles] for text in texts]
     assert np.abs(all_scores(Placed.of(model, texts)) - expected).max() < 1e-12
     save(model, tmp_path / "m.style")
@@ -58,10 +47,10 @@ def test_scores_agree(dictionaries: ModuleType, tmp_path: Path, seed: int, style
 
 
 @pytest.mark.parametrize(("seed", "styles", "size"), [(3, 2, 40), (4, 3, 40), (5, 6, 60)])
-def test_table_one_agrees(dictionaries: ModuleType, seed: int, styles: int, size: int) -> None:
+def test_table_one_agrees(seed: int, styles: int, size: int) -> None:
     rows = corpus(seed, styles, size)
     names, texts = zip(*rows, strict=True)
     check = StyledCaptions.of(None, StyledCorpus("random", names, texts, tuple(map(str, range(size)))))
-    only, cider = dictionaries.table_one(dictionaries.Peer(rows), rows)
+    only, cider = table_one(Peer(rows), rows)
     assert check.retrieval().value == pytest.approx(only, abs=1e-12)
     assert np.nanmean(check.stylecider()) == pytest.approx(cider, abs=1e-12)
