@@ -26,7 +26,7 @@ from captious.metrics.imagine import likeness
 from captious.models._segments import Space, as_keys
 from captious.models.encoder import Tokens
 from captious.models.features import text_features
-from captious.models.painters import Wish, wish_key
+from captious.models.painters import Prompt, prompt_key
 from captious.models.store import close_stores, open_store
 from captious.options import Runtime, using
 
@@ -37,7 +37,7 @@ class _Stored:
     name, fingerprint, settings, shape, kept = "stored", "feedfeedfeed", "size=512", (512, 512, 3), True
     precision, dimension, limit = "fp32", 512, 77
 
-    def cut(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
+    def exceeds_limit(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
         return np.zeros(len(texts), np.bool_)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
@@ -46,7 +46,7 @@ class _Stored:
     def text_features(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         return np.random.default_rng(0).normal(size=(len(ids), self.dimension)).astype(np.float32)
 
-    def paint(self, wishes: Sequence[Wish]) -> None:
+    def paint(self, prompts: Sequence[Prompt]) -> None:
         raise AssertionError("a warm cache paints nothing")
 
 
@@ -59,7 +59,7 @@ def warm(pairs: int) -> None:
     stored: Any = _Stored()
     store = open_store(Space(stored.name, stored.fingerprint, f"painted-{stored.fingerprint}", (stored.dimension,)))
     rng, seeds = np.random.default_rng(1), tuple(range(SEEDS))
-    keys = as_keys(wish_key(Wish(text, seed)) for text in texts for seed in seeds)
+    keys = as_keys(prompt_key(Prompt(text, seed)) for text in texts for seed in seeds)
     rows = rng.normal(size=(len(keys), stored.dimension)).astype(np.float32)
     store.put(keys, rows / np.linalg.norm(rows, axis=1, keepdims=True))
     store.settle()

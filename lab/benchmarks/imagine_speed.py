@@ -21,7 +21,7 @@ from typing import Any
 from measure import table
 
 from captious.models.diffusion import MOST, load_diffusion
-from captious.models.painters import Options, Wish
+from captious.models.painters import Options, Prompt
 from captious.options import Runtime, using
 
 SEEDS = 5
@@ -80,7 +80,7 @@ def speed(device: str, tiny: bool, texts: int, steps: int, ways: str = "") -> No
     """Print pictures per second of every way as it is done, then the ratios that the issue asks for."""
     import torch
 
-    wishes = [Wish(f"thing {number}", seed) for number in range(texts) for seed in range(SEEDS)]
+    prompts = [Prompt(f"thing {number}", seed) for number in range(texts) for seed in range(SEEDS)]
     gpu = device.startswith("cuda")
     chosen = [way for way in ways.split(",") if way] or [way for way in PICTURES if gpu or way != "compiled"]
     found: dict[str, float] = {}
@@ -90,7 +90,7 @@ def speed(device: str, tiny: bool, texts: int, steps: int, ways: str = "") -> No
         _say(f"models of random weights made and saved in {time.perf_counter() - start:.0f} s")
         for way in chosen:
             try:
-                name, rate = _measured(way, place, device, steps, wishes[: PICTURES[way]])
+                name, rate = _measured(way, place, device, steps, prompts[: PICTURES[way]])
             except RuntimeError as error:  # such as too little memory: the other ways are worth knowing
                 _say(f"{way} failed: {' '.join(str(error).split())[:200]}")
             else:
@@ -104,23 +104,23 @@ def speed(device: str, tiny: bool, texts: int, steps: int, ways: str = "") -> No
     print(table([["way", "pictures a second", f"× {next(iter(found))}", "× best plain batch"], *rows]))
 
 
-def _measured(way: str, place: Path, device: str, steps: int, wishes: list[Wish]) -> tuple[str, float]:
+def _measured(way: str, place: Path, device: str, steps: int, prompts: list[Prompt]) -> tuple[str, float]:
     """The name and rate of one way, which holds no memory afterwards."""
     gpu = device.startswith("cuda")
     _forget(gpu)
     start = time.perf_counter()
     name, paint = _way(way, place, device, steps)
     loading = time.perf_counter() - start
-    rate, warm_up = _rate(paint, way, wishes, steps, gpu)
+    rate, warm_up = _rate(paint, way, prompts, steps, gpu)
     told = "compiling and warm-up" if way == "compiled" else "warm-up"
     _say(
-        f"{name}: {rate:.3f} pictures a second over {len(wishes)}; loading {loading:.0f} s, {told} {warm_up:.0f} s, "
+        f"{name}: {rate:.3f} pictures a second over {len(prompts)}; loading {loading:.0f} s, {told} {warm_up:.0f} s, "
         f"peak {_peak(gpu)}"
     )
     return name, rate
 
 
-Paint = Callable[[list[Wish], int], Any]
+Paint = Callable[[list[Prompt], int], Any]
 """Wishes and steps."""
 
 
@@ -149,11 +149,11 @@ def _plain(place: Path, dtype: Any, device: str, size: int) -> Paint:
     pipeline = StableDiffusionPipeline.from_pretrained(place, torch_dtype=dtype).to(device)
     pipeline.set_progress_bar_config(disable=True)
 
-    def paint(wanted: list[Wish], steps: int) -> None:
+    def paint(wanted: list[Prompt], steps: int) -> None:
         for start in range(0, len(wanted), size):
             part = wanted[start : start + size]
-            generators = [torch.Generator("cpu").manual_seed(wish.seed) for wish in part]
-            pipeline([wish.text for wish in part], generator=generators, num_inference_steps=steps)
+            generators = [torch.Generator("cpu").manual_seed(prompt.seed) for prompt in part]
+            pipeline([prompt.text for prompt in part], generator=generators, num_inference_steps=steps)
 
     return paint
 
@@ -162,7 +162,7 @@ def _ours(place: Path, device: str, steps: int, compiled: bool) -> Paint:
     with using(Runtime(device=device)):
         painter = load_diffusion(str(place), Options(steps=steps, compile=compiled))
 
-    def paint(wanted: list[Wish], steps: int) -> None:
+    def paint(wanted: list[Prompt], steps: int) -> None:
         with using(Runtime(device=device, batch=MOST, log=_say)):
             for _ in replace(painter, call={**painter.call, "num_inference_steps": steps}).paint(wanted):
                 pass
@@ -170,16 +170,16 @@ def _ours(place: Path, device: str, steps: int, compiled: bool) -> Paint:
     return paint
 
 
-def _rate(paint: Paint, way: str, wishes: list[Wish], steps: int, gpu: bool) -> tuple[float, float]:
+def _rate(paint: Paint, way: str, prompts: list[Prompt], steps: int, gpu: bool) -> tuple[float, float]:
     """Pictures a second, and seconds of a warm-up with every shape that will come: compiling, if there is any."""
     seconds = []
-    for wanted, number in ((wishes[: SIZES[way]], 2), (wishes, steps)):
+    for wanted, number in ((prompts[: SIZES[way]], 2), (prompts, steps)):
         _wait(gpu)
         start = time.perf_counter()
         paint(wanted, number)
         _wait(gpu)
         seconds.append(time.perf_counter() - start)
-    return len(wishes) / seconds[1], seconds[0]
+    return len(prompts) / seconds[1], seconds[0]
 
 
 def _wait(gpu: bool) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from captious._files import digest
 from captious._typing import Bools
-from captious.models.painters import NOTHING, Options, Painted, Wish
+from captious.models.painters import NOTHING, Options, PaintedBatch, Prompt
 from lab.toy.captions import NUMBERS, VAGUE, Fact, facts_in
 from lab.toy.drawing import draw
 from lab.toy.scenes import (
@@ -168,14 +168,14 @@ class Drawn:
     """Draws captions of the sample's grammar, ``size`` pixels square, offline.
 
     >>> painter = Drawn.of(32)
-    >>> next(painter.paint([Wish("a red ball in the snow", 0), Wish("to be or not to be", 0)])).codes.tolist()
+    >>> next(painter.paint([Prompt("a red ball in the snow", 0), Prompt("to be or not to be", 0)])).codes.tolist()
     [0, 3]
     """
 
     size: int
     fingerprint: str
     name: str = "drawn"
-    kept: bool = False
+    cache_pictures: bool = False
     """A picture is drawn sooner than it is read from a disk."""
 
     @classmethod
@@ -194,23 +194,23 @@ class Drawn:
         """Square."""
         return (self.size, self.size, 3)
 
-    def cut(self, texts: Sequence[str]) -> Bools:
+    def exceeds_limit(self, texts: Sequence[str]) -> Bools:
         """None: a caption is read whole."""
         return np.zeros(len(texts), np.bool_)
 
-    def paint(self, wishes: Sequence[Wish]) -> Iterator[Painted]:
+    def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
         """Draw scenes; a text of which nothing is understood has none."""
-        for start in range(0, len(wishes), BATCH):
-            part = wishes[start : start + BATCH]
+        for start in range(0, len(prompts), BATCH):
+            part = prompts[start : start + BATCH]
             pixels = np.zeros((len(part), *self.shape), np.uint8)
             codes = np.zeros(len(part), np.int32)
-            for place, wish in enumerate(part):
-                scene = scene_of(wish.text, wish.seed)
+            for place, prompt in enumerate(part):
+                scene = scene_of(prompt.text, prompt.seed)
                 if scene is None:
                     codes[place] = NOTHING
                 else:
                     pixels[place] = np.asarray(draw(scene, self.size))
-            yield Painted(list(range(start, start + len(part))), pixels, codes)
+            yield PaintedBatch(list(range(start, start + len(part))), pixels, codes)
 
 
 def scene_of(text: str, seed: int = 0) -> Scene | None:

@@ -1,6 +1,7 @@
 """``captious make units`` as a user types it."""
 
 import json
+import pickle
 
 import pytest
 
@@ -109,3 +110,19 @@ def test_a_file_given_as_a_caption_is_not_cut_into_words(units, file):
     code, out, err = units(file)
     assert (code, out) == (2, "") and f"is a file, not a caption; give it as --file {file}" in err
     assert units("a very long caption " * 500)[0] == 0
+
+
+def test_a_pickled_idf_table_is_imported_and_captions_are_counted(run, tmp_path):
+    table = tmp_path / "coco-val-df.p"
+    table.write_bytes(pickle.dumps({("a", "dog"): 2.0, ("a",): 3.0}, protocol=0))
+    code, _, err = run("make", "idf", table, "--name", "mine")
+    assert code == 2 and "a bare table and --items" in err
+    assert "mine:3:" in run("make", "idf", table, "--name", "mine", "--items", 3)[1]
+    assert (
+        "is a pickle of counts; leave out --tokenizer"
+        in run("make", "idf", table, "--name", "other", "--items", 3, "--tokenizer", "13a")[2]
+    )
+    captions = tmp_path / "captions.json"
+    captions.write_text(json.dumps({"1": ["a dog"], "2": ["a cat"]}))
+    assert "(2 items;" in run("make", "idf", captions, "--out", tmp_path / "my.idf")[1]
+    assert "leave out --items" in run("make", "idf", captions, "--name", "third", "--items", 2)[2]

@@ -129,6 +129,26 @@ def test_commands_in_the_documentation_exist(line):
     assert {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)} <= flags
 
 
+def raised_texts(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise):
+            yield from (
+                part for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            )
+
+
+def test_below_the_command_line_errors_speak_of_arguments():
+    source = REPOSITORY / "src" / "captious"
+    flags = [
+        f"{path.relative_to(source)}:{text.lineno}: {text.value}"
+        for path in sorted(source.rglob("*.py"))
+        if path.relative_to(source).parts[0] != "cli"
+        for text in raised_texts(ast.parse(path.read_text(encoding="utf-8")))
+        if re.search(r"(?<!\w)--[a-z]", text.value) and "captious " not in text.value
+    ]
+    assert flags == []
+
+
 def test_few_parameters_are_spelled():
     modules = read_modules(REPOSITORY / "src")
     spelled, _ = Commands(modules).spelled()

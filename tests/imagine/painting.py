@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from captious.models.painters import BLACK, NOT_FINITE, NOTHING, Painted
+from captious.models.painters import BLACK, NOT_FINITE, NOTHING, PaintedBatch
 
 COLORS = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1)}
 
@@ -13,23 +13,23 @@ class Mixer:
     ``black`` and ``broken`` in a text give what is no picture; a text without a color says nothing.
     """
 
-    name, settings, shape, kept = "mixer", "size=4", (4, 4, 3), True
+    name, settings, shape, cache_pictures = "mixer", "size=4", (4, 4, 3), True
 
     def __init__(self, fingerprint="0123456789ab", limit=6):
         self.fingerprint, self.limit, self.painted = fingerprint, limit, []
 
-    def cut(self, texts):
+    def exceeds_limit(self, texts):
         return np.array([len(text.split()) > self.limit for text in texts], bool)
 
-    def paint(self, wishes):
-        for place, wish in enumerate(wishes):
-            self.painted.append(wish)
-            words = wish.text.lower().split()
+    def paint(self, prompts):
+        for place, prompt in enumerate(prompts):
+            self.painted.append(prompt)
+            words = prompt.text.lower().split()
             code = next((code for word, code in (("black", BLACK), ("broken", NOT_FINITE)) if word in words), 0)
             named = [COLORS[word] for word in words if word in COLORS]
             code = code or (0 if named else NOTHING)
             color = np.mean(named, axis=0) if named and not code else np.zeros(3)
-            if wish.seed and not code:
+            if prompt.seed and not code:
                 color = (color + np.array(COLORS["green"])) / 2
             pixels = np.broadcast_to((255 * color).round().astype(np.uint8), (1, 4, 4, 3))
-            yield Painted([place], pixels, np.array([code], np.int32))
+            yield PaintedBatch([place], pixels, np.array([code], np.int32))

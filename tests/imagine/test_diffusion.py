@@ -9,18 +9,18 @@ import pytest
 from captious.errors import InputError
 from captious.models import diffusion as acceleration
 from captious.models.diffusion import in_groups, load_diffusion
-from captious.models.painters import BLACK, NOT_FINITE, Options, Wish, load_painter
+from captious.models.painters import BLACK, NOT_FINITE, Options, Prompt, load_painter
 from captious.models.pipeline import OomBackoff
 from captious.options import Runtime, using
 
 TEXTS = ["a red dog", "two cats on a table", "x"]
-WISHES = [Wish(text, seed) for text in TEXTS for seed in range(2)]
+WISHES = [Prompt(text, seed) for text in TEXTS for seed in range(2)]
 
 
-def painted(painter, wishes):
-    found = list(painter.paint(wishes))
-    places = [place for batch in found for place in batch.places]
-    assert places == list(range(len(wishes)))
+def painted(painter, prompts):
+    found = list(painter.paint(prompts))
+    places = [place for batch in found for place in batch.indices]
+    assert places == list(range(len(prompts)))
     return np.concatenate([batch.pixels for batch in found]), np.concatenate([batch.codes for batch in found])
 
 
@@ -51,7 +51,7 @@ def test_a_generator_of_its_own_on_the_cpu_is_what_the_plain_pipeline_gives(pain
     made = plain(
         "a red dog", generator=torch.Generator("cpu").manual_seed(1), num_inference_steps=3, guidance_scale=7.5
     ).images[0]
-    pixels, _ = painted(painter, [Wish("a red dog", 1)])
+    pixels, _ = painted(painter, [Prompt("a red dog", 1)])
     assert np.abs(pixels[0].astype(int) - np.asarray(made)).max() <= 1
 
 
@@ -113,13 +113,13 @@ def test_a_loaded_painter_decodes_in_groups_and_passes_its_settings_on(pipeline,
 
     monkeypatch.setattr(diffusers.AutoencoderKL, "decode", noted)
     own = replace(load_diffusion(str(pipeline), Options(steps=2, guidance=3.0, size=24)), most=64)
-    pixels, _ = painted(own, [Wish("x", seed) for seed in range(10)])
+    pixels, _ = painted(own, [Prompt("x", seed) for seed in range(10)])
     assert sizes == [8, 2] and pixels.shape[1:] == (24, 24, 3)
     assert own.call == {"num_inference_steps": 2, "guidance_scale": 3.0, "height": 24, "width": 24}
 
 
 def test_a_cpu_paints_few_at_a_time_so_that_a_kill_loses_little(painter):
-    sizes = [len(batch.places) for batch in painter.paint([Wish("x", seed) for seed in range(10)])]
+    sizes = [len(batch.indices) for batch in painter.paint([Prompt("x", seed) for seed in range(10)])]
     assert sizes == [8, 2]
 
 
@@ -264,7 +264,7 @@ def test_a_compiled_pipeline_is_compiled_for_one_shape(pipeline, painter, monkey
 
 def test_long_texts_are_counted_as_cut(painter):
     # Sixteen tokens with start and end: fourteen letters fit.
-    assert painter.cut(["a" * 14, "a" * 15, "dog"]).tolist() == [False, True, False]
+    assert painter.exceeds_limit(["a" * 14, "a" * 15, "dog"]).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize(

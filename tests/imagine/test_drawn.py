@@ -6,11 +6,11 @@ from lab.toy import make
 from lab.toy.captions import Fact, judge
 from lab.toy.painter import Drawn, scene_of, stated
 
-from captious.models.painters import NOTHING, Wish
+from captious.models.painters import NOTHING, Prompt
 
 
 def picture(text, seed=0, size=48):
-    (found,) = Drawn.of(size).paint([Wish(text, seed)])
+    (found,) = Drawn.of(size).paint([Prompt(text, seed)])
     return found.pixels[0], int(found.codes[0])
 
 
@@ -67,5 +67,5 @@ def test_fingerprint_and_shape_follow_the_size():
     small, large = Drawn.of(32), Drawn.of(64)
     assert small.fingerprint != large.fingerprint and small.shape == (32, 32, 3)
     assert Drawn.of(32).fingerprint == small.fingerprint
-    (found,) = small.paint([Wish("a ball", 0)])
+    (found,) = small.paint([Prompt("a ball", 0)])
     assert found.pixels.shape == (1, 32, 32, 3) and found.pixels.dtype == np.uint8

@@ -5,7 +5,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.models.guided import load_guided
-from captious.models.painters import Options, Wish, load_painter
+from captious.models.painters import Options, Prompt, load_painter
 
 TEXT = "a red ball in the snow"
 
@@ -26,8 +26,8 @@ def test_optimization_brings_the_picture_nearer_to_the_text(decoders, kind):
     found = {}
     for steps in (1, 12):
         painter = load_guided(str(decoders / kind), Options(steps=steps, guide="captious-mini"), cutouts=0)
-        batches = list(painter.paint([Wish(TEXT, 0), Wish(TEXT, 1)]))
-        assert [batch.places for batch in batches] == [[0], [1]] and not any(batch.codes.any() for batch in batches)
+        batches = list(painter.paint([Prompt(TEXT, 0), Prompt(TEXT, 1)]))
+        assert [batch.indices for batch in batches] == [[0], [1]] and not any(batch.codes.any() for batch in batches)
         assert (batches[0].pixels != batches[1].pixels).any()
         found[steps] = np.mean([likeness(painter, batch.pixels[0]) for batch in batches])
     assert found[12] > found[1]
@@ -35,8 +35,8 @@ def test_optimization_brings_the_picture_nearer_to_the_text(decoders, kind):
 
 def test_the_same_seed_gives_the_same_picture_alone_or_with_others(decoders):
     painter = load_guided(str(decoders / "vq"), Options(steps=2, guide="captious-mini"), cutouts=2)
-    first, second = painter.paint([Wish(TEXT, 0), Wish(TEXT, 1)])
-    (alone,) = painter.paint([Wish(TEXT, 1)])
+    first, second = painter.paint([Prompt(TEXT, 0), Prompt(TEXT, 1)])
+    (alone,) = painter.paint([Prompt(TEXT, 1)])
     assert (alone.pixels == second.pixels).all() and painter.shape == first.pixels.shape[1:]
     assert f"guide=captious-mini#{painter.guide.fingerprint},steps=2" in painter.settings
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from captious.models import store as stores
-from captious.models.painters import BLACK, Wish, imagine, picture_list, pictures
+from captious.models.painters import BLACK, Prompt, imagine, picture_list, pictures
 from captious.models.store import close_stores
 from captious.options import Runtime, using
 
@@ -29,7 +29,7 @@ def encoder(colors):
 def test_equal_texts_are_painted_once_and_vectors_have_unit_length(mixer, encoder):
     painter = mixer()
     found = imagine(painter, encoder, ["red", "blue", "red"], [0, 1])
-    assert sorted(painter.painted) == [Wish("blue", 0), Wish("blue", 1), Wish("red", 0), Wish("red", 1)]
+    assert sorted(painter.painted) == [Prompt("blue", 0), Prompt("blue", 1), Prompt("red", 0), Prompt("red", 1)]
     assert (found.index[0] == found.index[2]).all() and found.index.shape == (3, 2)
     assert found.rows[found.index[0, 0]].tolist() == [1, 0, 0, 0]
     assert found.rows[found.index[1, 1]] == pytest.approx([0, 0.5**0.5, 0.5**0.5, 0], abs=1e-6)
@@ -46,7 +46,7 @@ def test_a_second_run_paints_nothing_and_another_encoder_neither(mixer, encoder,
     other = mixer("ba9876543210")
     imagine(other, encoder, ["red"], [0])
     imagine(painter, encoder, ["red"], [2])
-    assert other.painted == [Wish("red", 0)] and painter.painted == [Wish("red", 2)]
+    assert other.painted == [Prompt("red", 0)] and painter.painted == [Prompt("red", 2)]
 
 
 def test_what_could_not_be_painted_is_remembered_with_its_reason(mixer, encoder):
@@ -61,8 +61,8 @@ def test_what_could_not_be_painted_is_remembered_with_its_reason(mixer, encoder)
 
 def test_a_kill_loses_nothing_that_was_painted(mixer, encoder):
     class Killed(mixer):
-        def paint(self, wishes):
-            for number, batch in enumerate(super().paint(wishes)):
+        def paint(self, prompts):
+            for number, batch in enumerate(super().paint(prompts)):
                 if number == 3:
                     raise KeyboardInterrupt
                 yield batch
@@ -73,7 +73,7 @@ def test_a_kill_loses_nothing_that_was_painted(mixer, encoder):
     close_stores()
     painter = mixer()
     imagine(painter, encoder, texts, [0])
-    assert [wish.text for wish in painter.painted] == ["red green", "red blue"]
+    assert [prompt.text for prompt in painter.painted] == ["red green", "red blue"]
 
 
 def test_a_full_disk_says_so_and_the_work_goes_on(mixer, encoder, monkeypatch):
@@ -96,12 +96,12 @@ def test_a_full_disk_says_so_and_the_work_goes_on(mixer, encoder, monkeypatch):
 
 def test_two_processes_see_each_others_pictures(mixer, encoder):
     first, second = mixer(), mixer()
-    running = pictures(first, [Wish("red", 0), Wish("blue", 0)])
+    running = pictures(first, [Prompt("red", 0), Prompt("blue", 0)])
     next(running)
     running.close()  # the other process was stopped; what it wrote is there
     close_stores()
-    texts, _ = picture_list(second, [Wish("red", 0), Wish("blue", 0), Wish("red", 0)])
-    assert second.painted == [Wish("blue", 0)] and (texts[0] == texts[2]).all()
+    texts, _ = picture_list(second, [Prompt("red", 0), Prompt("blue", 0), Prompt("red", 0)])
+    assert second.painted == [Prompt("blue", 0)] and (texts[0] == texts[2]).all()
     assert texts[1][0, 0].tolist() == [0, 0, 255]
 
 
@@ -123,9 +123,11 @@ def test_without_a_cache_nothing_is_written(mixer, encoder):
 
 def test_what_is_missing_is_painted_in_one_go_however_the_cache_is_read(mixer, monkeypatch):
     painter, calls = mixer(), []
-    list(pictures(painter, [Wish("red", 0), Wish("red", 3)]))
+    list(pictures(painter, [Prompt("red", 0), Prompt("red", 3)]))
     plain = painter.paint
     monkeypatch.setattr("captious.models.painters.CHUNK_BYTES", 2 * 4 * 4 * 3)
-    monkeypatch.setattr(painter, "paint", lambda wishes: calls.append([one.seed for one in wishes]) or plain(wishes))
-    found = [place for batch in pictures(painter, [Wish("red", seed) for seed in range(5)]) for place in batch.places]
+    monkeypatch.setattr(painter, "paint", lambda prompts: calls.append([one.seed for one in prompts]) or plain(prompts))
+    found = [
+        place for batch in pictures(painter, [Prompt("red", seed) for seed in range(5)]) for place in batch.indices
+    ]
     assert calls == [[1, 2, 4]] and sorted(found) == [0, 1, 2, 3, 4]

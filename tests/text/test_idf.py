@@ -85,8 +85,8 @@ def test_named_corpora_are_found_by_name(tmp_path, monkeypatch):
         (lambda content: content[:-10], "idf corpus cut short"),
         (lambda content: content[:-1] + bytes([content[-1] ^ 1]), "damaged idf corpus"),
         (
-            lambda content: content.replace(b'"captious-idf": 1', b'"captious-idf": 9'),
-            "idf corpus of format 9, expected 1",
+            lambda content: content.replace(b'"captious-idf": 2', b'"captious-idf": 9'),
+            "idf corpus of format 9, expected 2",
         ),
         (lambda content: content.replace(b'"items": 3', b'"items": 4'), "damaged idf corpus"),
         (lambda content: b"hello", "is no idf corpus"),
@@ -117,7 +117,7 @@ def test_the_pickled_table_of_the_reference_code_is_read(tmp_path):
 def test_a_bare_pickled_table_needs_the_number_of_items(tmp_path):
     path = tmp_path / "df.p"
     path.write_bytes(pickle.dumps(defaultdict(float, {("a",): 2.0})))
-    with pytest.raises(InputError, match="a bare table and --items"):
+    with pytest.raises(InputError, match="a bare table and items="):
         from_pickle(path, "theirs")
     corpus = from_pickle(path, "theirs", items=7)
     assert corpus.items == 7 and written_out(corpus) == {("a",): 2}

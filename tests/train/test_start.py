@@ -14,6 +14,7 @@ from captious.train.data import Example
 from captious.train.options import ClipOptions, Settings, SpecsOptions, Training, UmicOptions
 from captious.train.run import train
 from captious.train.specs import with_units
+from captious.train.towers import lock
 
 
 def test_units_are_found_where_rows_have_none():
@@ -83,3 +84,28 @@ def test_settings_refuse_nonsense():
         replace(Settings(), batch_size=0)
     with pytest.raises(InputError, match="learning rate lr=-1, expected more than 0"):
         replace(Settings(), lr=-1)
+
+
+class Partial:
+    """An encoder of which some layers of the image tower can be locked."""
+
+    name = "partial"
+
+    def __init__(self):
+        self.module = torch.nn.ModuleDict({"vision_model": torch.nn.Linear(2, 2), "text_model": torch.nn.Linear(2, 2)})
+        self.module.vision_model, self.module.text_model = self.module["vision_model"], self.module["text_model"]
+        self.frozen_images = self.image_head = self.frozen_texts = self.text_head = None
+        self.layers = None
+
+    def freeze_image_layers(self, layers):
+        self.layers = layers
+
+
+def test_towers_are_locked_whole_or_in_part():
+    encoder = Partial()
+    lock(encoder, ("image:9",))
+    assert encoder.layers == 9 and not encoder.module.vision_model.weight.requires_grad
+    assert encoder.module.text_model.weight.requires_grad
+    for wrong in ("ears", "text:2", "image:many"):
+        with pytest.raises(InputError, match=f"lock={wrong}: expected image, text"):
+            lock(Partial(), (wrong,))

@@ -13,7 +13,8 @@ from captious.errors import InputError
 from captious.models.crossencoders import judge, load_backbone, open_backbone
 from captious.models.matching import load_blip, load_vilt
 from captious.options import Runtime, using
-from captious.train.umic import SETTINGS, Job, train
+from captious.train.options import Training, UmicOptions
+from captious.train.run import train
 
 LOADERS = {"vilt": load_vilt, "blip": load_blip}
 
@@ -87,15 +88,9 @@ def test_blip_gives_the_librarys_positive_logit(tiny, tmp_path, data):
 @pytest.mark.parametrize("kind", ["vilt", "blip"])
 def test_two_steps_then_saved_and_loaded_scores_the_same(kind, tiny, tmp_path, data):
     getattr(tiny, f"tiny_{kind}")(tmp_path / kind)
-    job = Job(
-        str(data / "captions.jsonl"),
-        tmp_path / "out",
-        replace(SETTINGS, epochs=1, batch=6, lr=1e-2, device="cpu"),
-        images=data / "images",
-        backbone=str(tmp_path / kind),
-        hold_out=0.0,
-    )
-    outcome = train(job)
+    training = Training(tmp_path / "out", str(data / "captions.jsonl"), images=data / "images")
+    settings = replace(UmicOptions.published, epochs=1, batch_size=6, lr=1e-2)
+    outcome = train(training, UmicOptions(str(tmp_path / kind), hold_out=0.0), settings)
     assert outcome.steps == 2 and outcome.finished
     texts, paths = texts_of(tiny, data)
     before = judge(LOADERS[kind](tmp_path / kind), paths, texts).logits

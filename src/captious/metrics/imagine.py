@@ -307,4 +307,4 @@ def _joined(values: Floats, starts: Ints, several: str) -> Floats:
 def _truncated(side: Side, texts: Sequence[str], painter: Painter, encoder: Encoder, kind: str) -> Bools:
     """Texts truncated by the painter, or by the encoder where it reads texts at all."""
     beyond: Bools = side.texts.lengths > encoder.limit
-    return painter.cut(texts) | beyond if kind != "image" else painter.cut(texts)
+    return painter.exceeds_limit(texts) | beyond if kind != "image" else painter.exceeds_limit(texts)

@@ -1,4 +1,8 @@
-"""What stands for a painter of torch modules: every tensor, and the settings that move a pixel."""
+"""Any ``diffusers`` text-to-image pipeline as a painter: Stable Diffusion 1, 2, XL, turbo, or your own.
+
+A pipeline is loaded only when a picture is missing: its fingerprint is remembered between runs as long as its files do
+not change. Pictures are decoded in groups, and the denoiser can be compiled on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from captious._typing import Bools
 from captious.errors import InputError, nearest, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype
 from captious.models.hub import REPOSITORY, Unreachable, fetch, local, weights_folder
-from captious.models.painters import Options, Painted, Painter, Wish, as_pixels
+from captious.models.painters import Options, PaintedBatch, Painter, Prompt, as_pixels
 from captious.models.pipeline import OomBackoff
 from captious.models.store import file_state
 from captious.options import current
@@ -28,8 +32,8 @@ from captious.options import current
 
 def fingerprint(parts: Mapping[str, Any], settings: str) -> str:
     """Twelve digits over the modules, schedulers and tokenizers of a painter, and its settings."""
-    found = [f"{name}={_content(part)}".encode() for name, part in sorted(parts.items()) if part is not None]
-    return digest(settings.encode(), *found)
+    contents = [f"{name}={_content(part)}".encode() for name, part in sorted(parts.items()) if part is not None]
+    return digest(settings.encode(), *contents)
 
 
 def tensors(module: Any) -> str:
@@ -124,8 +128,8 @@ def compile_heavy(pipeline: Any) -> None:
 
 
 def _parts(pipeline: Any, names: tuple[str, ...]) -> list[Any]:
-    found = (getattr(pipeline, name, None) for name in names)
-    return [module for module in found if module is not None]
+    modules = (getattr(pipeline, name, None) for name in names)
+    return [module for module in modules if module is not None]
 
 
 STEPS, GUIDANCE = 50, 7.5
@@ -148,47 +152,47 @@ class Diffusion:
     """What every call of the pipeline is given."""
     compiled: bool = False
     most: int = MOST
-    kept: bool = True
+    cache_pictures: bool = True
     widest: int = 0
     """The largest batch so far: a compiled model would be compiled again for another size, so smaller ones are filled
-    up with the last wish."""
+    up with the last prompt."""
     pace: OomBackoff = field(default_factory=lambda: OomBackoff(lambda line: None))
 
-    def cut(self, texts: Sequence[str]) -> Bools:
+    def exceeds_limit(self, texts: Sequence[str]) -> Bools:
         """Those beyond the limit of every tokenizer of the pipeline."""
         return beyond([getattr(self.pipeline, name, None) for name in TOKENIZERS], texts)
 
-    def paint(self, wishes: Sequence[Wish]) -> Iterator[Painted]:
+    def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
         """Paint in batches."""
         runtime = current()
         self.pace.log = lambda line: runtime.log(f"painting: {line}")
         size = min(runtime.batch, self.most)
-        for start in range(0, len(wishes), size):
-            part = wishes[start : start + size]
+        for start in range(0, len(prompts), size):
+            part = prompts[start : start + size]
             pixels, codes = as_pixels(self.pace.start(self._begin, part)())
-            yield Painted(list(range(start, start + len(part))), pixels, codes)
+            yield PaintedBatch(list(range(start, start + len(part))), pixels, codes)
 
-    def _begin(self, wishes: Sequence[Wish]) -> Any:
+    def _begin(self, prompts: Sequence[Prompt]) -> Any:
         import torch
 
-        filled = list(wishes)
+        filled = list(prompts)
         if self.compiled:
-            self.widest = min(max(self.widest, len(wishes)), self.pace.largest)
-            filled += filled[-1:] * (self.widest - len(wishes))
-        generators = [torch.Generator("cpu").manual_seed(wish.seed) for wish in filled]
-        texts = [wish.text for wish in filled]
+            self.widest = min(max(self.widest, len(prompts)), self.pace.largest)
+            filled += filled[-1:] * (self.widest - len(prompts))
+        generators = [torch.Generator("cpu").manual_seed(prompt.seed) for prompt in filled]
+        texts = [prompt.text for prompt in filled]
         with torch.no_grad(), quiet():
             try:
                 made = self.pipeline(prompt=texts, generator=generators, output_type="np", **self.call)
             except ValueError as error:  # such as a size that is no multiple of eight
                 line = " ".join(str(error).split())[:160]
                 raise InputError(f"painter {self.name!r}: its pipeline refuses {self.settings} ({line})") from None
-        values = np.asarray(made.images, np.float32)[: len(wishes)]
+        values = np.asarray(made.images, np.float32)[: len(prompts)]
         if values.shape[1:] != self.shape:
             raise InputError(f"painter {self.name!r}: gave pictures of shape {values.shape[1:]}, expected {self.shape}")
         flagged = getattr(made, "nsfw_content_detected", None)
         if flagged:  # as the filter itself does; its code is that of a black picture
-            values[np.asarray(flagged[: len(wishes)], bool)] = 0.0
+            values[np.asarray(flagged[: len(prompts)], bool)] = 0.0
         return lambda: values
 
 
@@ -330,7 +334,7 @@ FORMAT = "2"
 
 
 @dataclass(eq=False)
-class Remembered:
+class LazyPipeline:
     """See :class:`captious.models.painters.Painter`: a pipeline that is loaded when the first picture is wanted."""
 
     name: str
@@ -339,15 +343,15 @@ class Remembered:
     shape: tuple[int, int, int]
     folder: Path
     load: Callable[[], Diffusion] = field(repr=False)
-    kept: bool = True
+    cache_pictures: bool = True
 
     @cached_property
     def painter(self) -> Diffusion:
         """The pipeline itself."""
-        found = self.load()
-        if found.fingerprint != self.fingerprint:
+        pipeline = self.load()
+        if pipeline.fingerprint != self.fingerprint:
             raise InputError(f"painter {self.name!r}: {self.folder} changed while it was in use; run it again")
-        return found
+        return pipeline
 
     @cached_property
     def tokenizers(self) -> list[Any]:
@@ -360,17 +364,17 @@ class Remembered:
         with quiet():
             return [getattr(library, kind).from_pretrained(self.folder / part) for part, (_, kind) in named.items()]
 
-    def cut(self, texts: Sequence[str]) -> Bools:
+    def exceeds_limit(self, texts: Sequence[str]) -> Bools:
         """As the pipeline says, by its tokenizers alone."""
         return beyond(self.tokenizers, texts)
 
-    def paint(self, wishes: Sequence[Wish]) -> Iterator[Painted]:
+    def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
         """As the pipeline does."""
-        if wishes:
-            yield from self.painter.paint(wishes)
+        if prompts:
+            yield from self.painter.paint(prompts)
 
 
-def remembered(name: str, options: Options) -> Painter:
+def open_pipeline(name: str, options: Options) -> Painter:
     """The pipeline of a folder or hub id: from memory where nothing changed, else loaded and remembered."""
     place, mark = local(name), _mark(name, options)
     if place is None or mark is None:
@@ -379,12 +383,12 @@ def remembered(name: str, options: Options) -> Painter:
     with suppress(OSError, ValueError, TypeError, KeyError):  # absent or damaged: loaded again
         known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         known["shape"] = tuple(known["shape"])
-        return Remembered(**known, folder=place, load=lambda: load_diffusion(name, options))
-    found = load_diffusion(name, options)
-    facts = {key: getattr(found, key) for key in ("name", "fingerprint", "settings", "shape")}
+        return LazyPipeline(**known, folder=place, load=lambda: load_diffusion(name, options))
+    pipeline = load_diffusion(name, options)
+    facts = {key: getattr(pipeline, key) for key in ("name", "fingerprint", "settings", "shape")}
     with suppress(OSError), whole_file(path) as draft:  # a full disk costs the next run a load
         draft.write_text(json.dumps(facts), encoding="utf-8")
-    return found
+    return pipeline
 
 
 def _mark(name: str, options: Options) -> str | None:

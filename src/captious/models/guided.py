@@ -21,7 +21,7 @@ from captious.models.devices import quiet
 from captious.models.diffusion import diffusers, fingerprint, open_model
 from captious.models.encoder import token_counts
 from captious.models.loading import load_trainable
-from captious.models.painters import Options, Painted, Wish, as_pixels
+from captious.models.painters import Options, PaintedBatch, Prompt, as_pixels
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -48,24 +48,24 @@ class Guided:
     steps: int
     cutouts: int
     """Random squares that the guide looks at in every step, beside the whole; 0 for the whole alone."""
-    kept: bool = True
+    cache_pictures: bool = True
 
-    def cut(self, texts: Sequence[str]) -> Bools:
+    def exceeds_limit(self, texts: Sequence[str]) -> Bools:
         """Those beyond the guide's limit."""
         return token_counts(self.guide, texts) > self.guide.limit
 
-    def paint(self, wishes: Sequence[Wish]) -> Iterator[Painted]:
+    def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
         """Optimize one picture after another."""
-        for place, wish in enumerate(wishes):
-            pixels, codes = as_pixels(self._one(wish)[None])
-            yield Painted([place], pixels, codes)
+        for place, prompt in enumerate(prompts):
+            pixels, codes = as_pixels(self._one(prompt)[None])
+            yield PaintedBatch([place], pixels, codes)
 
-    def _one(self, wish: Wish) -> Any:
+    def _one(self, prompt: Prompt) -> Any:
         import torch
 
-        draws = torch.Generator("cpu").manual_seed(wish.seed)
+        draws = torch.Generator("cpu").manual_seed(prompt.seed)
         with torch.no_grad():
-            ids = torch.as_tensor(self.guide.tokenize([wish.text]).ids, device=self.guide.device)
+            ids = torch.as_tensor(self.guide.tokenize([prompt.text]).ids, device=self.guide.device)
             goal = torch.nn.functional.normalize(self.guide.text_tensor(ids), dim=-1)
         latent = self._start(draws).requires_grad_()
         optimizer = torch.optim.Adam([latent], lr=RATE)

@@ -32,17 +32,17 @@ FAULTS = (
 BLACK, NOT_FINITE, NOTHING = 1, 2, 3
 
 
-class Wish(NamedTuple):
-    """What to paint."""
+class Prompt(NamedTuple):
+    """A text to paint under a seed."""
 
     text: str
     seed: int
 
 
-class Painted(NamedTuple):
-    """Pictures of the wishes at some places; those with a code above 0 are no pictures."""
+class PaintedBatch(NamedTuple):
+    """Pictures of some prompts, by index; a code above 0 says that there is no picture."""
 
-    places: list[int]
+    indices: list[int]
     pixels: Pixels
     """number × height × width × 3."""
     codes: Ints32
@@ -68,14 +68,14 @@ class Painter(Protocol):
         """Height, width and 3."""
 
     @property
-    def kept(self) -> bool:
-        """Whether pictures are worth keeping on disk; vectors always are."""
+    def cache_pictures(self) -> bool:
+        """Whether pictures are cached on disk; vectors always are."""
 
-    def cut(self, texts: Sequence[str]) -> Bools:
-        """Which texts are longer than the painter reads."""
+    def exceeds_limit(self, texts: Sequence[str]) -> Bools:
+        """Which texts are longer than the token limit."""
 
-    def paint(self, wishes: Sequence[Wish]) -> Iterator[Painted]:
-        """Pictures of all wishes, some at a time, in any order."""
+    def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
+        """Pictures of all prompts, some at a time, in any order."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ def _load(name: str, options: Options) -> Painter:
         return load_guided(name.removeprefix(GUIDED), options)
     if _ATTRIBUTE.fullmatch(name):
         return _from_module(name, options)
-    from captious.models.diffusion import remembered
+    from captious.models.diffusion import open_pipeline
 
-    return remembered(name, options)
+    return open_pipeline(name, options)
 
 
 def _from_module(name: str, options: Options) -> Painter:
@@ -191,73 +191,73 @@ class Imagined:
 def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Sequence[int]) -> Imagined:
     """Vectors of the pictures of texts: from the cache, else from pictures in the cache, else painted."""
     distinct = list(dict.fromkeys(texts))
-    wishes = [Wish(text, seed) for text in distinct for seed in seeds]
-    keys = [wish_key(wish) for wish in wishes]
+    prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
+    keys = [prompt_key(prompt) for prompt in prompts]
     store = open_store(Space(encoder.name, encoder.fingerprint, f"painted-{painter.fingerprint}", (encoder.dimension,)))
     all_keys = as_keys(keys)
-    rows, codes, found = store.gather(all_keys)
-    todo = np.flatnonzero(~found).tolist()
+    rows, codes, cached = store.gather(all_keys)
+    todo = np.flatnonzero(~cached).tolist()
     if todo:
         pace = OomBackoff(current().log)
         try:
-            for batch in pictures(painter, [wishes[place] for place in todo]):
-                places = [todo[place] for place in batch.places]
+            for batch in pictures(painter, [prompts[index] for index in todo]):
+                indices = [todo[index] for index in batch.indices]
                 vectors, wrong = _vectors(encoder, batch, pace)
-                store.put(all_keys[places], vectors, wrong)
+                store.put(all_keys[indices], vectors, wrong)
         finally:
             store.flush()
-        rows, codes, found = store.gather(all_keys)
+        rows, codes, cached = store.gather(all_keys)
     store.settle()
-    usable = found & (codes == 0)
+    usable = cached & (codes == 0)
     index = np.where(usable, np.cumsum(usable) - 1, -1).reshape(len(distinct), len(seeds))
-    place = {text: number for number, text in enumerate(distinct)}
-    spread = np.fromiter((place[text] for text in texts), np.int64, len(texts))
+    index_of = {text: number for number, text in enumerate(distinct)}
+    spread = np.fromiter((index_of[text] for text in texts), np.int64, len(texts))
     return Imagined(rows[usable], index[spread], codes.reshape(index.shape)[spread])
 
 
-def pictures(painter: Painter, wishes: Sequence[Wish]) -> Iterator[Painted]:
-    """Pictures of distinct wishes, some at a time: from the cache where they are there, else painted and kept."""
+def pictures(painter: Painter, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
+    """Pictures of distinct prompts, some at a time: from the cache where they are there, else painted and kept."""
     runtime = current()
     store = open_store(Space(painter.name, painter.fingerprint, "pictures", painter.shape, "uint8"))
-    keys = as_keys(wish_key(wish) for wish in wishes)
+    keys = as_keys(prompt_key(prompt) for prompt in prompts)
     step = max(1, CHUNK_BYTES // int(np.prod(painter.shape)))
     todo: list[int] = []
-    for start in range(0, len(wishes), step):
-        pixels, codes, found = store.gather(keys[start : start + step])
-        here = np.flatnonzero(found)
+    for start in range(0, len(prompts), step):
+        pixels, codes, cached = store.gather(keys[start : start + step])
+        here = np.flatnonzero(cached)
         if len(here):
-            yield Painted((start + here).tolist(), pixels[here], codes[here])
-        todo += (start + np.flatnonzero(~found)).tolist()
-    done = len(wishes) - len(todo)
+            yield PaintedBatch((start + here).tolist(), pixels[here], codes[here])
+        todo += (start + np.flatnonzero(~cached)).tolist()
+    done = len(prompts) - len(todo)
     try:  # all at once, so that the painter's batches are full
-        for batch in painter.paint([wishes[place] for place in todo]):
-            places = [todo[place] for place in batch.places]
-            if painter.kept:
-                store.put(keys[places], batch.pixels, batch.codes)
-            done += len(places)
-            runtime.progress("pictures", done, len(wishes))
-            yield Painted(places, batch.pixels, batch.codes)
+        for batch in painter.paint([prompts[index] for index in todo]):
+            indices = [todo[index] for index in batch.indices]
+            if painter.cache_pictures:
+                store.put(keys[indices], batch.pixels, batch.codes)
+            done += len(indices)
+            runtime.progress("pictures", done, len(prompts))
+            yield PaintedBatch(indices, batch.pixels, batch.codes)
     finally:
         store.flush()
     store.settle()
 
 
-def picture_list(painter: Painter, wishes: Sequence[Wish]) -> tuple[list[Pixels], list[int]]:
-    """Pictures in the order of the wishes, equal wishes painted once, and the code of each."""
-    distinct = list(dict.fromkeys(wishes))
-    found: dict[Wish, tuple[Pixels, int]] = {}
+def picture_list(painter: Painter, prompts: Sequence[Prompt]) -> tuple[list[Pixels], list[int]]:
+    """Pictures in the order of the prompts, equal prompts painted once, and the code of each."""
+    distinct = list(dict.fromkeys(prompts))
+    painted: dict[Prompt, tuple[Pixels, int]] = {}
     for batch in pictures(painter, distinct):
-        for place, pixels, code in zip(batch.places, batch.pixels, batch.codes.tolist(), strict=True):
-            found[distinct[place]] = (pixels, code)
-    return [found[wish][0] for wish in wishes], [found[wish][1] for wish in wishes]
+        for index, pixels, code in zip(batch.indices, batch.pixels, batch.codes.tolist(), strict=True):
+            painted[distinct[index]] = (pixels, code)
+    return [painted[prompt][0] for prompt in prompts], [painted[prompt][1] for prompt in prompts]
 
 
-def wish_key(wish: Wish) -> bytes:
+def prompt_key(prompt: Prompt) -> bytes:
     """The key of a text and a seed; the painter's fingerprint stands in the name of the folder."""
-    return key_of(f"{wish.seed}\0".encode() + wish.text.encode("utf-8", "surrogatepass"))
+    return key_of(f"{prompt.seed}\0".encode() + prompt.text.encode("utf-8", "surrogatepass"))
 
 
-def _vectors(encoder: Encoder, batch: Painted, pace: OomBackoff) -> tuple[Features, Ints32]:
+def _vectors(encoder: Encoder, batch: PaintedBatch, pace: OomBackoff) -> tuple[Features, Ints32]:
     """Vectors of unit length; zeros and a code where there is no picture, or the encoder gave nothing finite."""
     from PIL import Image
 
@@ -267,7 +267,7 @@ def _vectors(encoder: Encoder, batch: Painted, pace: OomBackoff) -> tuple[Featur
     size = current().batch
     for start in range(0, len(good), size):
         part = good[start : start + size]
-        prepared = np.stack([encoder.prepare(Image.fromarray(batch.pixels[place])) for place in part])
+        prepared = np.stack([encoder.prepare(Image.fromarray(batch.pixels[index])) for index in part])
         given = np.asarray(pace.start(lambda items: _now(encoder, items), prepared)(), np.float32)
         finite = np.logical_and.reduce(np.isfinite(given), axis=1)
         norms = np.linalg.norm(given, axis=1, keepdims=True)
@@ -277,5 +277,5 @@ def _vectors(encoder: Encoder, batch: Painted, pace: OomBackoff) -> tuple[Featur
 
 
 def _now(encoder: Encoder, pixels: Pixels) -> Fetch:
-    found = encoder.image_features(pixels)
-    return lambda: found
+    features = encoder.image_features(pixels)
+    return lambda: features

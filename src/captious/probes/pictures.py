@@ -14,7 +14,7 @@ from captious.errors import InputError
 from captious.metrics.imagine import Imagine, likeness
 from captious.metrics.registry import parse
 from captious.models.encoder import Encoder, Pixels, encoder_id
-from captious.models.painters import FAULTS, Painter, Wish, picture_list
+from captious.models.painters import FAULTS, Painter, Prompt, picture_list
 from captious.render import Document, Entry, Gallery, Line, Picture, Result
 from captious.render.tables import dumps
 from captious.stats.correlation import standing
@@ -144,14 +144,14 @@ def paint(
     seeds = range(metric.seeds)
     shown = choose(captions, painter, encoder, seeds, human, most)
     distinct = dict.fromkeys(text for one in shown for text in (one.text, one.reference) if text)
-    wishes = [Wish(text, seed) for text in distinct for seed in seeds]
-    painted = zip(*picture_list(painter, wishes), strict=True)
+    prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
+    painted = zip(*picture_list(painter, prompts), strict=True)
     return Pictures(
         captions.name,
         shown,
         painter,
         seeds,
-        {(wish.text, wish.seed): picture for wish, picture in zip(wishes, painted, strict=True)},
+        {(prompt.text, prompt.seed): picture for prompt, picture in zip(prompts, painted, strict=True)},
         imagine_signature(painter, encoder, metric.seeds),
         sum(not text.strip() for text in _first_candidates(captions)),
     )

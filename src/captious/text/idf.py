@@ -151,7 +151,7 @@ class DocumentFrequency:
         )
 
 
-KIND = Kind("captious-idf", 1, "idf corpus", "captious make idf")
+KIND = Kind("captious-idf", 2, "idf corpus", "captious make idf")
 SUFFIX = ".idf"
 
 
@@ -228,7 +228,7 @@ def from_pickle(path: str | Path, name: str, items: int | None = None) -> Docume
         number = items if items is not None else round(float(content["ref_len"]))
         return from_counts(counts, number, name)
     except (pickle.UnpicklingError, KeyError, TypeError, ValueError, EOFError, AttributeError, OSError) as error:
-        wanted = "with ref_len and document_frequency, or a bare table and --items"
+        wanted = "with ref_len and document_frequency, or a bare table and items=..."
         raise InputError(f"{path}: not a pickled idf table {wanted} ({error})") from None
 
 

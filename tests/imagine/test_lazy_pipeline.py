@@ -9,11 +9,11 @@ from captious._files import data_folder
 from captious.errors import InputError
 from captious.models import diffusion as module
 from captious.models import store as stores
-from captious.models.diffusion import Diffusion, Remembered, remembered
-from captious.models.painters import Options, Wish, picture_list
+from captious.models.diffusion import Diffusion, LazyPipeline, open_pipeline
+from captious.models.painters import Options, Prompt, picture_list
 from captious.options import Runtime, using
 
-WISHES = [Wish("a red dog", 0), Wish("two cats", 1)]
+WISHES = [Prompt("a red dog", 0), Prompt("two cats", 1)]
 STEPS = Options(steps=2)
 
 
@@ -32,58 +32,58 @@ def forbid(monkeypatch):
 
 
 def test_a_second_run_loads_nothing_where_all_pictures_are_there(place, monkeypatch):
-    first = remembered(str(place), STEPS)
+    first = open_pipeline(str(place), STEPS)
     assert isinstance(first, Diffusion)
     painted, _ = picture_list(first, WISHES)
     texts = ["a" * 14, "a" * 15, "dog"]
-    expected = first.cut(texts).tolist()
+    expected = first.exceeds_limit(texts).tolist()
     forbid(monkeypatch)
-    second = remembered(str(place), STEPS)
-    assert isinstance(second, Remembered)
-    for fact in ("name", "fingerprint", "settings", "shape", "kept"):
+    second = open_pipeline(str(place), STEPS)
+    assert isinstance(second, LazyPipeline)
+    for fact in ("name", "fingerprint", "settings", "shape", "cache_pictures"):
         assert getattr(second, fact) == getattr(first, fact)
-    assert second.cut(texts).tolist() == expected == [False, True, False]
+    assert second.exceeds_limit(texts).tolist() == expected == [False, True, False]
     again, _ = picture_list(second, WISHES)
     assert np.array_equal(again, painted)
     with pytest.raises(AssertionError, match="nothing is to be loaded"):
-        picture_list(second, [Wish("another text", 0)])
+        picture_list(second, [Prompt("another text", 0)])
 
 
 def test_a_picture_that_is_missing_is_painted_by_the_pipeline(place):
-    first = remembered(str(place), STEPS)
-    second = remembered(str(place), STEPS)
+    first = open_pipeline(str(place), STEPS)
+    second = open_pipeline(str(place), STEPS)
     one, two = (next(painter.paint(WISHES)).pixels for painter in (first, second))
-    assert isinstance(second, Remembered) and np.array_equal(one, two)
+    assert isinstance(second, LazyPipeline) and np.array_equal(one, two)
 
 
 def test_a_changed_weight_file_gives_a_new_fingerprint(place):
     from safetensors.numpy import load_file, save_file
 
-    first = remembered(str(place), STEPS)
+    first = open_pipeline(str(place), STEPS)
     weights = next((place / "unet").glob("*.safetensors"))
     tensors = load_file(weights)
     tensors["conv_in.bias"] = tensors["conv_in.bias"] + 1
     save_file(tensors, weights, metadata={"format": "pt"})
-    second = remembered(str(place), STEPS)
+    second = open_pipeline(str(place), STEPS)
     assert isinstance(second, Diffusion) and second.fingerprint != first.fingerprint
 
 
 def test_what_a_fingerprint_follows_is_not_mixed_up(place):
-    first = remembered(str(place), STEPS)
-    other = remembered(str(place), Options(steps=3))
+    first = open_pipeline(str(place), STEPS)
+    other = open_pipeline(str(place), Options(steps=3))
     with using(Runtime(device="cpu", precision="bf16")):
-        coarse = remembered(str(place), STEPS)
+        coarse = open_pipeline(str(place), STEPS)
     assert len({first.fingerprint, other.fingerprint, coarse.fingerprint}) == 3
     with using(Runtime(cache=False)):
-        assert isinstance(remembered(str(place), STEPS), Diffusion)
+        assert isinstance(open_pipeline(str(place), STEPS), Diffusion)
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"name": "x"}'])
 def test_a_damaged_memory_is_loaded_again(place, damage):
-    first = remembered(str(place), STEPS)
+    first = open_pipeline(str(place), STEPS)
     (kept,) = (data_folder() / "painters").iterdir()
     kept.write_text(damage)
-    second = remembered(str(place), STEPS)
+    second = open_pipeline(str(place), STEPS)
     assert isinstance(second, Diffusion) and second.fingerprint == first.fingerprint
 
 
@@ -92,15 +92,15 @@ def test_what_may_change_unseen_is_not_remembered(place, tmp_path, monkeypatch):
     shutil.copytree(place, linked)
     shutil.move(linked / "unet", tmp_path / "unet")
     (linked / "unet").symlink_to(tmp_path / "unet")
-    remembered(str(linked), STEPS)
+    open_pipeline(str(linked), STEPS)
     monkeypatch.setattr(stores, "SETTLED_SECONDS", 3600.0)
-    remembered(str(place), STEPS)
+    open_pipeline(str(place), STEPS)
     assert not (data_folder() / "painters").exists()
 
 
 def test_a_folder_that_changed_in_use_is_told(place):
-    remembered(str(place), STEPS)
-    second = remembered(str(place), STEPS)
+    open_pipeline(str(place), STEPS)
+    second = open_pipeline(str(place), STEPS)
     second.fingerprint = "0" * 12
     with pytest.raises(InputError, match="changed while it was in use"):
         list(second.paint(WISHES))
