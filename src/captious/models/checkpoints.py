@@ -139,7 +139,7 @@ RESIDUAL = "positional_embedding_res"
 
 
 def stretch(table: npt.NDArray[np.floating[Any]], copied: int = UNSTRETCHED, factor: int = FACTOR) -> Floats:
-    """Positions stretched: the first ``copied`` stay, then three new ones come between each and the next (``factor`` 4).
+    """Positions stretched: the first ``copied`` stay, then three new ones between each and the next (``factor`` 4).
 
     After the last row the line through the last two goes on, so 77 rows become 4 · 77 − 3 · 20 = 248.
 
