@@ -341,8 +341,8 @@ class _Tower:
                 weights += mask
             np.exp(weights - weights.max(axis=-1, keepdims=True), out=weights)
             weights /= weights.sum(axis=-1, keepdims=True)
-            seen = (weights @ value).transpose(0, 2, 1, 3).reshape(n, tokens, width)
-            states = states + (seen @ layer.out[0] + layer.out[1])
+            attended = (weights @ value).transpose(0, 2, 1, 3).reshape(n, tokens, width)
+            states = states + (attended @ layer.out[0] + layer.out[1])
             inner = self.activation(_norm(states, *layer.norm2, self.epsilon) @ layer.up[0] + layer.up[1])
             states = states + (inner @ layer.down[0] + layer.down[1])
         return states
