@@ -4,8 +4,8 @@ from captious.metrics.contract import Metric as Metric
 from captious.metrics.contract import Scored as Scored
 from captious.metrics.contract import Shared as Shared
 from captious.metrics.contract import Signature as Signature
+from captious.metrics.contract import TokenMetric as TokenMetric
 from captious.metrics.contract import TypeSets as TypeSets
 from captious.metrics.registry import names as names
 from captious.metrics.registry import parse as parse
 from captious.metrics.registry import parse_all as parse_all
-from captious.metrics.tokenized import TokenMetric as TokenMetric

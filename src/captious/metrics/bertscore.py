@@ -12,7 +12,7 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, require
-from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, candidate_means, truncation_warning
+from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, encoded_means
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import OomBackoff
 from captious.options import current
@@ -111,13 +111,8 @@ class BertScore(MeanMetric):
         key = ("bertscore", state.model.fingerprint, self.idf, state.documents)
         matches, lengths = captions.once(key, lambda: _matches(captions, state))
         values = (matches[:, VALUES.index(self.value)] - self.baseline) / (1 - self.baseline)
-        truncated = captions.candidates.owners[lengths > state.model.limit].tolist()
-        return Scored(
-            candidate_means(captions, values),
-            blank_texts(captions, references=True),
-            {"truncated": len(truncated)},
-            truncation_warning(self.label, captions, truncated, state.model.limit),
-        )
+        reasons = blank_texts(captions, references=True)
+        return encoded_means(self.label, captions, values, reasons, lengths, state.model.limit)
 
 
 def _matches(captions: CaptionSet, state: TokenWeights) -> tuple[Floats, Ints]:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._typing import Floats, Ints, Ints32
 from captious.captions import CaptionSet
-from captious.errors import InputError
-from captious.metrics.contract import Scored
-from captious.metrics.tokenized import TokenMetric
-from captious.text.tables import TextTable
+from captious.metrics.contract import NgramMetric, Scored
+from captious.text.tables import NgramTable, TextTable, changes
 
 TINY, SMALL = 1e-15, 1e-9
 ORDERS = 4
 
 
 @dataclass(frozen=True)
-class Bleu(TokenMetric):
+class Bleu(NgramMetric):
     """BLEU-n: geometric mean of clipped n-gram precisions of orders 1 to n, times a brevity penalty.
 
     With c_k the n-grams of order k that some reference also has, each counted at most as often as the one reference
@@ -42,14 +40,9 @@ class Bleu(TokenMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "bleu"
-    main: ClassVar[str] = "n"
-    always_shown: ClassVar[tuple[str, ...]] = ("n",)
+    highest_n: ClassVar[int] = ORDERS
     variants: ClassVar[Mapping[str, tuple[int, ...]]] = {"n": (1, 2, 3, 4)}
     citation: ClassVar[str] = "Papineni, Roukos, Ward, Zhu. BLEU: a method for automatic evaluation. ACL 2002."
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.n <= ORDERS:
-            raise InputError(f"bleu(n={self.n}): expected n from 1 to {ORDERS}")
 
     @property
     def label(self) -> str:
@@ -59,7 +52,7 @@ class Bleu(TokenMetric):
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: length, reference length, then matches and n-grams of each order up to n."""
         table = self.table(captions)
-        rows = table.once("bleu", lambda: table.per_item(per_candidate(table)))
+        rows = table.once("bleu", lambda: table.per_item(_against_references(table)))
         return Scored(rows[:, : 2 + 2 * self.n])
 
     def aggregate(self, rows: Floats) -> Floats:
@@ -83,22 +76,32 @@ def bleu(sums: Floats, n: int) -> Floats:
     return result
 
 
-def per_candidate(table: TextTable) -> Floats:
-    """The statistics of every candidate caption against the references of its item."""
-    candidates = table.candidates
-    lengths = table.lengths
+def statistics(table: TextTable, closest: Ints, highest_counts: Callable[[NgramTable], tuple[Ints, Ints32]]) -> Floats:
+    """The statistics of every candidate, given the reference length closest to its own.
+
+    ``highest_counts`` gives the rows of candidates and, for each, the highest count of its n-gram in one reference.
+    """
+    candidates, lengths = table.candidates, table.lengths
     result = np.zeros((len(candidates), 2 + 2 * ORDERS))
     result[:, 0] = lengths[candidates]
-    result[:, 1] = closest_reference_length(table)
+    result[:, 1] = closest
     slot = np.full(len(lengths), -1)
     slot[candidates] = np.arange(len(candidates))
     for n in range(1, ORDERS + 1):
         grams = table.ngrams(n)
-        rows = grams.candidate_rows
-        clipped = np.minimum(grams.count.take(rows), grams.reference_max.take(grams.group.take(rows)))
+        rows, highest = highest_counts(grams)
+        clipped = np.minimum(grams.count.take(rows), highest)
         result[:, 2 * n] = np.bincount(slot.take(grams.caption.take(rows)), weights=clipped, minlength=len(candidates))
         result[:, 2 * n + 1] = np.maximum(lengths[candidates] - n + 1, 0)
     return result
+
+
+def _against_references(table: TextTable) -> Floats:
+    def highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
+        rows = grams.candidate_rows
+        return rows, grams.reference_max.take(grams.group.take(rows))
+
+    return statistics(table, closest_reference_length(table), highest_counts)
 
 
 def closest_reference_length(table: TextTable) -> Ints:
@@ -109,11 +112,11 @@ def closest_reference_length(table: TextTable) -> Ints:
     if not len(references):
         return result
     item = table.item[references]
-    heads = np.flatnonzero(np.concatenate(([True], item[1:] != item[:-1])))
+    heads = np.flatnonzero(changes(item))
     group = np.full(table.items, -1)
     group[item[heads]] = np.arange(len(heads))
     own = group[table.item[table.candidates]]
-    rank = table.rank
+    rank = table.rank[table.candidates]
     width = int(lengths.max(initial=0)) + 1
     for turn in range(int(rank.max(initial=0)) + 1):
         mine = np.flatnonzero((rank == turn) & (own >= 0))

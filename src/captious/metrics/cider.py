@@ -10,8 +10,7 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.metrics.contract import MeanMetric, Scored
-from captious.metrics.tokenized import TokenMetric
+from captious.metrics.contract import MeanMetric, Scored, TokenMetric
 from captious.text.idf import DocumentFrequency, find
 from captious.text.tables import TextTable
 
@@ -69,8 +68,8 @@ class Cider(TokenMetric, MeanMetric):
         similarity = np.where(table.is_candidate, 0.0, similarities(table, state, self.variant))
         total = [np.bincount(table.item, weights=row, minlength=table.items) for row in similarity]
         references = np.bincount(table.item[~table.is_candidate], minlength=table.items)
-        item = table.item[table.candidates]
-        values = 10 * np.array(total).reshape(-1, table.items)[table.rank, item] / np.maximum(references[item], 1)
+        item, rank = table.item[table.candidates], table.rank[table.candidates]
+        values = 10 * np.array(total).reshape(-1, table.items)[rank, item] / np.maximum(references[item], 1)
         warnings = []
         if state.items == 1:
             warnings = ["CIDEr with an idf of one item is 0 by construction (log 1 = 0): name a corpus, cider(idf=…)"]
@@ -94,10 +93,8 @@ def similarities(table: TextTable, corpus: DocumentFrequency, variant: Literal["
     """Row r, column c: the similarity of candidate number r of c's item to caption c, averaged over orders."""
     captions, turns = len(table.lengths), int(table.rank.max(initial=-1)) + 1
     partner = np.full((turns, table.items), -1)
-    partner[table.rank, table.item[table.candidates]] = table.candidates
+    partner[table.rank[table.candidates], table.item[table.candidates]] = table.candidates
     partner = partner[:, table.item]
-    rank = np.full(captions, -1)
-    rank[table.candidates] = table.rank
     total = np.zeros((turns, captions))
     logarithm = np.log(float(max(corpus.items, 1)))
     for n in range(1, ORDERS + 1):
@@ -106,7 +103,7 @@ def similarities(table: TextTable, corpus: DocumentFrequency, variant: Literal["
         weight = idf.take(grams.gram)
         norm = np.sqrt(np.bincount(grams.caption, weights=np.square(grams.count * weight), minlength=captions))
         for turn in range(turns):
-            own = grams.candidate_rows[rank.take(grams.caption.take(grams.candidate_rows)) == turn]
+            own = grams.candidate_rows[table.rank.take(grams.caption.take(grams.candidate_rows)) == turn]
             in_candidate = np.zeros(len(grams.heads), dtype=np.int32)
             in_candidate[grams.group.take(own)] = grams.count.take(own)
             count = in_candidate.take(grams.group)

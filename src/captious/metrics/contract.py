@@ -22,7 +22,10 @@ from captious._typing import Bools, Floats, Ints
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.io.images import NO_SUCH
 from captious.stats.resampling import Statistic, id_order
+from captious.text.tables import TextTable
+from captious.text.tokenizers import tokenizer_named
 
 T = TypeVar("T")
 Need = Literal["references", "several candidates", "image", "style", "model", "judge"]
@@ -31,6 +34,9 @@ HINTS = {
     "no references": "; pass references=..., a file of references",
     "one candidate, needs several": "; give several candidates per item",
     "no image": "; pass images=..., their folder, or a column 'image' with their paths",
+    f"image: {NO_SUCH}": (
+        "; the column 'image' names files that do not exist: pass images=..., the folder of the images"
+    ),
     "no source text": "; give a column 'source'",
 }
 """What would mend a reason for having no value."""
@@ -108,12 +114,7 @@ class Signature:
 
     @classmethod
     def of(
-        cls,
-        metric: Metric,
-        captions: CaptionSet,
-        state: Any,
-        unscored: int,
-        counts: Mapping[str, int],
+        cls, metric: Metric, captions: CaptionSet, state: Any, unscored: int, counts: Mapping[str, int]
     ) -> Signature:
         """The signature of a metric on a set."""
         references = captions.references.counts
@@ -369,6 +370,35 @@ class MeanMetric(Metric):
         return result
 
 
+class TokenMetric(Metric):
+    """A metric over the token table of a set. Its tokenizer is a parameter and part of the signature."""
+
+    tokenizer: str
+
+    def table(self, captions: CaptionSet) -> TextTable:
+        """The token table of a set."""
+        return TextTable.of(captions, self.tokenizer)
+
+    def settings(self, state: Any) -> Mapping[str, str]:
+        """The tokenizer with its version."""
+        return {"tok": str(tokenizer_named(self.tokenizer))}
+
+
+class NgramMetric(TokenMetric):
+    """A metric over n-grams of one order, which is a parameter and always printed."""
+
+    n: int
+
+    main: ClassVar[str] = "n"
+    always_shown: ClassVar[tuple[str, ...]] = ("n",)
+    highest_n: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        if self.n < 1 or (self.highest_n and self.n > self.highest_n):
+            legal = f"from 1 to {self.highest_n}" if self.highest_n else "of at least 1"
+            raise InputError(f"{self.name}(n={self.n}): expected n {legal}")
+
+
 def candidate_means(captions: CaptionSet, values: Floats, *others: Floats) -> Floats:
     """Rows of a mean over captions: the sum of an item's values, their number, and the sums of ``others``.
 
@@ -399,9 +429,18 @@ def blank_texts(captions: CaptionSet, references: bool = False) -> dict[int, str
     return reasons
 
 
+def encoded_means(
+    label: str, captions: CaptionSet, values: Floats, reasons: Mapping[int, str], lengths: Ints, limit: int
+) -> Scored:
+    """A mean over captions that an encoder read, with a count and a warning of those longer than its limit."""
+    truncated = captions.candidates.owners[lengths > limit].tolist()
+    warnings = truncation_warning(label, captions, truncated, limit)
+    return Scored(candidate_means(captions, values), reasons, {"truncated": len(truncated)}, warnings)
+
+
 def truncation_warning(label: str, captions: CaptionSet, items: Sequence[int], limit: int) -> list[str]:
     """A warning on captions that were truncated, given the item of each; nothing where there are none."""
-    if not len(items):
+    if not items:
         return []
     number = f"{len(items):,} caption{' is' if len(items) == 1 else 's are'}"
     ids = listed_ids(captions, items)

@@ -11,21 +11,19 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from captious._files import digest
-from captious._typing import Floats
+from captious._typing import Floats, Ints, Ints32
 from captious.captions import CaptionSet
-from captious.errors import InputError
 from captious.io.formats import rows_of
 from captious.io.join import gather_references
-from captious.metrics.bleu import ORDERS, bleu
+from captious.metrics.bleu import ORDERS, bleu, statistics
 from captious.metrics.cider import frequencies, similarities
-from captious.metrics.contract import MeanMetric, Need, Scored, TypeSets, item_means, where
-from captious.metrics.tokenized import TokenMetric
+from captious.metrics.contract import MeanMetric, Need, NgramMetric, Scored, TokenMetric, TypeSets, item_means, where
 from captious.text.idf import DocumentFrequency
-from captious.text.tables import TextTable
+from captious.text.tables import NgramTable, TextTable, changes
 
 
 @dataclass(frozen=True)
-class DivN(TokenMetric, MeanMetric):
+class DivN(NgramMetric, MeanMetric):
     """div-n: distinct n-grams over all n-grams of an item's candidates taken together; 1 − rep-n.
 
     With one candidate this is ImaginE's div-n of a text; with several candidates it is the Div-n of diverse captioning.
@@ -42,15 +40,9 @@ class DivN(TokenMetric, MeanMetric):
 
     name: ClassVar[str] = "div_n"
     needs: ClassVar[tuple[Need, ...]] = ()
-    main: ClassVar[str] = "n"
-    always_shown: ClassVar[tuple[str, ...]] = ("n",)
     citation: ClassVar[str] = (
         "Welleck et al. Neural text generation with unlikelihood training. ICLR 2020 (as 1 - rep-n)."
     )
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InputError(f"div_n(n={self.n}): expected n of at least 1")
 
     @property
     def label(self) -> str:
@@ -78,8 +70,7 @@ def distinct_and_total(table: TextTable, n: int) -> tuple[Floats, Floats]:
     rows = grams.candidate_rows
     item = table.item[grams.caption[rows]]
     total = np.bincount(item, weights=grams.count[rows], minlength=table.items).astype(np.float64)
-    first = np.ones(len(rows), dtype=np.bool_)
-    first[1:] = grams.group[rows][1:] != grams.group[rows][:-1]
+    first = changes(grams.group[rows])
     return np.bincount(item[first], minlength=table.items).astype(np.float64), total
 
 
@@ -132,7 +123,7 @@ def _written(table: TextTable, n: int, grams: np.ndarray) -> dict[int, str]:
 
 
 @dataclass(frozen=True)
-class DistinctN(TokenMetric):
+class DistinctN(NgramMetric):
     """distinct-n: distinct n-grams over the number of **tokens** (Li et al. 2016), of one text or of the whole set.
 
     ``over=item`` averages the items' own values, as ImaginE does; ``over=corpus`` counts distinct n-grams over all
@@ -150,13 +141,7 @@ class DistinctN(TokenMetric):
 
     name: ClassVar[str] = "distinct_n"
     needs: ClassVar[tuple[Need, ...]] = ()
-    main: ClassVar[str] = "n"
-    always_shown: ClassVar[tuple[str, ...]] = ("n",)
     citation: ClassVar[str] = "Li et al. A diversity-promoting objective function for conversation models. NAACL 2016."
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InputError(f"distinct_n(n={self.n}): expected n of at least 1")
 
     @property
     def label(self) -> str:
@@ -292,7 +277,7 @@ class Lsa(TokenMetric, MeanMetric):
 
 
 @dataclass(frozen=True)
-class MBleu(TokenMetric, MeanMetric):
+class MBleu(NgramMetric, MeanMetric):
     """mBLEU-n: the mean BLEU-n of each candidate of an item against its other candidates; lower is more diverse.
 
     >>> same = CaptionSet.of({"1": ["a cat sat on a mat", "a cat sat on a mat"]})
@@ -306,13 +291,8 @@ class MBleu(TokenMetric, MeanMetric):
     name: ClassVar[str] = "mbleu"
     needs: ClassVar[tuple[Need, ...]] = ("several candidates",)
     higher_is_better: ClassVar[bool] = False
-    main: ClassVar[str] = "n"
-    always_shown: ClassVar[tuple[str, ...]] = ("n",)
+    highest_n: ClassVar[int] = ORDERS
     citation: ClassVar[str] = "Shetty et al. Speaking the same language. ICCV 2017."
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.n <= ORDERS:
-            raise InputError(f"mbleu(n={self.n}): expected n from 1 to {ORDERS}")
 
     @property
     def label(self) -> str:
@@ -327,34 +307,24 @@ class MBleu(TokenMetric, MeanMetric):
 
 def _against_the_others(table: TextTable) -> Floats:
     """BLEU statistics of each candidate with the other candidates of its item as references."""
-    candidates, lengths = table.candidates, table.lengths
-    slot = np.full(len(lengths), -1)
-    slot[candidates] = np.arange(len(candidates))
-    result = np.zeros((len(candidates), 2 + 2 * ORDERS))
-    result[:, 0] = lengths[candidates]
-    result[:, 1] = _closest_other_length(table)
-    for n in range(1, ORDERS + 1):
-        grams = table.ngrams(n)
+
+    def highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
         rows = grams.candidate_rows
         rows = rows[np.lexsort((-grams.count[rows], grams.group[rows]))]
         group, count = grams.group[rows], grams.count[rows]
         # Rows of a group stand in falling order of count: the most that another caption has is the first row's count,
         # except for the first row itself, for which it is the second's.
-        first = np.ones(len(rows), dtype=np.bool_)
-        first[1:] = group[1:] != group[:-1]
-        head = np.flatnonzero(first)[np.cumsum(first) - 1] if len(rows) else np.zeros(0, dtype=np.int64)
+        first = changes(group)
+        head = np.flatnonzero(first)[np.cumsum(first) - 1]
         after = np.append(np.where(first[1:], 0, count[1:]), 0)
-        most = np.where(first, after, count[head])
-        result[:, 2 * n] = np.bincount(
-            slot[grams.caption[rows]], weights=np.minimum(count, most), minlength=len(candidates)
-        )
-        result[:, 2 * n + 1] = np.maximum(lengths[candidates] - n + 1, 0)
-    return result
+        return rows, np.where(first, after, count[head])
+
+    return statistics(table, _closest_other_length(table), highest_counts)
 
 
-def _closest_other_length(table: TextTable) -> Floats:
+def _closest_other_length(table: TextTable) -> Ints:
     lengths, item = table.lengths[table.candidates], table.item[table.candidates]
-    best = np.zeros(len(lengths))
+    best = np.zeros(len(lengths), dtype=np.int64)
     bounds = np.searchsorted(item, np.arange(table.items + 1)).tolist()
     for first, end in itertools.pairwise(bounds):
         if end - first < 2:

@@ -11,10 +11,8 @@ import numpy.typing as npt
 
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
-from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Scored
-from captious.metrics.tokenized import TokenMetric
-from captious.text.tables import TextTable, take_runs
+from captious.metrics.contract import MeanMetric, NgramMetric, Scored, TokenMetric
+from captious.text.tables import TextTable, changes, take_runs
 
 BETA = 1.2
 BITS = 64
@@ -51,7 +49,7 @@ class Rouge(TokenMetric, MeanMetric):
         left, right, common = table.once("lcs", lambda: _common(table))
         lengths = np.maximum(table.lengths, 1)
         precision, recall = common / lengths[left], common / lengths[right]
-        heads = np.flatnonzero(np.concatenate(([True], left[1:] != left[:-1]))) if len(left) else np.zeros(0, np.int64)
+        heads = np.flatnonzero(changes(left))
         values = np.zeros(len(table.lengths))
         if self.best == "separate":
             best = f_score(np.maximum.reduceat(precision, heads), np.maximum.reduceat(recall, heads), BETA)
@@ -82,7 +80,7 @@ def _common(table: TextTable) -> tuple[Ints, Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class RougeN(TokenMetric, MeanMetric):
+class RougeN(NgramMetric, MeanMetric):
     """ROUGE-n: n-grams shared with a reference, over those of the candidate (P), of the reference (R), or F1 of both.
 
     A shared n-gram counts as often as the side that has it less. Over several references the best one counts, judged by
@@ -99,13 +97,7 @@ class RougeN(TokenMetric, MeanMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "rouge_n"
-    main: ClassVar[str] = "n"
-    always_shown: ClassVar[tuple[str, ...]] = ("n",)
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InputError(f"rouge_n(n={self.n}): expected n of at least 1")
 
     @property
     def label(self) -> str:
@@ -132,15 +124,13 @@ def _overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:
     left, right = table.pairs
     grams = table.ngrams(n)
     shared = np.zeros(len(left))
-    rank = np.zeros(len(table.lengths), dtype=np.int64)
-    rank[table.candidates] = table.rank
     for turn in range(int(table.rank.max(initial=-1)) + 1):
-        rows = np.flatnonzero(~grams.reference_row & (rank[grams.caption] == turn))
+        rows = np.flatnonzero(table.rank[grams.caption] == turn)
         in_candidate = np.zeros(len(grams.heads), dtype=np.int32)
         in_candidate[grams.group[rows]] = grams.count[rows]
         common = np.minimum(in_candidate[grams.group], grams.count)
         per_caption = np.bincount(grams.caption, weights=common, minlength=len(table.lengths))
-        mine = rank[left] == turn
+        mine = table.rank[left] == turn
         shared[mine] = per_caption[right[mine]]
     size = np.maximum(table.lengths - n + 1, 1)
     return shared / size[left], shared / size[right]
@@ -159,11 +149,9 @@ def lcs_lengths(table: TextTable) -> Ints:
     """
     left, right = table.pairs
     result = np.zeros(len(left), dtype=np.int64)
-    rank = np.zeros(len(table.lengths), dtype=np.int64)
-    rank[table.candidates] = table.rank
     long = table.lengths[left] > BITS
     for turn in range(int(table.rank.max(initial=-1)) + 1):
-        pairs = np.flatnonzero((rank[left] == turn) & ~long)
+        pairs = np.flatnonzero((table.rank[left] == turn) & ~long)
         result[pairs] = _against(table, turn, right[pairs])
     for pair in np.flatnonzero(long).tolist():
         sides = [
@@ -176,7 +164,7 @@ def lcs_lengths(table: TextTable) -> Ints:
 def _against(table: TextTable, turn: int, references: Ints) -> Ints:
     """LCS lengths of references with their item's candidate number ``turn``."""
     starts, lengths = table.starts, table.lengths
-    mine = table.candidates[table.rank == turn]
+    mine = np.flatnonzero(table.rank == turn)
     mine = mine[lengths[mine] <= BITS]
     positions = take_runs(np.arange(len(table.tokens)), starts[mine], lengths[mine])
     bit = np.uint64(1) << (positions - np.repeat(starts[mine], lengths[mine])).astype(np.uint64)

@@ -10,16 +10,7 @@ import numpy as np
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.clip.encoded import hint_at_images
-from captious.metrics.contract import (
-    MeanMetric,
-    Need,
-    Scored,
-    Shared,
-    blank_texts,
-    candidate_means,
-    truncation_warning,
-)
+from captious.metrics.contract import MeanMetric, Need, Scored, Shared, blank_texts, encoded_means
 from captious.models.crossencoders import ORIGINAL, Backbone, called, judge, load_backbone, read_marker
 from captious.models.devices import resolve_precision
 from captious.models.encoder import encoder_id
@@ -84,23 +75,17 @@ class Umic(MeanMetric):
             paths = [path or key for path, key in zip(paths, captions.ids, strict=True)]
         owners, texts = captions.candidates.owners, captions.candidates.values
         usable = [n for n, item in enumerate(owners.tolist()) if paths[item] is not None and texts[n].strip()]
-        values = np.full(len(owners), np.nan)
+        values, lengths = np.full(len(owners), np.nan), np.zeros(len(owners), dtype=np.int64)
         faults: dict[int, str] = {}
-        truncated: list[int] = []
         if usable:
             judged = judge(backbone, [str(paths[owners[n]]) for n in usable], [texts[n] for n in usable])
             values[usable] = judged.scores
             for index, why in judged.faults.items():
                 item = int(owners[usable[index]])
                 faults[item] = f"image: {why.removeprefix(f'{paths[item]}: ')}"
-            lengths = backbone.token_counts([texts[n] for n in usable])
-            truncated = owners[np.array(usable)[lengths > backbone.limit]].tolist()
-        return Scored(
-            candidate_means(captions, values),
-            {**faults, **blank_texts(captions)},
-            {"truncated": len(truncated)},
-            truncation_warning(self.label, captions, truncated, backbone.limit),
-        )
+            lengths[usable] = backbone.token_counts([texts[n] for n in usable])
+        reasons = {**faults, **blank_texts(captions)}
+        return encoded_means(self.label, captions, values, reasons, lengths, backbone.limit)
 
     def settings(self, state: Shared[Backbone]) -> Mapping[str, str]:
         """The model by content, its encoder, and the precision."""
@@ -110,7 +95,3 @@ class Umic(MeanMetric):
         if encoder is None:
             return {**model, "precision": resolve_precision(backbone.device, current().precision)}
         return {**model, "encoder": encoder_id(encoder), "precision": encoder.precision}
-
-    def hint(self, reason: str) -> str:
-        """Where images come from."""
-        return hint_at_images(reason) or super().hint(reason)

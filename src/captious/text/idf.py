@@ -82,18 +82,17 @@ class DocumentFrequency:
         """The document frequency of each n-gram of a table, 0 where the corpus lacks it."""
         if table is self.table:
             return self.counts[n - 1]
-        counts = np.append(self.counts[n - 1], 0)
-        result: Ints = counts[self._locate(table, n)]
+        result: Ints = np.append(self.counts[n - 1], 0)[self._numbers(table, n)]
         return result
 
-    def _locate(self, table: TextTable, n: int) -> Ints:
+    def _numbers(self, table: TextTable, n: int) -> Ints:
         """The number here of each n-gram of a table, -1 where it is absent."""
-        if n == 1:
-            position = self._first_order
-            return np.fromiter((position.get(word, -1) for word in table.vocabulary), np.int64, len(table.vocabulary))
+        return table.once((self, n), lambda: self._locate(table, n)) if n else np.zeros(1, dtype=np.int64)
+
+    def _locate(self, table: TextTable, n: int) -> Ints:
         grams = table.ngrams(n)
-        words = self._words(table)
-        parent, last = self._locate(table, n - 1)[grams.parent], words[grams.last]
+        words = table.once((self, "words"), lambda: self._words(table))
+        parent, last = self._numbers(table, n - 1)[grams.parent], words[grams.last]
         both = (parent >= 0) & (last >= 0)
         width = len(self.vocabulary)
         keys = self.parents[n - 1].astype(np.int64) * width + self.lasts[n - 1]
@@ -104,16 +103,13 @@ class DocumentFrequency:
         return np.where(both & (keys[index] == wanted), index, -1)
 
     def _words(self, table: TextTable) -> Ints:
-        position = self._position
-        return np.fromiter((position.get(word, -1) for word in table.vocabulary), np.int64, len(table.vocabulary))
+        """The number here of each word of a table, -1 where it is absent."""
+        index = self._word_index
+        return np.fromiter((index.get(word, -1) for word in table.vocabulary), np.int64, len(table.vocabulary))
 
     @cached_property
-    def _position(self) -> dict[str, int]:
+    def _word_index(self) -> dict[str, int]:
         return {word: index for index, word in enumerate(self.vocabulary)}
-
-    @cached_property
-    def _first_order(self) -> dict[str, int]:
-        return {self.vocabulary[last]: index for index, last in enumerate(self.lasts[0].tolist())}
 
     def merge(self, other: DocumentFrequency) -> DocumentFrequency:
         """The frequencies of two disjoint shards together; a complete corpus is its own merger."""
@@ -153,6 +149,7 @@ class DocumentFrequency:
 
 KIND = Kind("captious-idf", 2, "idf corpus", "captious make idf")
 SUFFIX = ".idf"
+HEADER = ("items", "tokenizer", "fingerprint", "name")
 
 
 def save(corpus: DocumentFrequency, path: str | Path) -> None:
@@ -162,12 +159,7 @@ def save(corpus: DocumentFrequency, path: str | Path) -> None:
         arrays |= {f"parent{n}": corpus.parents[n], f"last{n}": corpus.lasts[n], f"count{n}": corpus.counts[n]}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, words=np.array("\n".join(corpus.vocabulary)), **arrays)  # type: ignore[arg-type]
-    header = {
-        "items": corpus.items,
-        "tokenizer": corpus.tokenizer,
-        "fingerprint": corpus.fingerprint,
-        "name": corpus.name,
-    }
+    header = {name: getattr(corpus, name) for name in HEADER}
     KIND.write(path, header, buffer.getvalue())
 
 
@@ -176,14 +168,11 @@ def load(path: str | Path) -> DocumentFrequency:
     header, payload = KIND.read(path)
     with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
         return DocumentFrequency(
-            items=header["items"],
-            tokenizer=header["tokenizer"],
+            **{name: header[name] for name in HEADER},
             vocabulary=str(arrays["words"]).split("\n"),
             parents=tuple(arrays[f"parent{n}"] for n in range(ORDERS)),
             lasts=tuple(arrays[f"last{n}"] for n in range(ORDERS)),
             counts=tuple(arrays[f"count{n}"] for n in range(ORDERS)),
-            fingerprint=header["fingerprint"],
-            name=header["name"],
             complete=True,
         )
 
@@ -226,16 +215,16 @@ def from_pickle(path: str | Path, name: str, items: int | None = None) -> Docume
         # Older files hold the table alone and leave the number of items to the code that reads them.
         counts: Mapping[tuple[str, ...], float] = content.get("document_frequency", content)
         number = items if items is not None else round(float(content["ref_len"]))
-        return from_counts(counts, number, name)
+        return _from_counts(counts, number, name)
     except (pickle.UnpicklingError, KeyError, TypeError, ValueError, EOFError, AttributeError, OSError) as error:
         wanted = "with ref_len and document_frequency, or a bare table and items=..."
         raise InputError(f"{path}: not a pickled idf table {wanted} ({error})") from None
 
 
-def from_counts(counts: Mapping[tuple[str, ...], float], items: int, name: str) -> DocumentFrequency:
+def _from_counts(counts: Mapping[tuple[str, ...], float], items: int, name: str) -> DocumentFrequency:
     """A corpus from n-grams written out.
 
-    >>> corpus = from_counts({("a",): 2, ("dog",): 1, ("a", "dog"): 1}, items=2, name="tiny")
+    >>> corpus = _from_counts({("a",): 2, ("dog",): 1, ("a", "dog"): 1}, items=2, name="tiny")
     >>> corpus.vocabulary, corpus.parents[1].tolist(), corpus.lasts[1].tolist()
     (['a', 'dog'], [0], [1])
     """

@@ -52,7 +52,7 @@ class NgramTable:
             order = _sorted_by(table.tokens, len(table.vocabulary), np.arange(len(table.tokens), dtype=np.int32))
             parents = np.zeros(len(order), dtype=np.int32)
         else:
-            # Tokens in the order of the token n-1 places on, then stably by the (n-1)-gram that starts there.
+            # Tokens in the order of the token n-1 positions on, then stably by the (n-1)-gram that starts there.
             order = table.ngrams(1).order - np.int32(n - 1)
             fits = (table.room.take(order, mode="clip") >= n) & (order >= 0)
             order = order.take(np.flatnonzero(fits))
@@ -60,15 +60,15 @@ class NgramTable:
             parents = shorter.at.take(order)
         lasts = table.tokens.take(order + (n - 1))
         caption = table.caption_at.take(order)
-        new_gram = _changes(parents) | _changes(lasts)
-        new_row = new_gram | _changes(caption)
+        new_gram = changes(parents) | changes(lasts)
+        new_row = new_gram | changes(caption)
         rows = np.flatnonzero(new_row)
         number = _numbered(new_gram)
         at = np.full(len(table.tokens), -1, dtype=np.int32)
         at[order] = number
         firsts = np.flatnonzero(new_gram)
         gram, caption = number.take(rows), caption.take(rows)
-        new_group = new_gram.take(rows) | _changes(table.item.take(caption))
+        new_group = new_gram.take(rows) | changes(table.item.take(caption))
         return cls(
             n=n,
             size=len(firsts),
@@ -119,22 +119,17 @@ def _sorted_by(keys: Ints32, bound: int, order: Ints32) -> Ints32:
 
 
 def _numbered(new: Bools) -> Ints32:
-    """The number of the run each place belongs to, where runs begin at the marked places."""
-    number = np.cumsum(new, dtype=np.int32)
-    number -= 1
+    """The number of the run each position belongs to, where runs begin at the marked positions."""
+    number: Ints32 = np.cumsum(new, dtype=np.int32) - np.int32(1)
     return number
 
 
 def _lengths(starts: Ints, end: int) -> Ints32:
-    """Lengths of runs that begin at these places, the last one ending at the end."""
-    lengths = np.empty(len(starts), dtype=np.int32)
-    np.subtract(starts[1:], starts[:-1], out=lengths[:-1], casting="unsafe")
-    if len(starts):
-        lengths[-1] = end - starts[-1]
-    return lengths
+    """Lengths of runs that begin at these positions, the last one ending at the end."""
+    return np.diff(starts, append=end).astype(np.int32)
 
 
-def _changes(values: Ints32) -> Bools:
+def changes(values: npt.NDArray[Any]) -> Bools:
     """Where a value differs from the one before it; the first always does."""
     changed = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=changed[1:])
@@ -205,8 +200,9 @@ class TextTable(Memo):
 
     @cached_property
     def rank(self) -> Ints:
-        """Of each candidate, its place among the candidates of its item: 0 for the first."""
-        return self.candidates - self.first_caption[self.item[self.candidates]]
+        """Of each candidate caption, its number among the candidates of its item: 0 for the first; -1 of references."""
+        numbers = np.arange(len(self.item)) - self.first_caption[self.item]
+        return np.where(self.is_candidate, numbers, -1)
 
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
@@ -288,7 +284,7 @@ _TEXTS = 512
 
 
 def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
-    """The distinct space-delimited chunks of all texts, the chunk at each place, and the first place of each text.
+    """The distinct space-delimited chunks of all texts, the chunk at each position, and where each text begins.
 
     Chunk 0 is empty and stands for nothing at all. Every text has a chunk, if only an empty one.
     """

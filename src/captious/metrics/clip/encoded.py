@@ -8,29 +8,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.images import NO_SUCH
-from captious.metrics.contract import (
-    MeanMetric,
-    Need,
-    Scored,
-    Shared,
-    blank_texts,
-    candidate_means,
-    truncation_warning,
-)
+from captious.metrics.contract import MeanMetric, Need, Scored, Shared, blank_texts, encoded_means
 from captious.models import loading
 from captious.models.encoder import Encoder, encoder_id, token_counts
+from captious.models.features import Encoded, cosines, image_features, text_features
 from captious.options import current
-
-if TYPE_CHECKING:
-    from captious.models.features import Encoded
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +53,6 @@ def token_lengths(captions: CaptionSet, encoder: Encoder) -> Ints:
 
 
 def _similarity(captions: CaptionSet, encoder: Encoder, prefix: str, only: Bools | None) -> Similarity:
-    from captious.models.features import cosines, image_features, text_features
-
     paths, candidates = captions.image_paths, captions.candidates
     owners = candidates.owners
     has_image = np.array([path is not None for path in paths], dtype=np.bool_)
@@ -87,8 +74,6 @@ def _similarity(captions: CaptionSet, encoder: Encoder, prefix: str, only: Bools
 
 
 def _to_references(captions: CaptionSet, encoder: Encoder, prefix: str) -> Floats:
-    from captious.models.features import cosines, text_features
-
     candidates, references = captions.candidates, captions.references
     left, right = np.flatnonzero(~candidates.blank), np.flatnonzero(~references.blank)
     one, two, starts = pairs_of_items(candidates.owners[left], references.owners[right])
@@ -120,9 +105,7 @@ def pairs_of_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
 
 def take(encoded: Encoded, indices: Ints) -> Encoded:
     """The vectors at these indices, in this order; rows are shared."""
-    from captious.models.features import Encoded as Kind
-
-    return Kind(encoded.rows, encoded.index[indices], encoded.lengths[indices], {})
+    return Encoded(encoded.rows, encoded.index[indices], encoded.lengths[indices], {})
 
 
 @dataclass(frozen=True)
@@ -159,7 +142,7 @@ class EncodedMetric(MeanMetric):
     def encoder(self) -> Encoder:
         """The encoder of the weights."""
         if not self.weights:
-            raise InputError(f"{self.name} needs weights: {self.where_to_get}")
+            raise InputError(f"{self.name} needs weights: {self.where_to_get.format(name=self.name)}")
         return loading.load(self.weights, activation=self.activation, order=self.order)
 
     def prepare(self, captions: CaptionSet) -> Shared[Encoder]:
@@ -171,25 +154,10 @@ class EncodedMetric(MeanMetric):
         """Rows: the sum of the candidates' values, and their number."""
         encoder = state.value
         similar = similarity(captions, encoder, self.prefix)
-        truncated = captions.candidates.owners[similar.lengths > encoder.limit].tolist()
-        return Scored(
-            candidate_means(captions, self.values(similar, captions, encoder)),
-            {**similar.faults, **blank_texts(captions, references="references" in self.needs)},
-            {"truncated": len(truncated)},
-            truncation_warning(self.label, captions, truncated, encoder.limit),
-        )
+        values = self.values(similar, captions, encoder)
+        reasons = {**similar.faults, **blank_texts(captions, references="references" in self.needs)}
+        return encoded_means(self.label, captions, values, reasons, similar.lengths, encoder.limit)
 
     def settings(self, state: Shared[Encoder]) -> Mapping[str, str]:
         """The encoder by name and content, and its precision."""
         return {"encoder": encoder_id(state.value), "precision": state.value.precision}
-
-    def hint(self, reason: str) -> str:
-        """Where images come from."""
-        return hint_at_images(reason) or super().hint(reason)
-
-
-def hint_at_images(reason: str) -> str:
-    """What would mend images whose paths lead nowhere."""
-    if reason != f"image: {NO_SUCH}":
-        return ""
-    return "; the column 'image' names files that do not exist: pass images=..., the folder of the images"

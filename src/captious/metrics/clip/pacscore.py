@@ -7,15 +7,6 @@ from typing import ClassVar
 
 from captious.metrics.clip.clipscore import ClipScore, RefClipScore
 
-WHERE = (
-    "get clip_ViT-B-32.pth from the repository aimagelab/pacscore (its README links the checkpoints) and name it: "
-    "{name}(weights=clip_ViT-B-32.pth)"
-)
-CITATION = (
-    "Sarto, Barraco, Cornia, Baraldi, Cucchiara. Positive-augmented contrastive learning for image and video "
-    "captioning evaluation. CVPR 2023."
-)
-
 
 @dataclass(frozen=True)
 class PacScore(ClipScore):
@@ -39,12 +30,18 @@ class PacScore(ClipScore):
     name: ClassVar[str] = "pacscore"
     label: ClassVar[str] = "PAC-S"
     always_shown: ClassVar[tuple[str, ...]] = ("weights",)
-    citation: ClassVar[str] = CITATION
-    where_to_get: ClassVar[str] = WHERE.format(name="pacscore")
+    citation: ClassVar[str] = (
+        "Sarto, Barraco, Cornia, Baraldi, Cucchiara. Positive-augmented contrastive learning for image and video "
+        "captioning evaluation. CVPR 2023."
+    )
+    where_to_get: ClassVar[str] = (
+        "get clip_ViT-B-32.pth from the repository aimagelab/pacscore (its README links the checkpoints) and name it: "
+        "{name}(weights=clip_ViT-B-32.pth)"
+    )
 
 
 @dataclass(frozen=True)
-class RefPacScore(RefClipScore):
+class RefPacScore(PacScore, RefClipScore):
     """RefPAC-S: the harmonic mean of PAC-S and of the cosine with the nearest reference.
 
     With v, c and r the vectors of the image, the caption and the references, captions behind "A photo depicts "::
@@ -58,11 +55,5 @@ class RefPacScore(RefClipScore):
     [0.72]
     """
 
-    weights: str = ""
-    w: float = 2.0
-
     name: ClassVar[str] = "refpacscore"
     label: ClassVar[str] = "RefPAC-S"
-    always_shown: ClassVar[tuple[str, ...]] = ("weights",)
-    citation: ClassVar[str] = CITATION
-    where_to_get: ClassVar[str] = WHERE.format(name="refpacscore")

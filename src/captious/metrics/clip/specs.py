@@ -12,7 +12,7 @@ from captious._typing import Bools, Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.clip.clipscore import PREFIX, ClipScore
-from captious.metrics.clip.encoded import EncodedMetric, Similarity, hint_at_images, similarity, token_lengths
+from captious.metrics.clip.encoded import EncodedMetric, similarity, token_lengths
 from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, candidate_means, truncation_warning
 from captious.models.encoder import Encoder, encoder_id
 
@@ -140,7 +140,9 @@ class SpecsRouted(MeanMetric):
     def score_items(self, captions: CaptionSet, state: Moments) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         is_long: Bools = token_lengths(captions, state.long) >= self.under
-        short, long = self._similarities(captions, state, is_long)
+        short_only, long_only = (None, None) if self.scale == "matched" else (~is_long, is_long)
+        short = similarity(captions, state.short, self.prefix, short_only)
+        long = similarity(captions, state.long, "", long_only)
         cosine = np.where(is_long, long.cosine, short.cosine)
         scored = ~np.isnan(cosine)
         limit = np.where(is_long, state.long.limit, state.short.limit)
@@ -168,15 +170,3 @@ class SpecsRouted(MeanMetric):
         """Both encoders, and with ``scale=matched`` how many captions matched them."""
         named = {"short": encoder_id(state.short), "long": encoder_id(state.long), "precision": state.short.precision}
         return {**named, "matched": f"{int(state.sums[0, 0])}"} if self.scale == "matched" else named
-
-    def hint(self, reason: str) -> str:
-        """Where images come from."""
-        return hint_at_images(reason) or super().hint(reason)
-
-    def _similarities(self, captions: CaptionSet, state: Moments, is_long: Bools) -> tuple[Similarity, Similarity]:
-        """Each encoder on its own captions, or both on all where their scales are matched."""
-        short_only, long_only = (None, None) if self.scale == "matched" else (~is_long, is_long)
-        return (
-            similarity(captions, state.short, self.prefix, short_only),
-            similarity(captions, state.long, "", long_only),
-        )

@@ -11,11 +11,10 @@ import numpy as np
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.metrics.contract import Scored
+from captious.metrics.contract import Scored, TokenMetric
 from captious.metrics.meteor import resources
 from captious.metrics.meteor.engine import MODULES, clean, count, parameters, score
 from captious.metrics.meteor.tables import Tables
-from captious.metrics.tokenized import TokenMetric
 
 
 @dataclass(frozen=True)
