@@ -152,7 +152,10 @@ def test_a_compiled_file_may_be_named(make_source, tmp_path):
 
 def test_two_processes_may_compile_at_once(make_source):
     folder = make_source()
-    code = "import sys; from captious.metrics.meteor import resources; print(len(resources.load(sys.argv[1]).targets))"
+    code = (
+        "import sys; from captious.metrics.meteor import resources; "
+        "print(len(resources.load(sys.argv[1]).phrases.values))"
+    )
     running = [
         subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, env=dict(os.environ))
         for _ in range(3)
@@ -168,8 +171,9 @@ def test_pycocoevalcap_is_found_but_not_imported(make_source, tmp_path):
     (package / "__init__.py").write_text("raise RuntimeError('imported')\n")
     code = (
         "import sys; from captious.metrics.meteor import resources; "
-        "print(len(resources.load().targets), *sys.path[1:2])"
+        "print(len(resources.load().phrases.values), *sys.path[1:2])"
     )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    paths = [str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split()[0] == "12"

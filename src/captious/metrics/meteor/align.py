@@ -45,11 +45,11 @@ class Batch:
     sentences: list[Sentence]
     similar: dict[int, dict[int, int]]
     """For a word, the other words of equal stem (bit :data:`STEM`) or common synset (bit :data:`SYNONYM`)."""
-    ranks: dict[tuple[int, int], int]
+    ranks: dict[tuple[int, int], int] = field(default_factory=dict)
     """The rank of a phrase's paraphrase among the paraphrases of that phrase in the table."""
-    linked: dict[int, set[int]]
+    linked: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     """For a phrase, its paraphrases and the phrases it is a paraphrase of."""
-    lengths: list[int]
+    lengths: list[int] = field(default_factory=list)
     """Words in each phrase."""
 
 
@@ -59,10 +59,8 @@ def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Seque
     numbered = [[vocabulary.setdefault(word, len(vocabulary)) for word in words] for words in captions]
     distinct = list(vocabulary)
     function = {number for word, number in vocabulary.items() if word in tables.function_words}
-    phrases = _Phrases({}, {}, {}, [])
-    if "paraphrase" in modules:
-        phrases = _phrases(numbered, distinct, tables)
-    sentences = []
+    batch = Batch([], _similar(distinct, tables, modules))
+    phrases = _find_phrases(batch, numbered, distinct, tables) if "paraphrase" in modules else {}
     for number, words in enumerate(numbered):
         positions: dict[int, list[int]] = {}
         bits = 0
@@ -73,8 +71,8 @@ def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Seque
                 positions[word] = [at]
             if word in function:
                 bits |= 1 << at
-        sentences.append(Sentence(words, positions, bits, phrases.positions.get(number, {})))
-    return Batch(sentences, _similar(distinct, tables, modules), phrases.ranks, phrases.linked, phrases.lengths)
+        batch.sentences.append(Sentence(words, positions, bits, phrases.get(number, {})))
+    return batch
 
 
 def _similar(words: list[str], tables: Tables, modules: Sequence[str]) -> dict[int, dict[int, int]]:
@@ -99,33 +97,25 @@ def _relate(similar: dict[int, dict[int, int]], groups: Iterable[list[int]], bit
                         row[other] = row.get(other, 0) | bit
 
 
-@dataclass(slots=True, eq=False)
-class _Phrases:
-    positions: dict[int, dict[int, list[int]]]
-    ranks: dict[tuple[int, int], int]
-    linked: dict[int, set[int]]
-    lengths: list[int]
-
-
-def _phrases(captions: list[list[int]], words: list[str], tables: Tables) -> _Phrases:
-    """The phrases of each caption that take part in a paraphrase within the batch, and those paraphrases."""
+def _find_phrases(
+    batch: Batch, captions: list[list[int]], words: list[str], tables: Tables
+) -> dict[int, dict[int, list[int]]]:
+    """Of each caption, where the phrases begin that have a paraphrase within the batch; the batch notes those."""
     starts, lengths, rows, owners = _spans(captions, words, tables)
     present, phrase = np.unique(rows, return_inverse=True)
-    first = tables.target_starts[present].astype(np.int64)
-    sizes = tables.target_starts[present + 1].astype(np.int64) - first
+    first = tables.phrases.starts[present].astype(np.int64)
+    sizes = tables.phrases.starts[present + 1].astype(np.int64) - first
     source = np.repeat(np.arange(len(present)), sizes)
     rank = np.arange(len(source)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    target_row = tables.targets[first[source] + rank].astype(np.int64)
+    target_row = tables.phrases.values[first[source] + rank].astype(np.int64)
     target = np.searchsorted(present, target_row)
     target[target == len(present)] = 0
     inside = np.flatnonzero(present[target] == target_row) if len(present) else target
     source, target, rank = source[inside], target[inside], rank[inside]
-    linked: dict[int, set[int]] = defaultdict(set)
-    ranks = {}
     for one, other, order in zip(source.tolist(), target.tolist(), rank.tolist(), strict=True):
-        ranks[one, other] = order
-        linked[one].add(other)
-        linked[other].add(one)
+        batch.ranks[one, other] = order
+        batch.linked[one].add(other)
+        batch.linked[other].add(one)
     useful = np.zeros(len(present), dtype=bool)
     useful[source] = useful[target] = True
     taken = np.flatnonzero(useful[phrase])
@@ -133,14 +123,11 @@ def _phrases(captions: list[list[int]], words: list[str], tables: Tables) -> _Ph
     positions: dict[int, dict[int, list[int]]] = defaultdict(dict)
     local = starts[taken] - offsets[owners[taken]]
     for owner, at, number in zip(owners[taken].tolist(), local.tolist(), phrase[taken].tolist(), strict=True):
-        mine = positions[owner]
-        if number in mine:
-            mine[number].append(at)
-        else:
-            mine[number] = [at]
+        positions[owner].setdefault(number, []).append(at)
     length_of = np.zeros(len(present), dtype=np.int64)
     length_of[phrase] = lengths
-    return _Phrases(positions, ranks, dict(linked), length_of.tolist())
+    batch.lengths += length_of.tolist()
+    return positions
 
 
 def _spans(captions: list[list[int]], words: list[str], tables: Tables) -> tuple[Ints, Ints, Ints, Ints]:

@@ -19,19 +19,17 @@ import sys
 import zipfile
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from captious._files import data_folder
-from captious._typing import Ints32
 from captious.errors import InputError
-from captious.metrics.meteor.tables import FORMAT, MULTIPLIER, DamagedTables, HashIndex, Tables, word_hash
+from captious.metrics.meteor.tables import FORMAT, DamagedTables, HashTable, Tables, phrase_hash, word_hash
 
 _ENTRIES = (
     "function/english.words",
@@ -85,16 +83,18 @@ def compile_tables(source: Source) -> Tables:
     entries = source.read()
     text = {name: data.decode("utf-8").splitlines() for name, data in entries.items()}
     function, prefixes, synsets, exceptions = (text[name] for name in _ENTRIES)
-    words, synset_starts, synset_ids = _synsets(synsets)
-    forms, base_starts, bases = _exceptions(exceptions, words)
+    words = _synsets(synsets)
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in entries.items()}
     if source.paraphrases:
         hashes["paraphrase-en.gz"] = hashlib.sha256(source.paraphrases.read_bytes()).hexdigest()
-    phrases, target_starts, targets = _paraphrases(source.paraphrases)
     return Tables(
-        frozenset(function), _prefixes(prefixes), words, synset_starts, synset_ids, forms, base_starts, bases,
-        phrases, target_starts, targets, hashes,
-    )  # fmt: skip
+        function_words=frozenset(function),
+        prefixes=_prefixes(prefixes),
+        words=words,
+        forms=_exceptions(exceptions, words),
+        phrases=_paraphrases(source.paraphrases),
+        sources=hashes,
+    )
 
 
 def _prefixes(lines: list[str]) -> dict[str, bool]:
@@ -102,23 +102,21 @@ def _prefixes(lines: list[str]) -> dict[str, bool]:
     return {field[0]: field[1:2] == ["#NUMERIC_ONLY#"] for field in fields}
 
 
-def _synsets(lines: list[str]) -> tuple[HashIndex, npt.NDArray[np.uint32], Ints32]:
+def _synsets(lines: list[str]) -> HashTable:
     # Entries of several words are spelt with underscores, which the normalizer sets apart: no token can ask for them.
     synsets = {word_hash(word): ids for word, ids in _pairs(lines) if "_" not in word}
-    rows = {key: sorted({int(number) for number in synsets[key].split()}) for key in sorted(synsets)}
-    return _index(rows), _starts(rows.values()), _flat(rows.values())
+    return HashTable.of({key: sorted({int(number) for number in ids.split()}) for key, ids in synsets.items()})
 
 
-def _exceptions(lines: list[str], words: HashIndex) -> tuple[HashIndex, npt.NDArray[np.uint32], Ints32]:
+def _exceptions(lines: list[str], words: HashTable) -> HashTable:
     bases: dict[int, list[int]] = {}
     for base, forms in _pairs(lines):
         for form in forms.split():
             bases.setdefault(word_hash(form), []).append(word_hash(base))
-    rows = {key: words.find(np.array(bases[key], dtype=np.uint64)).tolist() for key in sorted(bases)}
-    return _index(rows), _starts(rows.values()), _flat(rows.values())
+    return HashTable.of({key: words.find(np.array(hashes, dtype=np.uint64)).tolist() for key, hashes in bases.items()})
 
 
-def _paraphrases(path: Path | None) -> tuple[HashIndex, npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+def _paraphrases(path: Path | None) -> HashTable:
     sources, targets = array("Q"), array("Q")
     if path is not None:
         try:
@@ -128,47 +126,25 @@ def _paraphrases(path: Path | None) -> tuple[HashIndex, npt.NDArray[np.uint32], 
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path}: not a paraphrase table of METEOR 1.5 ({error})") from None
     left, right = np.frombuffer(sources, dtype=np.uint64), np.frombuffer(targets, dtype=np.uint64)
-    phrases = HashIndex.build(np.unique(np.concatenate([left, right])))
-    rows = np.searchsorted(phrases.keys, left)
+    keys = np.unique(np.concatenate([left, right]))
+    rows = np.searchsorted(keys, left)
     order = np.argsort(rows, kind="stable")
-    starts = np.searchsorted(rows[order], np.arange(len(phrases.keys) + 1)).astype(np.uint32)
-    return phrases, starts, np.searchsorted(phrases.keys, right[order]).astype(np.uint32)
+    starts = np.searchsorted(rows[order], np.arange(len(keys) + 1))
+    return HashTable.build(keys, starts, np.searchsorted(keys, right[order]).astype(np.int32))
 
 
 def _phrase_pairs(path: Path) -> Iterator[tuple[int, int]]:
-    memo: dict[bytes, int] = {}
-
-    def number(line: bytes) -> int:
-        value = 0
-        for word in line.split():
-            hashed = memo.get(word)
-            if hashed is None:
-                hashed = memo[word] = word_hash(word)
-            value = ((value ^ hashed) * MULTIPLIER) & 0xFFFFFFFFFFFFFFFF
-        return value
-
+    cached_hash = lru_cache(maxsize=None)(word_hash)
     last, phrase = b"", 0
     with gzip.open(path, "rb") as stream, io.BufferedReader(stream, 1 << 20) as lines:
         for _probability, source, target in zip(lines, lines, lines, strict=False):
             if source != last:
-                last, phrase = source, number(source)
-            yield phrase, number(target)
+                last, phrase = source, phrase_hash(map(cached_hash, source.split()))
+            yield phrase, phrase_hash(map(cached_hash, target.split()))
 
 
 def _pairs(lines: list[str]) -> Iterator[tuple[str, str]]:
     return zip(lines[::2], lines[1::2], strict=False)
-
-
-def _index(rows: dict[int, list[int]]) -> HashIndex:
-    return HashIndex.build(np.array(list(rows), dtype=np.uint64))
-
-
-def _starts(rows: Iterable[list[int]]) -> npt.NDArray[np.uint32]:
-    return np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.uint32)
-
-
-def _flat(rows: Iterable[list[int]]) -> Ints32:
-    return np.array([number for row in rows for number in row], dtype=np.int32)
 
 
 VARIABLE = "CAPTIOUS_METEOR"

@@ -13,7 +13,7 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,8 @@ def span_hashes(words: UInt64) -> list[UInt64]:
     return spans
 
 
-FORMAT = 2
+FORMAT = 3
+HASHED = ("words", "forms", "phrases")
 _MAGIC = b"captious-meteor-tables\n"
 _ALIGN = 64
 
@@ -63,23 +64,34 @@ class DamagedTables(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class HashIndex:
-    """Rows of sorted hashes, found through the bucket of their leading bits."""
+class HashTable:
+    """Sorted hashes, found through the bucket of their leading bits, and a list of numbers for each."""
 
     keys: UInt64
+    starts: npt.NDArray[np.uint32]
+    """The numbers of row ``r`` are ``values[starts[r]:starts[r + 1]]``."""
+    values: Ints32
     index: npt.NDArray[np.uint32]
     filter: npt.NDArray[np.uint8]
     """A bit for each value of a hash's leading bits, five more than a bucket has: most absent hashes end here."""
 
     @classmethod
-    def build(cls, keys: UInt64) -> HashIndex:
+    def of(cls, lists: Mapping[int, Sequence[int]]) -> HashTable:
+        """The table of a list of numbers for each hash."""
+        keys = sorted(lists)
+        starts = np.cumsum([0, *(len(lists[key]) for key in keys)])
+        values = np.array([number for key in keys for number in lists[key]], dtype=np.int32)
+        return cls.build(np.array(keys, dtype=np.uint64), starts, values)
+
+    @classmethod
+    def build(cls, keys: UInt64, starts: Ints, values: Ints32) -> HashTable:
         """Index sorted, distinct keys with about two per bucket."""
         bits = max(1, len(keys).bit_length() - 2)
         edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
         marks = np.zeros(1 << bits + 5, dtype=bool)
         marks[keys >> np.uint64(59 - bits)] = True
         index = np.append(np.searchsorted(keys, edges), len(keys)).astype(np.uint32)
-        return cls(keys, index, np.packbits(marks, bitorder="little"))
+        return cls(keys, starts.astype(np.uint32), values, index, np.packbits(marks, bitorder="little"))
 
     def find(self, hashes: UInt64) -> Ints:
         """The row of each hash, -1 where it is absent."""
@@ -98,22 +110,24 @@ class HashIndex:
             asked, wanted, at, end = asked[left], wanted[left], at[left] + 1, end[left]
         return rows
 
+    def row(self, row: int) -> list[int]:
+        """The numbers of a row."""
+        numbers: list[int] = self.values[self.starts[row] : self.starts[row + 1]].tolist()
+        return numbers
+
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Everything METEOR knows about English; row ``r`` of an index has values ``starts[r]`` to ``starts[r + 1]``."""
+    """Everything METEOR knows about English."""
 
     function_words: frozenset[str]
     prefixes: Mapping[str, bool]
-    words: HashIndex
-    synset_starts: npt.NDArray[np.uint32]
-    synsets: Ints32
-    forms: HashIndex
-    base_starts: npt.NDArray[np.uint32]
-    bases: Ints32
-    phrases: HashIndex
-    target_starts: npt.NDArray[np.uint32]
-    targets: npt.NDArray[np.uint32]
+    words: HashTable
+    """The synsets of each word."""
+    forms: HashTable
+    """The rows of ``words``, or -1, that an irregular form is of."""
+    phrases: HashTable
+    """The rows of a phrase's paraphrases."""
     sources: Mapping[str, str]
     """The SHA-256 of each source file, by its name in the original."""
 
@@ -131,18 +145,17 @@ class Tables:
 
     def write(self, path: Path) -> None:
         """Write the compiled file, whole or not at all; two processes may do so at once."""
-        arrays: dict[str, npt.NDArray[Any]] = {}
-        for name in ("words", "forms", "phrases"):
-            table: HashIndex = getattr(self, name)
-            arrays |= {name: table.keys, f"{name}_index": table.index, f"{name}_filter": table.filter}
-        for name in ("synset_starts", "synsets", "base_starts", "bases", "target_starts", "targets"):
-            arrays[name] = getattr(self, name)
-        sections, blocks, offset = {}, [], 0
-        for name, array in arrays.items():
-            data = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
-            sections[name] = [array.dtype.newbyteorder("<").str, offset, len(array)]
-            blocks.append(data + bytes(-len(data) % _ALIGN))
-            offset += len(blocks[-1])
+        sections: dict[str, list[Any]] = {}
+        blocks, offset = [], 0
+        for name in HASHED:
+            sections[name] = []
+            for part in fields(HashTable):
+                array = getattr(getattr(self, name), part.name)
+                kind = array.dtype.newbyteorder("<")
+                data = np.ascontiguousarray(array, dtype=kind).tobytes()
+                sections[name].append([kind.str, offset, len(array)])
+                blocks.append(data + bytes(-len(data) % _ALIGN))
+                offset += len(blocks[-1])
         payload = b"".join(blocks)
         header = json.dumps(
             {
@@ -151,7 +164,7 @@ class Tables:
                 "function_words": sorted(self.function_words),
                 "prefixes": dict(self.prefixes),
                 "sections": sections,
-                "payload": {"bytes": len(payload), "crc32": zlib.crc32(payload), "sha256": _sha256(payload)},
+                "payload": {"bytes": len(payload), "crc32": zlib.crc32(payload)},
             }
         ).encode()
         start = len(_MAGIC) + 12 + len(header)
@@ -181,24 +194,14 @@ class Tables:
         if len(payload) != expected["bytes"] or zlib.crc32(payload.data) != expected["crc32"]:
             raise DamagedTables(f"{path}: damaged (checksum differs)")
 
-        def part(name: str) -> npt.NDArray[Any]:
-            kind, offset, count = header["sections"][name]
+        def array(kind: str, offset: int, count: int) -> npt.NDArray[Any]:
             dtype = np.dtype(kind)
             return payload[offset : offset + count * dtype.itemsize].view(np.ndarray).view(dtype)
 
-        def index(name: str) -> HashIndex:
-            return HashIndex(part(name), part(f"{name}_index"), part(f"{name}_filter"))
-
-        return cls(
-            frozenset(header["function_words"]), header["prefixes"],
-            index("words"), part("synset_starts"), part("synsets"),
-            index("forms"), part("base_starts"), part("bases"),
-            index("phrases"), part("target_starts"), part("targets"), header["sources"],
-        )  # fmt: skip
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+        words, forms, phrases = (
+            HashTable(*(array(*section) for section in header["sections"][name])) for name in HASHED
+        )
+        return cls(frozenset(header["function_words"]), header["prefixes"], words, forms, phrases, header["sources"])
 
 
 # The detachment rules of WordNet's morphy: nouns, verbs, adjectives, in the order they are tried.
@@ -218,8 +221,7 @@ def synset_groups(words: list[str], tables: Tables) -> Iterable[list[int]]:
     asked: list[tuple[int, str]] = []
     for number, word in enumerate(words):
         if (form := int(irregular[number])) >= 0:
-            bases = tables.bases[tables.base_starts[form] : tables.base_starts[form + 1]].tolist()
-            rows[number].update(base for base in bases if base >= 0)
+            rows[number].update(base for base in tables.forms.row(form) if base >= 0)
         elif len(word) > 2 and word.endswith(_ENDINGS) and not word.endswith("ss"):
             asked += [(number, word[: -len(ending)] + by) for ending, by in _RULES if word.endswith(ending)]
     done: set[int] = set()
@@ -228,9 +230,8 @@ def synset_groups(words: list[str], tables: Tables) -> Iterable[list[int]]:
             done.add(number)
             rows[number].add(row)
     groups: dict[int, list[int]] = defaultdict(list)
-    starts, synsets = tables.synset_starts, tables.synsets
     for number, own_rows in enumerate(rows):
-        members = [set(synsets[starts[row] : starts[row + 1]].tolist()) for row in own_rows]
+        members = [set(tables.words.row(row)) for row in own_rows]
         for synset in members[0] if len(members) == 1 else set().union(*members):
             groups[synset].append(number)
     return groups.values()
