@@ -21,7 +21,7 @@ import numpy as np
 
 from captious._files import data_folder, digest, whole_file
 from captious._typing import Bools
-from captious.errors import InputError, nearest, require
+from captious.errors import InputError, nearest, one_line, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype
 from captious.models.hub import REPOSITORY, Unreachable, fetch, local, weights_folder
 from captious.models.painters import Options, PaintedBatch, Painter, Prompt, as_pixels
@@ -185,7 +185,7 @@ class Diffusion:
             try:
                 made = self.pipeline(prompt=texts, generator=generators, output_type="np", **self.call)
             except ValueError as error:  # such as a size that is no multiple of eight
-                line = " ".join(str(error).split())[:160]
+                line = one_line(error)
                 raise InputError(f"painter {self.name!r}: its pipeline refuses {self.settings} ({line})") from None
         values = np.asarray(made.images, np.float32)[: len(prompts)]
         if values.shape[1:] != self.shape:
@@ -253,7 +253,7 @@ def _load(name: str, load: Callable[[], T]) -> T:
     try:
         return load()
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError) as error:
-        line = " ".join(str(error).split())[:160]
+        line = one_line(error)
         raise InputError(f"painter {name!r}: cannot be loaded ({line})") from None
 
 

@@ -18,8 +18,9 @@ import numpy as np
 from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.models.clip import TorchEncoder
-from captious.models.crossencoders import Backbone, fill, mark, read_state, spread
+from captious.models.crossencoders import Backbone, mark, spread
 from captious.models.encoder import token_counts
+from captious.models.folders import fill, read_state, save_state
 from captious.models.states import HiddenStates, ImageStates, TextStates, frozen, image_states, text_states
 
 if TYPE_CHECKING:
@@ -47,10 +48,6 @@ class Shape:
     def __post_init__(self) -> None:
         if min(self.width, self.layers, self.heads) < 1 or self.width % self.heads:
             raise InputError(f"width {self.width}, heads {self.heads}: expected a width that the heads divide")
-
-    def record(self) -> dict[str, Any]:
-        """Plain values, to be written as JSON."""
-        return asdict(self)
 
 
 class Attention(torch.nn.Module):
@@ -291,13 +288,12 @@ class Fusion(Backbone):
         """What the marker says of it."""
         encoder = self.encoder
         identity = {"name": encoder.name, "fingerprint": encoder.fingerprint, "precision": encoder.precision}
-        shape = self.module.shape.record()
+        shape = asdict(self.module.shape)
         return {"encoder": {"weights": self.weights, **identity}, "prefix": self.prefix, "shape": shape}
 
     def save(self, folder: str | Path) -> None:
         """The fusion alone; the encoder is named in the marker, or stands beside it in ``encoder/``."""
-        state = {key: one.detach().cpu().contiguous() for key, one in self.module.state_dict().items()}
-        require("safetensors.torch", "clip").save_file(state, str(Path(folder) / WEIGHTS))
+        save_state(Path(folder) / WEIGHTS, self.module.state_dict())
         mark(folder, self, self.record())
 
 
@@ -336,7 +332,7 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
             f"{folder}: was trained on an encoder {saved['name']} with states of {wanted}, but {weights} has {inside}"
         )
     module = FusionModule(shape)
-    fill(module, read_state(folder / WEIGHTS), str(folder / WEIGHTS))
+    fill(module, read_state(folder / WEIGHTS), folder / WEIGHTS)
     return Fusion(encoder, weights, module.eval(), record.get("prefix", ""))
 
 
