@@ -99,8 +99,12 @@ class TorchEncoder:
         torch = require("torch", "clip")
         tensor = torch.as_tensor(pixels if _writeable(pixels) else np.array(pixels))
         channels_first = tensor.to(self.device, non_blocking=True).permute(0, 3, 1, 2)
-        normal = (channels_first.float() / 255 - self._mean) / self._std
-        return normal.to(torch_dtype(self.precision)).contiguous()  # type: ignore[no-any-return]
+        normal = self.normalize(channels_first.float() / 255)
+        return normal.to(torch_dtype(self.precision)).contiguous()
+
+    def normalize(self, values: torch.Tensor) -> torch.Tensor:
+        """Values from 0 to 1, n × 3 × height × width, with the mean and deviation that the model was trained with."""
+        return (values - self._mean) / self._std
 
     def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
         """Features of normalized pixels, with gradients."""
@@ -235,11 +239,8 @@ def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = N
     if missing or shaped:
         raise InputError(f"{folder}: its weights are not those of its config.json: {differences(missing, [], shaped)}")
     text, vision = module.config.text_config, module.config.vision_config
-    tokenizer = tokenizer_of(folder, int(text.max_position_embeddings))
-    if kind != "clip":  # RoBERTa's table has two rows more than tokens it can take; its tokenizer knows
-        tokenizer = replace(
-            tokenizer, limit=min(tokenizer.limit, int(tokenizer.settings.get("model_max_length", 10**9)))
-        )
+    # RoBERTa's table has two rows more than tokens it can take; its tokenizer knows.
+    tokenizer = tokenizer_of(folder, int(text.max_position_embeddings), own_limit=kind != "clip")
     if kind == "siglip":
         tokenizer = replace(tokenizer, full=True)
     if kind == "clip":

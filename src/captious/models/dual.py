@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -293,9 +293,7 @@ def load_dual(folder: str | Path, name: str | None = None, runtime: Runtime | No
 
 def _encoder(module: DualModule, vision: Path, text: Path, name: str, runtime: Runtime) -> DualEncoder:
     tower = module.text_model.config
-    tokenizer = tokenizer_of(text, int(tower.max_position_embeddings))
-    limit = min(tokenizer.limit, int(tokenizer.settings.get("model_max_length", tokenizer.limit)))
-    tokenizer = replace(tokenizer, limit=limit)
+    tokenizer = tokenizer_of(text, int(tower.max_position_embeddings), own_limit=True)
     side = module.vision_model.config.image_size
     preparation = Preparation.read(vision, Preparation(side, side, "bicubic", *IMAGENET, "rgb-first"))
     encoder = wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)

@@ -75,8 +75,8 @@ class Attention(torch.nn.Module):
             one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(normal), key, value)
         )
         dropout = self.dropout if self.training else 0.0
-        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
-        mixed: torch.Tensor = self.out(found.transpose(1, 2).flatten(2))
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        mixed: torch.Tensor = self.out(attended.transpose(1, 2).flatten(2))
         return states + functional.dropout(mixed, self.dropout, self.training)
 
 
@@ -139,15 +139,15 @@ class FusionModule(torch.nn.Module):
         text: torch.Tensor,
     ) -> torch.Tensor:
         """Logits, b × k, of patch states b × p × w and token states b × k × t × w with the encoder's unit vectors."""
-        seen = self.image_in(self.image_norm(patches.float())) + self.image_position_embedding
-        read = self.text_in(self.text_norm(tokens.float())) + self.text_position_embedding[: tokens.shape[2]]
-        first = self.pool.expand(*read.shape[:2], 1, -1).to(read.dtype)
-        states, seen = torch.cat([first, read], dim=2), self.patch_norm(seen)
+        image_states = self.image_in(self.image_norm(patches.float())) + self.image_position_embedding
+        text_states = self.text_in(self.text_norm(tokens.float())) + self.text_position_embedding[: tokens.shape[2]]
+        first = self.pool.expand(*text_states.shape[:2], 1, -1).to(text_states.dtype)
+        states, image_states = torch.cat([first, text_states], dim=2), self.patch_norm(image_states)
         mask = functional.pad(inside, (1, 0), value=True).flatten(0, 1)[:, None, None, :]
         *most, last = self.layers
         for layer in most:
-            states = layer(states, mask, seen)
-        states = last(states, mask, seen, queries=1)  # of the last layer only the pooling token is read
+            states = layer(states, mask, image_states)
+        states = last(states, mask, image_states, queries=1)  # of the last layer only the pooling token is read
         image = image[:, None].expand_as(text)
         pair = self.pair(self.pair_norm(torch.cat([image * text, (image - text).abs()], dim=-1)))
         residual = self.head(self.norm(states[:, :, 0] + pair))[..., 0].float()

@@ -94,11 +94,11 @@ class Options:
     compile: bool = False
     """Compile the model first: minutes, then faster; on a GPU alone."""
 
-    def refuse(self, painter: str, *known: str) -> None:
+    def refuse(self, painter: str, *accepted: str) -> None:
         """Say which option the painter does not have."""
         for field in fields(self):
-            if field.name not in known and getattr(self, field.name) != field.default:
-                takes = ", ".join(known) or "none"
+            if field.name not in accepted and getattr(self, field.name) != field.default:
+                takes = ", ".join(accepted) or "none"
                 raise InputError(f"painter {painter!r} has no option {field.name}, it takes: {takes}")
         for name in ("steps", "size"):
             value = getattr(self, name)

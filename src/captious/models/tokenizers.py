@@ -131,9 +131,14 @@ def pad(rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, lim
     return Tokens(ids, lengths)
 
 
-def tokenizer_of(folder: Path, limit: int) -> Tokenizer:
-    """The tokenizer of a model folder: ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``."""
+def tokenizer_of(folder: Path, limit: int, own_limit: bool = False) -> Tokenizer:
+    """The tokenizer of a model folder: ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``.
+
+    With ``own_limit`` the limit is at most the ``model_max_length`` of its settings.
+    """
     settings = _settings(folder)
+    if own_limit:
+        limit = min(limit, int(settings.get("model_max_length", limit)))
     if (folder / "tokenizer.json").is_file():
         try:
             backend = require("tokenizers", "clip").Tokenizer.from_file(str(folder / "tokenizer.json"))
