@@ -27,7 +27,7 @@ def silent(more):
     pass
 
 
-@pytest.mark.parametrize("kind", [Bert.tuned, Bert.pre])
+@pytest.mark.parametrize("kind", [Bert, Bert.pre])
 def test_it_learns_and_repeats_itself(tiny, make_task, kind):
     config = kind(model=tiny, epochs=15, rate=3e-3, batch=16)
     task, other = make_task(0, "model", images=120), make_task(1, "model", images=120)
@@ -43,7 +43,7 @@ def test_training_leaves_the_loaded_model_and_the_global_generator_alone(tiny, m
 
     before = {name: value.clone() for name, value in loaded(tiny)[1].state_dict().items()}
     state = torch.get_rng_state()
-    Bert.tuned(model=tiny, epochs=1).train([make_task(0, "model")], silent)
+    Bert(model=tiny, epochs=1).train([make_task(0, "model")], silent)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(value, before[name]) for name, value in loaded(tiny)[1].state_dict().items())
 
@@ -59,7 +59,7 @@ def test_a_frozen_encoder_trains_its_head_only_and_a_tuned_one_all_but_the_poole
         usual(self, groups, **settings)
 
     monkeypatch.setattr(torch.optim.AdamW, "__init__", init)
-    for config in (Bert.pre(model=tiny, epochs=1), Bert.tuned(model=tiny, epochs=1)):
+    for config in (Bert.pre(model=tiny, epochs=1), Bert(model=tiny, epochs=1)):
         config.train([make_task(0, "model")], silent)
     names = [name for name, _ in loaded(tiny)[1].named_parameters() if "pooler" not in name]
     plain = sum(name.endswith("bias") or "LayerNorm.weight" in name for name in names)
@@ -68,7 +68,7 @@ def test_a_frozen_encoder_trains_its_head_only_and_a_tuned_one_all_but_the_poole
 
 
 def test_published_settings():
-    assert (Bert.tuned().epochs, Bert.tuned().rate) == (5, 1e-5)
+    assert (Bert().epochs, Bert().rate) == (5, 1e-5)
     assert (Bert.pre().epochs, Bert.pre().rate, Bert.pre(epochs=5, rate=1e-5).epochs) == (20, 5e-5, 5)
 
 
@@ -83,7 +83,7 @@ def test_a_last_batch_of_one_caption_is_trained_with_the_one_before(tiny, make_t
 def test_a_model_that_is_not_there(tmp_path, make_task, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(InputError, match="no such file or folder, expected a local folder or a hub id"):
-        Bert.tuned(model=str(tmp_path / "absent")).train([make_task(0, "model")], silent)
+        Bert(model=str(tmp_path / "absent")).train([make_task(0, "model")], silent)
 
 
 def test_a_real_pretrained_encoder(make_task):
@@ -99,4 +99,4 @@ def test_a_hub_model_without_a_network_says_what_to_download_and_what_works(make
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(InputError, match=r"hub cannot be reached; download config\.json.*linear works without"):
-        Bert.tuned(model="owner/nothing").train([make_task(0, "model")], silent)
+        Bert(model="owner/nothing").train([make_task(0, "model")], silent)

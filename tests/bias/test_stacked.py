@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from captious.bias.classifiers import _stack as stacked
-from captious.bias.classifiers.encoding import Encoded, epoch_batches
+from captious.bias.classifiers.encoding import encode, epoch_batches
 from captious.bias.classifiers.lstm import Lstm
 
 SMALL = Lstm(embedding=12, hidden=16, rate=0.01, epochs=4, batch=16)
@@ -20,7 +20,7 @@ def silent(more):
 
 def reference_run(config, task):
     """One run the usual way: torch.nn.LSTM over packed sequences, torch's Adam, the same start and batches."""
-    encoded = Encoded.of(task)
+    (encoded,) = encode([task], config.words)
     start = stacked.Stack(config, [task]).weights
     net = torch.nn.LSTM(config.embedding, config.hidden, config.layers, bidirectional=True).double()
     table = start["embedding"][0].detach().clone().requires_grad_()
