@@ -19,7 +19,7 @@ from captious._typing import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
 from captious.io.formats import Row, name_of, rows_of
-from captious.metrics.style.model import ORDERS, StyleModel, fingerprint_of, model_of, sorted_table
+from captious.metrics.style.model import ORDERS, StyleModel, fingerprint_of, model_of, sorted_table, style_heads
 from captious.metrics.style.onlystyle import LITERAL, OnlyReading, Placed, Rows, added, columns, own_scores, runs
 from captious.options import Reading, Resampling
 from captious.render import Column, Document, Result, Table
@@ -221,9 +221,7 @@ class _Order(NamedTuple):
 def _order(rows: Rows, style: Ints, captions: int) -> _Order:
     grams = rows.grams
     styles = style[grams.caption]
-    new = np.ones(len(styles), dtype=np.bool_)
-    new[1:] = (grams.gram[1:] != grams.gram[:-1]) | (styles[1:] != styles[:-1])
-    heads = np.flatnonzero(new)
+    heads = style_heads(grams, styles)
     return _Order(
         rows,
         styles[heads],

@@ -202,9 +202,10 @@ class Placed:
         weights[rows.here[part]] += self.model.scores[rows.n - 1].share[rows.mine[part]]
         return weights, rows.here[part]
 
-    def sizes(self, rows: Rows, amount: Whole) -> Floats:
-        """N-grams of each caption."""
-        return added(rows.grams.caption, amount, self.captions)
+    def sizes(self, weights: Sequence[Whole]) -> list[Floats]:
+        """Per order, the summed weights of each caption's rows."""
+        pairs = zip(self.orders, weights, strict=True)
+        return [added(rows.grams.caption, amount, self.captions) for rows, amount in pairs]
 
 
 def runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
@@ -237,15 +238,24 @@ class OnlyReading(NamedTuple):
 LITERAL = OnlyReading()
 
 
-def own_scores(placed: Placed, style: Whole, reading: OnlyReading = LITERAL) -> Floats:
-    """OnlyStyle of each caption under one style of its own; NaN where nothing is left to average."""
-    parts = _Parts(placed, reading)
+def amounts(placed: Placed, reading: OnlyReading) -> list[Whole]:
+    """Per order, how often each row counts in the mean of its caption."""
+    weights: list[Whole] = []
     for rows in placed.orders:
         grams = rows.grams
-        score = placed.model.scores_under(rows.n, rows.located[grams.gram], style[grams.caption])
-        amount = parts.amounts[rows.n - 1]
-        parts.add(rows, added(grams.caption, score * amount, placed.captions))
-    return parts.mean()
+        amount = grams.count if reading.grams == "multiset" else np.ones(len(grams.count), dtype=np.int32)
+        weights.append(amount * (rows.located[grams.gram] >= 0) if reading.unseen == "skip" else amount)
+    return weights
+
+
+def own_scores(placed: Placed, style: Whole, reading: OnlyReading = LITERAL) -> Floats:
+    """OnlyStyle of each caption under one style of its own; NaN where nothing is left to average."""
+    weights, sums = amounts(placed, reading), []
+    for rows, amount in zip(placed.orders, weights, strict=True):
+        grams = rows.grams
+        scores = placed.model.scores_under(rows.n, rows.located[grams.gram], style[grams.caption])
+        sums.append(added(grams.caption, scores * amount, placed.captions))
+    return _mean_over_orders(placed, sums, placed.sizes(weights), reading)
 
 
 def all_scores(placed: Placed, reading: OnlyReading = LITERAL) -> Floats:
@@ -261,52 +271,29 @@ def all_scores(placed: Placed, reading: OnlyReading = LITERAL) -> Floats:
 
 def columns(placed: Placed, reading: OnlyReading = LITERAL) -> Iterator[Floats]:
     """OnlyStyle of all captions under one style after the other."""
-    parts = _Parts(placed, reading)
-    shared = [added(r.grams.caption, r.base[r.grams.gram] * a, placed.captions) for r, a in parts.pairs()]
+    weights = amounts(placed, reading)
+    sizes = placed.sizes(weights)
+    shared = [
+        added(rows.grams.caption, rows.base[rows.grams.gram] * amount, placed.captions)
+        for rows, amount in zip(placed.orders, weights, strict=True)
+    ]
     for style in range(len(placed.model.styles)):
-        column = _Parts(placed, reading, parts.amounts, parts.sizes)
-        for rows, amount, base in zip(placed.orders, parts.amounts, shared, strict=True):
+        sums = []
+        for rows, amount, base in zip(placed.orders, weights, shared, strict=True):
             # Only n-grams that occur in the style differ from what all styles share.
             part = slice(rows.of_style[style], rows.of_style[style + 1])
             at, lengths = runs(rows.first, rows.here[part])
             share = np.repeat(placed.model.scores[rows.n - 1].share[rows.mine[part]], lengths)
-            total = added(rows.grams.caption[at], share * amount[at], placed.captions)
-            column.add(rows, total - base)
-        yield column.mean()
+            sums.append(added(rows.grams.caption[at], share * amount[at], placed.captions) - base)
+        yield _mean_over_orders(placed, sums, sizes, reading)
 
 
-class _Parts:
-    """Sums over orders, with the sizes that divide them."""
-
-    def __init__(
-        self,
-        placed: Placed,
-        reading: OnlyReading,
-        amounts: list[Whole] | None = None,
-        sizes: list[Floats] | None = None,
-    ) -> None:
-        self.placed, self.reading = placed, reading
-        self.amounts = amounts or [self._amount(rows) for rows in placed.orders]
-        self.sizes = sizes or [placed.sizes(rows, amount) for rows, amount in self.pairs()]
-        self.total = np.zeros(placed.captions)
-
-    def _amount(self, rows: Rows) -> Whole:
-        grams = rows.grams
-        amount = grams.count if self.reading.grams == "multiset" else np.ones(len(grams.count), dtype=np.int32)
-        return amount * (rows.located[grams.gram] >= 0) if self.reading.unseen == "skip" else amount
-
-    def pairs(self) -> zip[tuple[Rows, Whole]]:
-        return zip(self.placed.orders, self.amounts, strict=True)
-
-    def add(self, rows: Rows, sums: Floats) -> None:
-        size = self.sizes[rows.n - 1]
-        self.total += np.divide(sums, size, out=np.zeros_like(sums), where=size > 0)
-
-    def mean(self) -> Floats:
-        defined = np.sum([size > 0 for size in self.sizes], axis=0)
-        undefined = defined == 0
-        divisor = np.maximum(defined, 1) if self.reading.short == "skip" else ORDERS
-        if self.reading.short == "zero":
-            undefined &= self.placed.table.lengths > 0
-        result: Floats = np.where(undefined, np.nan, self.total / divisor)
-        return result
+def _mean_over_orders(placed: Placed, sums: Sequence[Floats], sizes: Sequence[Floats], reading: OnlyReading) -> Floats:
+    """The mean over orders of each order's mean, from its sum and its number of n-grams."""
+    total = np.zeros(placed.captions)
+    for order, size in zip(sums, sizes, strict=True):
+        total += np.divide(order, size, out=np.zeros_like(order), where=size > 0)
+    defined = np.sum([size > 0 for size in sizes], axis=0)
+    if reading.short == "skip":
+        return np.where(defined == 0, np.nan, total / np.maximum(defined, 1))
+    return np.where((defined == 0) & (placed.table.lengths > 0), np.nan, total / ORDERS)
