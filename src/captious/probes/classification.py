@@ -81,17 +81,16 @@ class Classification(Probe):
         note = "Accuracy at 1 with its interval over images."
         chance = 1 / self.classes
         number = len(self.templates)
-        return Document(
-            f"Zero-shot classification: {self.short_name}",
+        return self.build(
+            "Zero-shot classification",
             f"The nearest of {self.classes:,} class names in {number} template{'s' * (number != 1)}, in per cent; "
             f"chance is {100 * chance:.1f}.",
             (*sections, forest("Accuracy at 1", points, note, chance)),
-            notes=[f"{row.encoder}: {row.faults:,} images cannot be used" for row in self.rows if row.faults],
-            signatures=(
-                self.signature(f"classification(classes={self.classes},templates={number})"),
-                *encoder_signatures(row.encoder for row in self.rows),
-            ),
-            data={"name": self.name, "templates": self.templates, "classification": self.rows, "ci": self.interval},
+            f"classification(classes={self.classes},templates={number})",
+            encoder_signatures(row.encoder for row in self.rows),
+            [f"{row.encoder}: {row.faults:,} images cannot be used" for row in self.rows if row.faults],
+            templates=self.templates,
+            classification=self.rows,
         )
 
 

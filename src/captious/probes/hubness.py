@@ -94,14 +94,15 @@ class Hubness(Probe):
             ]
             title = f"Entries by N_{k}, {direction}"
             charts.append(Chart("lines", series, title, f"Share of entries, in per cent, by N_{k}."))
-        return Document(
-            f"Hubness: {self.short_name}",
+        return self.build(
+            "Hubness",
             f"N_{k} is how often an entry is among the {k} nearest of a query. A skewness far above 0 means that a few "
             "entries, the hubs, are near to almost everything, which spoils retrieval.",
             (table, worst, *charts),
-            notes=self.notes,
-            signatures=(self.signature(f"hubness(k={k})"), *encoder_signatures(row.encoder for row in self.rows)),
-            data={"name": self.name, "hubness": self.rows, "ci": self.interval},
+            f"hubness(k={k})",
+            encoder_signatures(row.encoder for row in self.rows),
+            self.notes,
+            hubness=self.rows,
         )
 
 

@@ -74,13 +74,14 @@ class Retrieval(Probe):
             ]
             for direction in dict.fromkeys(row.direction for row in self.rows)
         }
-        return Document(
-            f"Retrieval: {self.short_name}",
+        return self.build(
+            "Retrieval",
             "Recall at 1, 5 and 10 in per cent: how often the right image, or one of the right captions, is that near.",
             (table, forest("Recall at 1", groups, "Recall at 1 with its interval over images.")),
-            notes=self.notes,
-            signatures=(self.signature("retrieval|ties:shared"), *encoder_signatures(row.encoder for row in self.rows)),
-            data={"name": self.name, "recall": self.rows, "ci": self.interval},
+            "retrieval|ties:shared",
+            encoder_signatures(row.encoder for row in self.rows),
+            self.notes,
+            recall=self.rows,
         )
 
 
