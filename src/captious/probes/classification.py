@@ -180,15 +180,14 @@ def classify(
     depths = [depth for depth in DEPTHS if depth == 1 or depth < len(labeled.classes)]
     hits = np.stack([(rank < depth).astype(np.float64) for depth in depths], axis=1)
     cluster = clusters_of([labeled.images[image] for image in usable.tolist()])
-    by_class = {}
-    for number, name in enumerate(labeled.classes):
-        own = hits[truth == number, 0]
-        by_class[name] = (len(own), float(own.mean()) if len(own) else 0.0)
+    counts = np.bincount(truth, minlength=len(labeled.classes))
+    right = np.bincount(truth, weights=hits[:, 0], minlength=len(labeled.classes)) / np.maximum(counts, 1)
+    by_class = dict(zip(labeled.classes, zip(counts.tolist(), right.tolist(), strict=True), strict=True))
     wrong = rank > 0
-    pairs, counts = np.unique(np.stack([truth[wrong], order[wrong, 0]], axis=1), axis=0, return_counts=True)
+    pairs, times = np.unique(np.stack([truth[wrong], order[wrong, 0]], axis=1), axis=0, return_counts=True)
     confused = [
-        (labeled.classes[pairs[pair, 0]], labeled.classes[pairs[pair, 1]], int(counts[pair]))
-        for pair in np.argsort(-counts, kind="stable")[:MISTAKES].tolist()
+        (labeled.classes[pairs[pair, 0]], labeled.classes[pairs[pair, 1]], int(times[pair]))
+        for pair in np.argsort(-times, kind="stable")[:MISTAKES].tolist()
     ]
     return Accuracy(
         encoder_id(encoder),

@@ -187,8 +187,8 @@ def read_contests(
             if contest is None:
                 captions = texts_of(row, (*CAPTION_LIST_COLUMNS, *CAPTION_COLUMNS, *REFERENCE_COLUMNS))
                 if not captions:
-                    found = ", ".join(row.fields)
-                    raise InputError(f"{row.where}: no caption: found {found}, expected caption and negative")
+                    columns = ", ".join(row.fields)
+                    raise InputError(f"{row.where}: no caption: found {columns}, expected caption and negative")
                 plain += [(image_of(row), caption) for caption in captions]
             else:
                 contests.append(contest)

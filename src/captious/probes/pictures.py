@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path, PurePath
 
 import numpy as np
@@ -221,11 +222,9 @@ def _nearest_references(
     each = CaptionSet.of({str(number): texts[item] for number, (item, _) in enumerate(rows)})
     against = type(captions.references).of([[reference] for _, reference in rows])
     values = np.nan_to_num(likeness(each, against, painter, encoder, "image", pair).values.mean(axis=1), nan=-np.inf)
-    nearest: dict[int, str] = dict.fromkeys(items, "")
-    best: dict[int, float] = {}
-    for (item, reference), value in zip(rows, values.tolist(), strict=True):
-        if item not in best or value > best[item]:
-            best[item], nearest[item] = value, reference
+    nearest = dict.fromkeys(items, "")
+    for item, scored in groupby(zip(rows, values.tolist(), strict=True), key=lambda pair: pair[0][0]):
+        (_, nearest[item]), _ = max(scored, key=lambda pair: pair[1])
     return nearest
 
 

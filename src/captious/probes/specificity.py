@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -101,15 +100,16 @@ class Details:
 
     def within(self, encoder: Encoder, prefix: str = "") -> Details:
         """The chains as far as every text fits the encoder: a detail beyond the limit cannot change the score."""
-        chains = []
-        sizes = iter(token_counts(encoder, [prefix + text for text in self.captions().candidates.values]).tolist())
-        for chain in self.chains:
-            grown, wrong = list(islice(sizes, len(chain.captions))), list(islice(sizes, len(chain.negatives)))
-            right = grown[1:][: len(wrong)]
-            fits = [max(pair) <= encoder.limit for pair in zip(right, wrong, strict=True)]
-            steps = [*fits, False].index(False)
-            if steps:
-                chains.append(replace(chain, captions=chain.captions[: steps + 1], negatives=chain.negatives[:steps]))
+        sizes = token_counts(encoder, [prefix + text for text in self.captions().candidates.values])
+        steps = steps_of(self, sizes.astype(np.float64))
+        long = np.maximum(steps.right, steps.wrong) > encoder.limit
+        fitting = np.array([len(chain.negatives) for chain in self.chains])
+        np.minimum.at(fitting, steps.chain[long], steps.units[long] - 1)
+        chains = [
+            replace(chain, captions=chain.captions[: number + 1], negatives=chain.negatives[:number])
+            for chain, number in zip(self.chains, fitting.tolist(), strict=True)
+            if number
+        ]
         reason = f"nothing fits the {encoder.limit} tokens of {encoder.name}"
         if not chains:
             raise InputError(f"{self.name}: {reason}")
@@ -367,9 +367,8 @@ def read_details(
     *,
     seed: int = SEED,
     grammar: str = "code",
-    legacy: bool = False,
 ) -> Details:
-    """Chains from a file; ``seed`` draws wrong units from other images, ``grammar`` and ``legacy`` cut captions.
+    """Chains from a file; ``seed`` draws wrong units from other images, ``grammar`` cuts captions into units.
 
     ``references`` by image are for metrics that need them; they win over those of the rows.
     """
@@ -381,8 +380,10 @@ def read_details(
         by_image = gather_references(rows_of(references)).references
         for draft in drafts:
             draft.references = tuple(by_image.get(draft.image) or by_image.get(Path(draft.image).stem) or ())
-    settings = [f"units:{grammar}{',legacy' * legacy}"] if any(draft.whole for draft in drafts) else []
-    _cut(drafts, grammar, legacy)
+    settings = []
+    if whole := [draft for draft in drafts if draft.whole]:
+        settings.append(f"units:{grammar}")
+        _cut(whole, grammar)
     dropped: Counter[str] = Counter()
     drawn = _draw(drafts, seed, dropped)
     chains = []
@@ -395,7 +396,8 @@ def read_details(
     if not chains:
         raise InputError(f"{name}: no caption has two detail units to compare")
     paths = image_paths([chain.image for chain in chains], images)
-    settings += [f"wrong:drawn(seed={seed})"] if drawn else []
+    if drawn:
+        settings.append(f"wrong:drawn(seed={seed})")
     return Details(name, tuple(chains), paths, dict(dropped), drawn, tuple(settings))
 
 
@@ -421,15 +423,11 @@ def _drafts(row: Row) -> list[_Draft]:
     return [_Draft(image, references, [text], negatives, whole=True) for text in captions]
 
 
-def _cut(drafts: Sequence[_Draft], grammar: str, legacy: bool) -> None:
+def _cut(drafts: Sequence[_Draft], grammar: str) -> None:
     """Whole captions into units; wrong details of the row are taken in turn, the last one again where they run out."""
-    whole = [draft for draft in drafts if draft.whole]
-    if not whole:
-        return
     from captious.syntax.units import units
 
-    cut = units([draft.units[0] for draft in whole], grammar=grammar, legacy=legacy)
-    for draft, parts in zip(whole, cut, strict=True):
+    for draft, parts in zip(drafts, units([draft.units[0] for draft in drafts], grammar=grammar), strict=True):
         draft.units = parts
         if draft.wrong:
             draft.wrong = [draft.wrong[min(step, len(draft.wrong) - 1)] for step in range(len(parts) - 1)]
@@ -442,24 +440,23 @@ def _draw(drafts: Sequence[_Draft], seed: int, dropped: Counter[str]) -> int:
     """
     generator, drawn = np.random.default_rng(seed), 0
     pool = [draft for draft in drafts if draft.units]
+    images = {draft.image for draft in pool}
     for draft in drafts:
         if draft.wrong is not None or draft.grown is not None:
             continue
-        others = [_other(pool, draft.image, generator) for _ in draft.units[1:]]
-        if None in others:
+        if len(draft.units) > 1 and len(images) == 1:
             dropped["no other image to draw a wrong detail from"] += 1
             continue
-        draft.wrong = [
-            other.units[min(step, len(other.units) - 1)] for step, other in enumerate(others) if other is not None
-        ]
+        others = [_other(pool, draft.image, generator).units for _ in draft.units[1:]]
+        draft.wrong = [units[min(step, len(units) - 1)] for step, units in enumerate(others)]
         drawn += len(draft.wrong)
     return drawn
 
 
-def _other(pool: Sequence[_Draft], image: str, generator: np.random.Generator) -> _Draft | None:
-    """A random draft of another image; None where there is none."""
+def _other(pool: Sequence[_Draft], image: str, generator: np.random.Generator) -> _Draft:
+    """A random draft of another image."""
     for _ in range(TRIES):
         other = pool[int(generator.integers(len(pool)))]
         if other.image != image:
             return other
-    return next((one for one in pool if one.image != image), None)
+    return next(one for one in pool if one.image != image)
