@@ -169,7 +169,7 @@ def everything() -> Sample:
             *charts(),
             Group("Evidence", (Table("ngrams", "n-grams", ["n-gram", Column("adds", signed=True, bar=True)],
                                      [("a dog", 0.5), ("the", -0.2)], detail=True),
-                               Text(("a leak",), "Leaks", bullets=True)), detail=True),
+                               Text(("a leak",), "Leaks", bullets=True))),
             gallery(),
             wide(),
             items(),

@@ -24,6 +24,9 @@ USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
 
 
+NAMES = ("score", "compare", "check", "metrics", "demo")
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for function in (score, compare, check, metrics, demo):

@@ -214,7 +214,6 @@ class Chart:
     decimals: int = 1
     bands: Sequence[int] = ()
     """Of a chart of rows: a number per row, rows of equal number share a shade."""
-    detail: bool = True
 
 
 class ItemMetric(NamedTuple):
@@ -292,17 +291,14 @@ class Gallery:
     title: str
     entries: Sequence[Entry]
     note: str = ""
-    detail: bool = True
 
 
 @dataclass(frozen=True)
 class Group:
-    """Sections under one title, which the page can fold."""
+    """Sections under one title, which the page folds; the terminal leaves it out."""
 
     title: str
     sections: Sequence[Section]
-    folded: bool = False
-    detail: bool = False
 
 
 Section: TypeAlias = Text | Table | Chart | Items | Gallery | Group
