@@ -10,17 +10,9 @@ import captious
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.study.ratings import Record, gather, open_ratings, open_recipe, references_of
-from captious.study.recipes import (
-    FLICKR8K_CF,
-    FLICKR8K_EXPERT,
-    PASCAL50S,
-    RECIPES,
-    THUMB,
-    Layout,
-    Recipe,
-    from_toml,
-    recipe_named,
-)
+from captious.study.recipes import RECIPES, Layout, Recipe, from_toml, recipe_named
+
+FLICKR8K_EXPERT, PASCAL50S = RECIPES["flickr8k-expert"], RECIPES["pascal50s"]
 
 
 def lines(path, rows):
@@ -49,7 +41,7 @@ def test_the_text_files_of_the_original_release(tmp_path):
     assert ratings.captions["a.jpg/b.jpg#0"].references == ("A dog runs .", "A brown dog .")
     crowd = ["a.jpg\ta.jpg#0\t1.0\t3\t0", "a.jpg\tb.jpg#0\t0.333\t1\t2", "b.jpg\ta.jpg#1\t0\t0\t3"]
     (tmp_path / "CrowdFlowerAnnotations.txt").write_text("\n".join(crowd) + "\n")
-    votes = open_recipe(FLICKR8K_CF, tmp_path)
+    votes = open_recipe(RECIPES["flickr8k-cf"], tmp_path)
     assert votes.values.ravel().tolist() == [1.0, 0.333, 0.0]
     assert votes.captions["a.jpg/a.jpg#0"].references == ("A brown dog .",)  # the candidate is taken out
 
@@ -69,7 +61,7 @@ def test_thumb_finds_coco_references_by_the_number_in_the_image_name(tmp_path):
     rows = [{**row, "SYS": name, "hyp": text, "human_score": score} for name, text, score in systems]
     lines(tmp_path / "mscoco_THumB-1.0.jsonl", rows)
     lines(tmp_path / "val2014.jsonl.gz", [{"id": 974, "references": ["Some people", "An elephant walks"]}])
-    ratings = open_recipe(THUMB, tmp_path)
+    ratings = open_recipe(RECIPES["thumb"], tmp_path)
     assert ratings.systems == ("Up-Down", "Human")
     assert ratings.ids == ("COCO_val2014_000000000974.jpg/Up-Down", "COCO_val2014_000000000974.jpg/Human")
     assert [len(item.references) for item in ratings.captions] == [2, 1]
