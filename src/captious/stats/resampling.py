@@ -1,4 +1,4 @@
-"""Intervals and paired tests from stored rows of statistics: nothing is computed again but sums.
+"""Draws of items, and paired tests from stored rows of statistics: nothing is computed again but sums.
 
 Items are resampled, never captions or tokens. All numbers of a run share the same draws, so they and their differences
 belong together. Draws belong to item ids, not to positions: the order of a file changes no interval.
@@ -6,14 +6,14 @@ belong together. Draws belong to item ids, not to positions: the order of a file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from captious._typing import Floats
-from captious.options import LEVEL, SAMPLES, SEED, Resampling
+from captious.options import LEVEL, SAMPLES, SEED
 
 BLOCK = 1 << 22
 """Draws held in memory at a time, counted in items."""
@@ -32,19 +32,6 @@ class Statistic:
     """The sum of all rows."""
     value: float
     """The value of the whole set."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A percentile interval of a corpus value, and the standard error of the value."""
-
-    low: float
-    high: float
-    error: float
-    resampling: Resampling = Resampling()
-
-    def __str__(self) -> str:
-        return self.resampling.signature()
 
 
 def bootstrap_weights(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Floats]:
@@ -75,22 +62,6 @@ def id_order(ids: Sequence[str]) -> list[int]:
     [2, 1, 0]
     """
     return sorted(range(len(ids)), key=lambda index: (len(ids[index]), ids[index]))
-
-
-def bootstrap(statistics: Mapping[str, Statistic], resampling: Resampling = Resampling()) -> dict[str, Interval]:
-    """A percentile interval for each number; all must be of the same items."""
-    if not statistics or not resampling.samples:
-        return {}
-    items = len(next(iter(statistics.values())).rows)
-    draws = resampled(list(statistics.values()), bootstrap_weights(items, resampling.samples, resampling.seed))
-    tail = 100 * (1 - resampling.level) / 2
-    intervals = {}
-    for key, values in zip(statistics, draws, strict=True):
-        defined = values[~np.isnan(values)]
-        low, high = np.percentile(defined, [tail, 100 - tail]) if len(defined) else (np.nan, np.nan)
-        error = float(defined.std(ddof=1)) if len(defined) > 1 else float("nan")
-        intervals[key] = Interval(float(low), float(high), error, resampling)
-    return intervals
 
 
 def resampled(statistics: Sequence[Statistic], weights: Iterator[Floats]) -> list[Floats]:
