@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -95,9 +95,9 @@ class Agreement(Result):
         if len(self.raters) > SHOWN:
             sections.append(replace(self._raters_table("all_raters", len(self.raters)), detail=True))
         data = {
-            "alpha": asdict(alpha),
-            "ceiling": asdict(self.ceiling),
-            "raters": [asdict(one) for one in self.raters],
+            "alpha": alpha,
+            "ceiling": self.ceiling,
+            "raters": self.raters,
             "ci": self.resampling.signature("images"),
         }
         signature = f"agreement({alpha.measurement}):{self.name}|ci:{data['ci']}"

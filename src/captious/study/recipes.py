@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -155,5 +155,4 @@ class Catalog(Result):
             files = "; or ".join(" + ".join([layout.ratings, *layout.references[:1]]) for layout in recipe.layouts)
             lines = [*recipe.protocol(), f"files: {files}", f"source: {recipe.source}", recipe.citation]
             sections.append(Text(lines, recipe.name, bullets=True))
-        data = {name: asdict(recipe) for name, recipe in RECIPES.items()}
-        return Document("Benchmarks that have a recipe", "", sections, data=data, name="recipes")
+        return Document("Benchmarks that have a recipe", "", sections, data=RECIPES, name="recipes")
