@@ -37,9 +37,7 @@ class Statistic:
 def bootstrap_weights(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Floats]:
     """How often each item is drawn in each resample, block of resamples by block."""
     generator = np.random.default_rng(seed)
-    rows = max(1, BLOCK // max(items, 1))
-    for first in range(0, samples, rows):
-        size = min(rows, samples - first)
+    for size in _block_sizes(items, samples):
         draws = generator.integers(0, items, size=(size, items), dtype=np.int32 if items * size < 2**31 else np.int64)
         draws += np.arange(size, dtype=draws.dtype)[:, None] * items
         yield np.bincount(draws.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
@@ -48,11 +46,15 @@ def bootstrap_weights(items: int, samples: int = SAMPLES, seed: int = SEED) -> I
 def swap_masks(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Floats]:
     """Which items change sides in each shuffle of approximate randomization, each with probability one half."""
     generator = np.random.default_rng(seed)
-    rows = max(1, BLOCK // max(items, 1))
-    for first in range(0, samples, rows):
-        size = min(rows, samples - first)
+    for size in _block_sizes(items, samples):
         words = generator.integers(0, 2**64, size=(size, (items + 63) // 64), dtype=np.uint64)
         yield np.unpackbits(words.view(np.uint8), axis=1, count=items).astype(np.float64)
+
+
+def _block_sizes(items: int, samples: int) -> list[int]:
+    """Of the blocks in which samples are drawn."""
+    rows = max(1, BLOCK // max(items, 1))
+    return [min(rows, samples - first) for first in range(0, samples, rows)]
 
 
 def id_order(ids: Sequence[str]) -> list[int]:
