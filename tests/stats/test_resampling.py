@@ -108,9 +108,9 @@ def test_a_resample_of_bleu_is_bleu_of_the_resampled_items():
 
 
 def test_unscored_items_add_nothing():
-    known = mean_of([0.2, 0.4, np.nan])
-    assert known.total.tolist() == pytest.approx([0.6, 2])
-    interval = bootstrap({"m": known})["m"]
+    statistic = mean_of([0.2, 0.4, np.nan])
+    assert statistic.total.tolist() == pytest.approx([0.6, 2])
+    interval = bootstrap({"m": statistic})["m"]
     assert (interval.low, interval.high) == pytest.approx((0.2, 0.4))
 
 
