@@ -47,13 +47,13 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 COUNT_OPTIONS = """
 import json, typer
-from captious.cli.app import app
+import captious.cli.app as cli
 
 def leaves(command):
     children = getattr(command, "commands", None)
     return [command] if children is None else [leaf for child in children.values() for leaf in leaves(child)]
 
-commands = leaves(typer.main.get_command(app))
+commands = leaves(typer.main.get_command(cli.build() if hasattr(cli, "build") else cli.app))
 print(json.dumps([len(commands), sum(len(command.params) for command in commands)]))
 """
 

@@ -23,7 +23,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from lab.benchmarks.measure import table
@@ -37,7 +37,10 @@ from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.clip.longclip import LongClip
 from captious.metrics.clip.specs import Specs
 from captious.metrics.contract import Metric
+from captious.models.clip import TorchEncoder
+from captious.models.cost import cost
 from captious.models.mini import halve
+from captious.models.preprocess import Preparation
 from captious.options import Resampling, Runtime, using
 from captious.probes.specificity import Details, probe_specificity, read_details
 from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
@@ -123,12 +126,20 @@ def measure(items: int, models: Path | None) -> None:
 
 
 def _cost() -> str:
+    """Counted on the architectures of the default weights; the weights themselves are not needed."""
+    import torch
+    import transformers
+
     rows = [["metric", "parameters", "TFLOPs", "paper"]]
-    for metric in (ClipScore(), Specs(), LongClip()):
-        cost = metric.cost
-        if cost is not None:
-            ours, paper = f"{cost.flops / 1e12:.2e}", f"{PUBLISHED_TFLOPS[metric.name]:.2e}"
-            rows.append([metric.label, f"{cost.parameters:,}", ours, paper])
+    for metric, patch, limit in ((ClipScore(), 32, 77), (Specs(), 32, 248), (LongClip(), 16, 248)):
+        shape = {"vision_config": {"patch_size": patch}, "text_config": {"max_position_embeddings": limit}}
+        meta = torch.device("meta")
+        with meta:
+            module = transformers.CLIPModel(transformers.CLIPConfig(**shape)).eval()
+        encoder = TorchEncoder(metric.name, "", "fp32", 512, limit, module, cast(Any, None), Preparation(), meta, True)
+        counted = cost(encoder)
+        ours, paper = f"{counted.flops / 1e12:.2e}", f"{PUBLISHED_TFLOPS[metric.name]:.2e}"
+        rows.append([metric.label, f"{counted.parameters:,}", ours, paper])
     return table(rows)
 
 

@@ -221,10 +221,9 @@ def join_signatures(signatures: Iterable[str]) -> list[str]:
 
 def worst_first(measurement: Measurement) -> list[int]:
     """Indices of items from worst to best; those without a value are left out."""
-    scored = np.flatnonzero(~np.isnan(measurement.values))
     sign = 1 if measurement.metric.higher_is_better else -1
-    order: list[int] = scored[np.argsort(sign * measurement.values[scored], kind="stable")].tolist()
-    return order
+    order: list[int] = np.argsort(sign * measurement.values, kind="stable").tolist()
+    return order[: np.count_nonzero(~np.isnan(measurement.values))]
 
 
 def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
@@ -247,9 +246,7 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     """The items of systems that captioned the same ids in the same order, for the page to search and sort."""
     first = next(iter(reports.values()))
     sets = [report.captions for report in reports.values()]
-    size = len(first.captions)
     images = next((one.columns["image"] for one in sets if "image" in one.columns), ())
-    further = [name for name in first.captions.columns if name != "image"]
     return Items(
         ids=first.captions.ids,
         metrics=[
@@ -258,25 +255,12 @@ def explorer(reports: Mapping[str, Report]) -> Items:
         ],
         systems=list(reports),
         values=[[one.values for one in report] for report in reports.values()],
-        texts=[_Lazy(size, one.candidates.__getitem__) for one in sets],
-        references=_Lazy(size, first.captions.references.__getitem__),
+        texts=[one.candidates for one in sets],
+        references=first.captions.references,
         reasons=[[one.reasons for one in report] for report in reports.values()],
         images=[image if isinstance(image, str) and image else None for image in images],
-        fields=_Lazy(size, lambda index: {name: first.captions.columns[name][index] for name in further}),
+        fields={name: column for name, column in first.captions.columns.items() if name != "image"},
     )
-
-
-class _Lazy(Sequence[Any]):
-    """Elements made when they are asked for: printing a report does not gather the texts of its page."""
-
-    def __init__(self, size: int, element: Callable[[int], Any]) -> None:
-        self.size, self.element = size, element
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.element(index)
 
 
 def _reasons(measurement: Measurement) -> str:

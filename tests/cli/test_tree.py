@@ -4,6 +4,8 @@ import ast
 import inspect
 import re
 import shlex
+import subprocess
+import sys
 import textwrap
 from collections import defaultdict
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 import typer
 from lab.house import Commands, read_modules
 
-from captious.cli.app import app
+from captious.cli.app import GROUPS, build
 from captious.cli.params import _flatten
 from captious.options import Argument, declared
 
@@ -49,7 +51,7 @@ def leaves(command, path=()):
         yield from leaves(child, (*path, name))
 
 
-ROOT = typer.main.get_command(app)
+ROOT = typer.main.get_command(build())
 LEAVES = dict(leaves(ROOT))
 
 
@@ -147,6 +149,12 @@ def test_below_the_command_line_errors_speak_of_arguments():
         if re.search(r"(?<!\w)--[a-z]", text.value) and "captious " not in text.value
     ]
     assert flags == []
+
+
+def test_an_everyday_command_imports_no_other_group():
+    code = "import sys; sys.argv = ['captious', 'metrics', '--json']; from captious.cli.app import main; main()"
+    done = subprocess.run([sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True)
+    assert "captious.cli.everyday" in done.stderr and not any(f"captious.cli.{name}" in done.stderr for name in GROUPS)
 
 
 def test_few_parameters_are_spelled():

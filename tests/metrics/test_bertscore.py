@@ -168,10 +168,10 @@ def test_what_cannot_be_is_one_line(folder, written, says):
 
 
 def test_the_command_scores_with_it(folder, tmp_path):
-    from captious.cli.app import app
+    from captious.cli.app import build
 
     (tmp_path / "p.csv").write_text("id,caption\n1,a dog runs\n2,a cat\n")
     (tmp_path / "r.json").write_text('{"1": ["the dog runs on"], "2": ["a cat"]}')
     given = ["score", str(tmp_path / "p.csv"), "-r", str(tmp_path / "r.json"), "-m", f"bertscore(weights={folder})"]
-    done = CliRunner().invoke(app, [*given, "--device", "cpu"])
+    done = CliRunner().invoke(build(), [*given, "--device", "cpu"])
     assert done.exit_code == 0 and "BERTScore" in done.output, done.output

@@ -87,8 +87,18 @@ def test_activation_is_for_files(folder):
         load(str(folder), activation="gelu")
 
 
+def test_the_room_exports_its_public_names():
+    pytest.importorskip("torch")
+    import captious.models
+
+    assert all(hasattr(captious.models, name) for name in captious.models.__all__)
+    assert captious.models.load is load
+    with pytest.raises(AttributeError, match="no attribute 'lode'"):
+        captious.models.lode  # noqa: B018
+
+
 def test_importing_the_door_brings_no_torch():
-    code = "import sys, captious.models.loading; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = "import sys; from captious.models import load; sys.exit(bool({'torch', 'transformers'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

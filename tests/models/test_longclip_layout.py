@@ -26,7 +26,7 @@ def test_stretch_is_the_formula():
 
 
 def test_other_lengths():
-    found = stretch(np.array([[0.0], [1.0], [3.0]]), kept=1, factor=2)
+    found = stretch(np.array([[0.0], [1.0], [3.0]]), copied=1, factor=2)
     assert found[:, 0].tolist() == [0, 1, 2, 3, 4]
 
 

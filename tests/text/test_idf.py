@@ -85,8 +85,8 @@ def test_named_corpora_are_found_by_name(tmp_path, monkeypatch):
         (lambda content: content[:-10], "idf corpus cut short"),
         (lambda content: content[:-1] + bytes([content[-1] ^ 1]), "damaged idf corpus"),
         (
-            lambda content: content.replace(b'"captious-idf": 1', b'"captious-idf": 9'),
-            "idf corpus of format 9, expected 1",
+            lambda content: content.replace(b'"captious-idf": 2', b'"captious-idf": 9'),
+            "idf corpus of format 9, expected 2",
         ),
         (lambda content: content.replace(b'"items": 3', b'"items": 4'), "damaged idf corpus"),
         (lambda content: b"hello", "is no idf corpus"),

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from captious.errors import InputError
-from captious.train.data import learn_features, read_features
+from captious.train.data import load_image_features, read_features
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 
@@ -25,7 +25,7 @@ class Towers:
     def below(self, rows):
         return torch.from_numpy(ROWS[rows])
 
-    def learn(self, rows, features):
+    def add_image_features(self, rows, features):
         self.learnt.update(zip(rows, features.numpy(), strict=True))
 
 
@@ -48,7 +48,7 @@ def test_features_are_found_by_name_and_scaled(tmp_path):
 def test_images_without_features_are_left_to_the_tower(tmp_path):
     towers = Towers()
     file = saved(tmp_path / "f.npz", ["5.jpg", "1.jpg", "77.jpg"], ROWS[[5, 1, 0]])
-    assert "2 of 6 images" in learn_features(towers, file)
+    assert "2 of 6 images" in load_image_features(towers, file)
     assert sorted(towers.learnt) == [1, 5]
     np.testing.assert_array_equal(towers.learnt[5], ROWS[5])
 
@@ -64,14 +64,14 @@ def test_images_without_features_are_left_to_the_tower(tmp_path):
 )
 def test_features_of_something_else_are_refused(tmp_path, ids, features, says):
     with pytest.raises(InputError, match=says):
-        learn_features(Towers(), saved(tmp_path / "f.npz", ids, features))
+        load_image_features(Towers(), saved(tmp_path / "f.npz", ids, features))
 
 
 def test_only_a_locked_tower_has_features_that_stay(tmp_path):
     towers = Towers()
     towers.locked = frozenset({"text"})
     with pytest.raises(InputError, match="add lock='image'"):
-        learn_features(towers, saved(tmp_path / "f.npz", ["0"], ROWS[:1]))
+        load_image_features(towers, saved(tmp_path / "f.npz", ["0"], ROWS[:1]))
     (tmp_path / "bad.npz").write_bytes(b"no")
     with pytest.raises(InputError, match=r"bad\.npz: expected an \.npz file with ids and features"):
         read_features(tmp_path / "bad.npz")

@@ -5,38 +5,42 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 
 import typer
 
 from captious._version import __version__
-from captious.cli import (
-    bias,
-    cache,
-    everyday,
-    make,
-    probe,
-    study,
-    style,
-    train,
-)
+from captious.cli import everyday
 from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError
 
-app = typer.Typer(
-    help="Judge image captions: exact metrics with error bars, no Java.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-everyday.register(app)
-app.add_typer(study.app, name="study", rich_help_panel=JUDGE)
-app.add_typer(probe.app, name="probe", rich_help_panel=JUDGE)
-app.add_typer(bias.app, name="bias", rich_help_panel=AUDIT)
-app.add_typer(style.app, name="style", rich_help_panel=AUDIT)
-app.add_typer(train.app, name="train", rich_help_panel=MODELS)
-app.add_typer(make.app, name="make", rich_help_panel=MODELS)
-app.add_typer(cache.app, name="cache", rich_help_panel=MODELS)
+GROUPS = {
+    "study": JUDGE,
+    "probe": JUDGE,
+    "bias": AUDIT,
+    "style": AUDIT,
+    "train": MODELS,
+    "make": MODELS,
+    "cache": MODELS,
+}
+"""Groups of commands with their panel in the help; each is the ``app`` of the module of its name."""
+
+
+def build(groups: Iterable[str] = GROUPS) -> typer.Typer:
+    """The everyday commands with these groups; only their modules are imported."""
+    app = typer.Typer(
+        help="Judge image captions: exact metrics with error bars, no Java.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    everyday.register(app)
+    for name in groups:
+        app.add_typer(import_module(f"captious.cli.{name}").app, name=name, rich_help_panel=GROUPS[name])
+    app.callback()(_options)
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -45,16 +49,19 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def options(
+def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Judge image captions: exact metrics with error bars, no Java."""
 
 
 def main() -> None:
-    """Run the command line."""
-    run(app)
+    """Run the command line. A group that the first word does not name is not imported."""
+    first = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if first in everyday.NAMES:
+        run(build(()))
+    else:
+        run(build([first] if first in GROUPS else GROUPS))
 
 
 def run(app: typer.Typer) -> None:

@@ -125,35 +125,30 @@ def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules
     with display() as shown:
         rows = list(rows_of(source))
         captions = [_captions(row, column) for row in rows]
-        shown.step(f"cutting {sum(map(len, captions)):,} captions")
-        parts = iter(cut([text for texts in captions for text in texts], rules=rules, **how))
+        texts = [text for own in captions for text in ([own] if isinstance(own, str) else own)]
+        shown.step(f"cutting {len(texts):,} captions")
+        parts = iter(cut(texts, rules=rules, **how))
     if not rows:
         raise InputError(f"{name_of(source)}: holds no captions")
-    for row, texts in zip(rows, captions, strict=True):
-        own = list(islice(parts, len(texts)))
-        single = isinstance(row.fields[_caption_column(row, column)], str)
-        yield json.dumps({**row.fields, "units": own[0] if single else own}, ensure_ascii=False, default=str)
+    for row, own in zip(rows, captions, strict=True):
+        units = next(parts) if isinstance(own, str) else list(islice(parts, len(own)))
+        yield json.dumps({**row.fields, "units": units}, ensure_ascii=False, default=str)
 
 
-def _caption_column(row: Row, column: str | None) -> str:
+def _captions(row: Row, column: str | None) -> str | list[str]:
+    """The caption of a row, or all of its captions."""
     from captious.io.columns import CANDIDATE_COLUMNS
 
     names = (column,) if column else CANDIDATE_COLUMNS
-    for name in names:
-        if name in row.fields:
-            return name
-    present = ", ".join(map(str, row.fields)) or "none"
-    raise InputError(f"{row.where}: no caption: found columns {present}, expected {' or '.join(names)}")
-
-
-def _captions(row: Row, column: str | None) -> list[str]:
-    name = _caption_column(row, column)
-    value = row.fields[name]
-    texts = value if isinstance(value, list) else [value]
-    for text in texts:
+    name = next((name for name in names if name in row.fields), None)
+    if name is None:
+        present = ", ".join(map(str, row.fields)) or "none"
+        raise InputError(f"{row.where}: no caption: found columns {present}, expected {' or '.join(names)}")
+    value: str | list[str] = row.fields[name]
+    for text in value if isinstance(value, list) else [value]:
         if not isinstance(text, str):
             raise InputError(f"{row.where}: {name} is {text!r}, expected a string")
-    return texts
+    return value
 
 
 @command(app)
@@ -240,11 +235,11 @@ def negatives(
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")
-        made = make(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
+        wrong = make(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
         if output.out is not None:
             step("writing")
-            save(made, output.out)
-    deliver(Sample(made, look, seed, warnings), replace(output, out=None))
+            save(wrong, output.out)
+    deliver(Sample(wrong, look, seed, warnings), replace(output, out=None))
     if output.out is not None:
         typer.echo(f"written: {output.out}", err=True)
 

@@ -219,15 +219,11 @@ class SelfCider(TokenMetric, MeanMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "selfcider"
+    label: ClassVar[str] = "Self-CIDEr"
     main: ClassVar[str] = "idf"
     needs: ClassVar[tuple[Need, ...]] = ("references", "several candidates")
     undefined_reason: ClassVar[str] = "no candidate holds an n-gram with weight"
     citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
-
-    @property
-    def label(self) -> str:
-        """Self-CIDEr."""
-        return "Self-CIDEr"
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
@@ -274,14 +270,10 @@ class Lsa(TokenMetric, MeanMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "lsa"
+    label: ClassVar[str] = "LSA diversity"
     needs: ClassVar[tuple[Need, ...]] = ("several candidates",)
     undefined_reason: ClassVar[str] = "no candidate holds a token"
     citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
-
-    @property
-    def label(self) -> str:
-        """LSA diversity."""
-        return "LSA diversity"
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the item's value, and 1."""

@@ -42,12 +42,8 @@ class Rouge(TokenMetric, MeanMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "rouge"
+    label: ClassVar[str] = "ROUGE-L"
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
-
-    @property
-    def label(self) -> str:
-        """ROUGE-L."""
-        return "ROUGE-L"
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""

@@ -138,8 +138,8 @@ FACTOR = 4
 RESIDUAL = "positional_embedding_res"
 
 
-def stretch(table: npt.NDArray[np.floating[Any]], kept: int = UNSTRETCHED, factor: int = FACTOR) -> Floats:
-    """Positions stretched: the first ``kept`` copied, then three new ones between each and the next (``factor`` 4).
+def stretch(table: npt.NDArray[np.floating[Any]], copied: int = UNSTRETCHED, factor: int = FACTOR) -> Floats:
+    """Positions stretched: the first ``copied`` stay, then three new ones between each and the next (``factor`` 4).
 
     After the last row the line through the last two goes on, so 77 rows become 4 · 77 − 3 · 20 = 248.
 
@@ -147,12 +147,12 @@ def stretch(table: npt.NDArray[np.floating[Any]], kept: int = UNSTRETCHED, facto
     [19.0, 20.0, 20.25, 21.0, 75.75, 76.0, 76.75]
     """
     old = np.asarray(table, np.float64)
-    if old.ndim != 2 or len(old) < max(kept, 1) + 1:
-        raise InputError(f"a positional table of shape {old.shape} cannot be stretched: expected over {kept} rows")
-    steps = np.diff(old[kept:], axis=0, append=old[-1:] * 2 - old[-2:-1])
+    if old.ndim != 2 or len(old) < max(copied, 1) + 1:
+        raise InputError(f"a positional table of shape {old.shape} cannot be stretched: expected over {copied} rows")
+    steps = np.diff(old[copied:], axis=0, append=old[-1:] * 2 - old[-2:-1])
     parts = np.arange(factor)[None, :, None] / factor
-    later = old[kept:, None, :] + parts * steps[:, None, :]
-    return np.concatenate((old[:kept], later.reshape(-1, old.shape[1])))
+    later = old[copied:, None, :] + parts * steps[:, None, :]
+    return np.concatenate((old[:copied], later.reshape(-1, old.shape[1])))
 
 
 def merged_positions(state: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -228,8 +228,7 @@ def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = N
     settings = _configuration(folder)
     kind = settings.get("model_type")
     if kind not in MODELS:
-        known = ", ".join(MODELS)
-        raise InputError(f"{folder / 'config.json'}: model_type is {kind!r}, expected one of {known}")
+        raise InputError(f"{folder / 'config.json'}: model_type is {kind!r}, expected one of {', '.join(MODELS)}")
     module = _model(folder, MODELS[kind])
     text, vision = module.config.text_config, module.config.vision_config
     tokenizer = tokenizer_of(folder, int(text.max_position_embeddings))

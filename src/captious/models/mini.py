@@ -28,6 +28,7 @@ from captious._files import digest, whole_file
 from captious._typing import Floats32, Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
+from captious.models.loading import MINI
 from captious.models.preprocess import Preparation
 from captious.options import Runtime, current
 
@@ -341,8 +342,8 @@ class _Tower:
                 weights += mask
             np.exp(weights - weights.max(axis=-1, keepdims=True), out=weights)
             weights /= weights.sum(axis=-1, keepdims=True)
-            seen = (weights @ value).transpose(0, 2, 1, 3).reshape(n, tokens, width)
-            states = states + (seen @ layer.out[0] + layer.out[1])
+            attended = (weights @ value).transpose(0, 2, 1, 3).reshape(n, tokens, width)
+            states = states + (attended @ layer.out[0] + layer.out[1])
             inner = self.activation(_norm(states, *layer.norm2, self.epsilon) @ layer.up[0] + layer.up[1])
             states = states + (inner @ layer.down[0] + layer.down[1])
         return states
@@ -411,7 +412,6 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-NAMES = ("captious-mini", "captious-mini-specs")
 PREFIX = "A photo depicts"
 """What CLIPScore puts before a caption: its words are always in the vocabulary."""
 
@@ -424,8 +424,8 @@ WIDER = 3
 
 def folder_of(name: str) -> Path:
     """Where the weights of a mini lie in the package."""
-    if name not in NAMES:
-        raise InputError(f"unknown small encoder {name!r}: expected one of {', '.join(NAMES)}")
+    if name not in MINI:
+        raise InputError(f"unknown small encoder {name!r}: expected one of {', '.join(MINI)}")
     return Path(__file__).parents[1] / "data" / "weights" / name
 
 

@@ -45,25 +45,24 @@ def stream(
 ) -> Iterator[tuple[str, str]]:
     """(style, caption) of every row of every source; a caption that is a list counts once for each of its texts."""
     for source in sources:
-        for row in rows_of(source, reading.format):
-            style = _style(row, style_column)
-            for text in _texts(row, reading.candidate_column):
-                yield style, text
+        for style, text, _ in _styled(source, reading, style_column):
+            yield style, text
 
 
 def read_styled(source: Any, reading: Reading = Reading(), style_column: str = STYLE_COLUMN) -> StyledCorpus:
     """All rows of a source."""
-    styles, texts, ids = [], [], []
+    rows = list(_styled(source, reading, style_column))
+    if not rows:
+        raise InputError(f"{name_of(source)}: holds no captions")
+    return StyledCorpus(name_of(source), *zip(*rows, strict=True))
+
+
+def _styled(source: Any, reading: Reading, style_column: str) -> Iterator[tuple[str, str, str]]:
     for number, row in enumerate(rows_of(source, reading.format)):
         style = _style(row, style_column)
         key = next((name for name in (reading.id_column, *ID_COLUMNS) if name in row.fields), None)
         for text in _texts(row, reading.candidate_column):
-            styles.append(style)
-            texts.append(text)
-            ids.append(str(row.fields[key]) if key else f"#{number}")
-    if not texts:
-        raise InputError(f"{name_of(source)}: holds no captions")
-    return StyledCorpus(name_of(source), tuple(styles), tuple(texts), tuple(ids))
+            yield style, text, str(row.fields[key]) if key else f"#{number}"
 
 
 def _texts(row: Row, column: str | None) -> list[str]:

@@ -198,7 +198,7 @@ class Study(Analysis, Result):
             for name, e in self.estimates[key].items()
         ]
         full = Table("study", "", columns, rows, detail=True)
-        return Group("Every statistic", [full], folded=True, detail=True)
+        return Group("Every statistic", [full])
 
     def _forest(self) -> Chart:
         names = [self.labels[key] for key in self.order]

@@ -151,7 +151,7 @@ class DocumentFrequency:
         )
 
 
-KIND = Kind("captious-idf", 1, "idf corpus", "captious make idf")
+KIND = Kind("captious-idf", 2, "idf corpus", "captious make idf")
 SUFFIX = ".idf"
 
 

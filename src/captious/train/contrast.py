@@ -100,7 +100,7 @@ class Contrast(Objective):
         counts = self.first[rows + 1] - self.first[rows]
         chosen = self.first[rows] + (draws(rows, self.seed, epoch, _CAPTION) * counts).astype(np.int64)
         texts = [[self.towers.frame.around(self.captions[caption])] for caption in chosen.tolist()]
-        return Batch(self.towers.pictures(self.images[rows], epoch), self.towers.written(texts))
+        return Batch(self.towers.image_batch(self.images[rows], epoch), self.towers.text_batch(texts))
 
     def parts(self, batch: Batch) -> dict[str, Tensor]:
         images = unit(self.towers.images(batch.images))
@@ -136,7 +136,7 @@ class LongShort(Objective):
         """Images, each with its caption and the caption's first sentence."""
         around = self.towers.frame.around
         texts = [[around(self.long[row]), around(self.short[row])] for row in rows.tolist()]
-        return Batch(self.towers.pictures(self.images[rows], epoch), self.towers.written(texts), joined=count)
+        return Batch(self.towers.image_batch(self.images[rows], epoch), self.towers.text_batch(texts), joined=count)
 
     def parts(self, batch: Batch) -> dict[str, Tensor]:
         images = unit(self.towers.images(batch.images)).chunk(batch.joined)
@@ -178,8 +178,8 @@ class SoftContrast(Contrast):
         """Images, each with its captions of this epoch."""
         chosen = self.chosen(rows, epoch)
         texts = [[self.towers.frame.around(self.captions[caption])] for caption in chosen.ravel().tolist()]
-        pictures = self.towers.pictures(self.images[rows], epoch)
-        return Batch(pictures, self.towers.written(texts), (rows, chosen))
+        images = self.towers.image_batch(self.images[rows], epoch)
+        return Batch(images, self.towers.text_batch(texts), (rows, chosen))
 
     def chosen(self, rows: Rows, epoch: int) -> Ints:
         """Captions of each example, all different where it has enough."""
@@ -232,7 +232,7 @@ class SoftContrast(Contrast):
                 texts = [frame.around(self.captions[caption]) for caption in order[at : at + CHUNK].tolist()]
                 features = below(torch.from_numpy(frame.stacked(texts)).to(encoder.device)).float()
                 if "text" in self.towers.locked:
-                    self.towers.learn_texts(texts, features)
+                    self.towers.add_text_features(texts, features)
                 vectors.append(unit(features))
         return torch.cat(vectors)[torch.from_numpy(np.argsort(order)).to(encoder.device)]
 

@@ -213,7 +213,7 @@ def read_features(path: str | Path) -> dict[str, Floats32]:
     return {Path(name).stem: row for name, row in zip(*vectors.read_features(path), strict=True)}
 
 
-def learn_features(towers: Any, path: str | Path) -> str:
+def load_image_features(towers: Any, path: str | Path) -> str:
     """Give a locked image tower its features from a file; those that are missing are computed. A remark on how many."""
     torch = require("torch", "clip")
     if "image" not in towers.locked:
@@ -233,7 +233,7 @@ def learn_features(towers: Any, path: str | Path) -> str:
     cosine = float(((own * theirs).sum(1) / norms).mean())
     if cosine < NEAR:
         raise InputError(f"{path}: features are not this tower's: mean cosine {cosine:.2f} on {len(own)} images")
-    towers.learn(rows, torch.from_numpy(table))
+    towers.add_image_features(rows, torch.from_numpy(table))
     return f"{len(rows)} of {len(paths)} images have features in {Path(path).name}: cosine {cosine:.3f}"
 
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from captious._random import Keys, fork, mix
 from captious._typing import Bools, Floats, Ints, Ints32
-from captious.captions import CaptionSet
 from captious.text.tables import tokenize
 from captious.text.tokenizers import TOKENIZERS
 
@@ -47,12 +46,6 @@ class Corpus:
         order = np.array([index[key] for key in with_captions], dtype=np.int64)
         texts = tuple(text for key in ids for text in captions[key])
         return cls(tuple(ids), texts, offsets, runs(offsets[:-1][order], counts[order]), name)
-
-    @classmethod
-    def of_references(cls, captions: CaptionSet) -> Corpus:
-        """The references of a set, or its candidates where it has no references."""
-        lists = captions.references if len(captions.references.values) else captions.candidates
-        return cls.of({key: lists[number] for number, key in enumerate(captions.ids)}, captions.name)
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -6,10 +6,10 @@ caption gets the same negatives alone, in another order or in another batch, and
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from json.encoder import encode_basestring as quoted
 from pathlib import Path
 from typing import Any
 
@@ -108,11 +108,6 @@ class _Flat:
         picked[where] = (rank == first) | ((rank > first) & free)
         return picked
 
-    def drafts(self, copies: Ints, where: Ints, done: npt.NDArray[np.int8], new: Ints) -> Drafts:
-        """Drafts with so many copies of each token, and the changes at these tokens."""
-        lengths = np.bincount(self.row, weights=copies, minlength=len(self.lengths)).astype(np.int64)
-        return Drafts(np.repeat(self.tokens, copies), lengths, self.row[where], done, self.tokens[where], new)
-
 
 def first_success(draws: Floats, chance: float, trials: Ints) -> Ints:
     """Which of some independent trials succeeds first, given that one of them does.
@@ -175,7 +170,9 @@ def repeat(lexicon: Lexicon, captions: Ints, keys: Keys, legacy: bool = False) -
     copies = np.ones(len(flat.tokens), dtype=np.int64)
     copies[where] = np.where(doubled, 2, 0)
     done = np.where(doubled, DOUBLED, DELETED).astype(np.int8)
-    return flat.drafts(copies, where, done, np.full(len(where), -1))
+    lengths = np.bincount(flat.row, weights=copies, minlength=len(captions)).astype(np.int64)
+    tokens, none = np.repeat(flat.tokens, copies), np.full(len(where), -1)
+    return Drafts(tokens, lengths, flat.row[where], done, flat.tokens[where], none)
 
 
 def able(kind: str, lexicon: Lexicon, legacy: bool = False) -> Bools:
@@ -538,46 +535,8 @@ def rows(negatives: Negatives) -> Iterator[dict[str, Any]]:
 def save(negatives: Negatives, path: str | Path) -> int:
     """Write all rows as JSON Lines, whole or not at all; how many they are."""
     with whole_file(path) as draft, draft.open("w", encoding="utf-8") as file:
-        file.writelines(lines(negatives))
+        file.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in rows(negatives))
     return int((negatives.actual >= 0).sum())
-
-
-def lines(negatives: Negatives) -> Iterator[str]:
-    """Each row as a line of JSON, equal to that of ``json.dumps``; what many rows share is quoted once."""
-    corpus = negatives.corpus
-    ids, captions = list(map(quoted, corpus.ids)), list(map(quoted, corpus.texts))
-    words = list(map(quoted, negatives.words))
-    kinds = [f', "kind": "{kind}", "negative": ' for kind in negatives.kinds]
-    ways = [f', "by": "{way}"}}' if way else "}" for way in WAYS]
-    image = corpus.image.tolist()
-    bounds, done = negatives.changes.tolist(), negatives.done.tolist()
-    old, new = negatives.old.tolist(), negatives.new.tolist()
-    columns = (negatives.caption, negatives.kind, negatives.actual, negatives.source, negatives.way)
-    for number, (caption, kind, actual, source, way) in enumerate(
-        zip(*(column.tolist() for column in columns), strict=True)
-    ):
-        if actual < 0:
-            continue
-        if source >= 0:
-            text, did = captions[source], f'{{"from": {ids[image[source]]}{ways[way]}'
-        else:
-            text = quoted(negatives.texts[number])
-            did = _changes(bounds[number], bounds[number + 1], done, old, new, words)
-        end = "}\n" if KINDS[actual] == negatives.kinds[kind] else f', "fallback": "{KINDS[actual]}"}}\n'
-        head = f'{{"id": {ids[image[caption]]}, "caption": {captions[caption]}{kinds[kind]}'
-        yield f'{head}{text}, "done": {did}{end}'
-
-
-def _changes(first: int, end: int, done: list[int], old: list[int], new: list[int], words: list[str]) -> str:
-    if end == first + 1 and done[first] == SHUFFLED:
-        return '{"shuffled": true}'
-    changes: dict[int, list[str]] = {}
-    for index in range(first, end):
-        word = words[old[index]]
-        changes.setdefault(done[index], []).append(
-            f"[{word}, {words[new[index]]}]" if done[index] == REPLACED else word
-        )
-    return "{" + ", ".join(f'"{DONE[key]}": [{", ".join(listed)}]' for key, listed in changes.items()) + "}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

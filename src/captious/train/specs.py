@@ -304,7 +304,9 @@ class Specificity(Objective):
             (self.towers.frame.around(self.full[row]), positive, base, negative)
             for row, (base, positive, negative) in zip(rows.tolist(), triplets, strict=True)
         ]
-        return Batch(self.towers.pictures(self.chains.images[rows], epoch), self.towers.written(texts), joined=count)
+        return Batch(
+            self.towers.image_batch(self.chains.images[rows], epoch), self.towers.text_batch(texts), joined=count
+        )
 
     def parts(self, batch: Batch) -> dict[str, Tensor]:
         """The contrast and the two hinges, the margin, and the rates within the batch."""

@@ -28,7 +28,7 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.train.data import Album, Example, Frame, apply_views, draw_views, learn_features, numbered_images
+from captious.train.data import Album, Example, Frame, apply_views, draw_views, load_image_features, numbered_images
 from captious.train.objective import Job
 from captious.train.schedule import Rows
 
@@ -236,7 +236,7 @@ SIDES = ("image", "text")
 
 
 @dataclass(frozen=True)
-class Pictures:
+class ImageBatch:
     """Images of a batch on their way to the device; ``pixels`` is None where none is needed any more."""
 
     rows: Rows
@@ -246,7 +246,7 @@ class Pictures:
 
 
 @dataclass(frozen=True)
-class Written:
+class TextBatch:
     """Texts of a batch on their way to the device: packed trees, or padded rows with a key for each."""
 
     packed: Packed | None
@@ -262,19 +262,14 @@ class Towers:
         encoder: Any,
         album: Album,
         locked: Sequence[str] = (),
-        share: bool = True,
         augment: float = 0.0,
         seed: int = 0,
     ) -> None:
         self.encoder, self.album, self.augment, self.seed = encoder, album, augment, seed
         self.locked, self.frame = frozenset(map(side_of, locked)), Frame.of(encoder)
         self._room = 0
-        if (
-            share
-            and encoder.causal
-            and "text" not in self.locked
-            and getattr(encoder.module.config, "model_type", "") == "clip"
-        ):
+        clip = getattr(encoder.module.config, "model_type", "") == "clip"
+        if clip and encoder.causal and "text" not in self.locked:
             self._room = int(encoder.module.config.text_config.hidden_size)
         self._images, self._texts = Memo(), Memo()
 
@@ -283,64 +278,64 @@ class Towers:
         """What cosines are multiplied by."""
         return self.encoder.logit_scale.float().exp()
 
-    def pictures(self, rows: Rows, epoch: int | None = None) -> Pictures:
+    def image_batch(self, rows: Rows, epoch: int | None = None) -> ImageBatch:
         """Take images from the album, seen anew in each epoch if one is given; called ahead, in another thread."""
         wanted = rows
         if "image" in self.locked:
             wanted = np.array([row for row in rows.tolist() if row not in self._images], dtype=np.int64)
         if not len(wanted):
-            return Pictures(rows, None)
+            return ImageBatch(rows, None)
         pixels = torch.from_numpy(self.album.pixels(wanted))
         views = None
         if self.augment and epoch is not None and "image" not in self.locked:
             views = torch.from_numpy(draw_views(rows, self.augment, self.seed, epoch))
-        return Pictures(rows, (wanted, self._ready(pixels)), views)
+        return ImageBatch(rows, (wanted, self._ready(pixels)), views)
 
-    def written(self, groups: Sequence[Sequence[Ints]]) -> Written:
+    def text_batch(self, groups: Sequence[Sequence[Ints]]) -> TextBatch:
         """Lay out the texts of each sample; called ahead, in another thread."""
         if self._room and len(groups[0]) > 1:
             packed = pack(groups, self._room, self.frame.pad)
-            return Written(packed.pinned() if self.encoder.device.type == "cuda" else packed, None, ())
+            return TextBatch(packed.pinned() if self.encoder.device.type == "cuda" else packed, None, ())
         texts = [text for group in groups for text in group]
         keys = [text.tobytes() for text in texts] if "text" in self.locked else ()
-        return Written(None, self._ready(torch.from_numpy(self.frame.stacked(texts))), keys)
+        return TextBatch(None, self._ready(torch.from_numpy(self.frame.stacked(texts))), keys)
 
     def below(self, rows: Rows) -> Tensor:
         """What the locked image tower makes of images, whether it is known already or not."""
         frozen, _ = halves(self.encoder, "image")
         return _still(frozen, self.encoder.pixels_to_tensor(torch.from_numpy(self.album.pixels(rows))))
 
-    def learn_texts(self, texts: Sequence[Ints], features: Tensor) -> None:
+    def add_text_features(self, texts: Sequence[Ints], features: Tensor) -> None:
         """Features of the locked text tower that were computed before, of framed texts."""
-        self._texts.learn([text.tobytes() for text in texts], features)
+        self._texts.add([text.tobytes() for text in texts], features)
 
-    def learn(self, rows: Sequence[int], features: Tensor) -> None:
+    def add_image_features(self, rows: Sequence[int], features: Tensor) -> None:
         """Features of the locked image tower that were computed before."""
-        self._images.learn(rows, features.to(self.encoder.device))
+        self._images.add(rows, features.to(self.encoder.device))
 
-    def images(self, pictures: Pictures) -> Tensor:
+    def images(self, batch: ImageBatch) -> Tensor:
         """Features of a batch of images."""
-        wanted, pixels = pictures.pixels if pictures.pixels is not None else (np.zeros(0, np.int64), None)
+        wanted, pixels = batch.pixels if batch.pixels is not None else (np.zeros(0, np.int64), None)
         tensor = self.encoder.pixels_to_tensor(pixels) if pixels is not None else None
         if "image" not in self.locked:
-            return self.encoder.image_tensor(tensor if pictures.views is None else apply_views(tensor, pictures.views))
+            return self.encoder.image_tensor(tensor if batch.views is None else apply_views(tensor, batch.views))
         below, head = halves(self.encoder, "image")
         if tensor is not None:
-            self._images.learn(wanted.tolist(), _still(below, tensor))
-        return head(self._images.rows(pictures.rows.tolist()))
+            self._images.add(wanted.tolist(), _still(below, tensor))
+        return head(self._images.rows(batch.rows.tolist()))
 
-    def texts(self, written: Written) -> Tensor:
+    def texts(self, batch: TextBatch) -> Tensor:
         """Features of a batch of texts, group by group."""
-        if written.packed is not None:
-            return encode(self.encoder.module, written.packed.to(self.encoder.device))
+        if batch.packed is not None:
+            return encode(self.encoder.module, batch.packed.to(self.encoder.device))
         if "text" not in self.locked:
-            return self.encoder.text_tensor(written.ids.to(self.encoder.device, non_blocking=True))
+            return self.encoder.text_tensor(batch.ids.to(self.encoder.device, non_blocking=True))
         below, head = halves(self.encoder, "text")
-        new = [number for number, key in enumerate(written.keys) if key not in self._texts]
+        new = [number for number, key in enumerate(batch.keys) if key not in self._texts]
         if new:
-            ids = written.ids[new].to(self.encoder.device)
-            self._texts.learn([written.keys[number] for number in new], _still(below, ids))
-        return head(self._texts.rows(written.keys))
+            ids = batch.ids[new].to(self.encoder.device)
+            self._texts.add([batch.keys[number] for number in new], _still(below, ids))
+        return head(self._texts.rows(batch.keys))
 
     def _ready(self, tensor: Tensor) -> Tensor:
         """Pinned memory travels to a GPU while it computes."""
@@ -354,7 +349,7 @@ def towers_of(examples: Sequence[Example], encoder: Any, job: Job) -> tuple[Towe
     album = Album(paths, encoder, runtime.workers, keep=False if features else None, report=runtime.progress)
     towers = Towers(encoder, album, settings.lock, augment=settings.augment or 0.0, seed=settings.seed)
     if features:
-        return towers, images, learn_features(towers, features)
+        return towers, images, load_image_features(towers, features)
     if album.in_memory:
         return towers, images, f"{len(album)} images kept in memory ({album.nbytes / 2**30:.2g} GiB)"
     return towers, images, f"{len(album)} images do not fit into memory: each is opened when its turn comes"
@@ -370,7 +365,7 @@ class Memo:
     def __contains__(self, key: Any) -> bool:
         return key in self._where
 
-    def learn(self, keys: Sequence[Any], features: Tensor) -> None:
+    def add(self, keys: Sequence[Any], features: Tensor) -> None:
         """Add features; the same key has the same features."""
         rows = [self._where.setdefault(key, len(self._where)) for key in keys]
         size = len(self._where)

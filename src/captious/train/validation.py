@@ -91,12 +91,12 @@ class SpecificityRate:
 
 
 def _images(towers: Towers, rows: Rows) -> Tensor:
-    parts = [towers.images(towers.pictures(rows[at : at + CHUNK])) for at in range(0, len(rows), CHUNK)]
+    parts = [towers.images(towers.image_batch(rows[at : at + CHUNK])) for at in range(0, len(rows), CHUNK)]
     return _unit(torch.cat(parts))
 
 
 def _texts(towers: Towers, groups: list[list[Ints]], chunk: int = 4 * CHUNK) -> Tensor:
-    parts = [towers.texts(towers.written(groups[at : at + chunk])) for at in range(0, len(groups), chunk)]
+    parts = [towers.texts(towers.text_batch(groups[at : at + chunk])) for at in range(0, len(groups), chunk)]
     return _unit(torch.cat(parts))
 
 

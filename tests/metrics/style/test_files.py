@@ -28,7 +28,7 @@ def test_round_trip(model: StyleModel, model_file: str) -> None:
         (lambda data: data[:-20], "style model cut short"),
         (lambda data: data[:-5] + bytes([data[-5] ^ 1]) + data[-4:], "checksum differs"),
         (lambda data: data.replace(b'"happy"', b'"hoppy"', 1), "checksum differs"),
-        (lambda data: data.replace(b'"captious-style": 1', b'"captious-style": 2', 1), "format 2, expected 1"),
+        (lambda data: data.replace(b'"captious-style": 2', b'"captious-style": 1', 1), "format 1, expected 2"),
         (lambda data: b"hello\n", "is no style model"),
         (lambda data: b'{"captious-idf": 1}\n', "is no style model"),
         (lambda data: b"", "is no style model"),

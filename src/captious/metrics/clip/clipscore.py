@@ -41,6 +41,7 @@ class ClipScore(EncodedMetric):
     value: Literal["clipped", "raw"] = "clipped"
 
     name: ClassVar[str] = "clipscore"
+    label: ClassVar[str] = "CLIPScore"
     citation: ClassVar[str] = (
         "Hessel, Holtzman, Forbes, Le Bras, Choi. CLIPScore: a reference-free evaluation metric for image captioning. "
         "EMNLP 2021."
@@ -50,11 +51,6 @@ class ClipScore(EncodedMetric):
     def range(self) -> tuple[float, float]:
         """That of a cosine, or up to the factor."""
         return (-1.0, 1.0) if self.value == "raw" else (0.0, self.w)
-
-    @property
-    def label(self) -> str:
-        """CLIPScore."""
-        return "CLIPScore"
 
     def scaled(self, cosines: Floats) -> Floats:
         """Values from cosines."""
@@ -81,6 +77,7 @@ class RefClipScore(ClipScore):
     clip_text: bool = True
 
     name: ClassVar[str] = "refclipscore"
+    label: ClassVar[str] = "RefCLIPScore"
     needs: ClassVar[tuple[Need, ...]] = ("image", "references", "model")
     undefined_reason: ClassVar[str] = "0 / 0: neither the image nor a reference is like the caption"
 
@@ -88,11 +85,6 @@ class RefClipScore(ClipScore):
     def range(self) -> tuple[float, float]:
         """Up to the harmonic mean of the factor and 1."""
         return (0.0, 2 * self.w / (1 + self.w))
-
-    @property
-    def label(self) -> str:
-        """RefCLIPScore."""
-        return "RefCLIPScore"
 
     def joined(self, image: Floats, text: Floats) -> Floats:
         """The harmonic mean of both parts."""

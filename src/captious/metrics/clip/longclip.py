@@ -29,11 +29,7 @@ class LongClip(ClipScore):
     value: Literal["clipped", "raw"] = "raw"
 
     name: ClassVar[str] = "longclip"
+    label: ClassVar[str] = "LongCLIP"
     citation: ClassVar[str] = (
         "Zhang, Zhang, Dong, Zang, Wang. Long-CLIP: unlocking the long-text capability of CLIP. ECCV 2024."
     )
-
-    @property
-    def label(self) -> str:
-        """LongCLIP."""
-        return "LongCLIP"

@@ -37,14 +37,10 @@ class PacScore(ClipScore):
     w: float = 2.0
 
     name: ClassVar[str] = "pacscore"
+    label: ClassVar[str] = "PAC-S"
     always_shown: ClassVar[tuple[str, ...]] = ("weights",)
     citation: ClassVar[str] = CITATION
     where_to_get: ClassVar[str] = WHERE.format(name="pacscore")
-
-    @property
-    def label(self) -> str:
-        """PAC-S."""
-        return "PAC-S"
 
 
 @dataclass(frozen=True)
@@ -66,11 +62,7 @@ class RefPacScore(RefClipScore):
     w: float = 2.0
 
     name: ClassVar[str] = "refpacscore"
+    label: ClassVar[str] = "RefPAC-S"
     always_shown: ClassVar[tuple[str, ...]] = ("weights",)
     citation: ClassVar[str] = CITATION
     where_to_get: ClassVar[str] = WHERE.format(name="refpacscore")
-
-    @property
-    def label(self) -> str:
-        """RefPAC-S."""
-        return "RefPAC-S"

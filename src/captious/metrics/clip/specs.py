@@ -43,17 +43,13 @@ class Specs(EncodedMetric):
     prefix: str = ""
 
     name: ClassVar[str] = "specs"
+    label: ClassVar[str] = "SPECS"
     citation: ClassVar[str] = CITATION
 
     @property
     def range(self) -> tuple[float, float]:
         """That of a cosine, or from 0 to 1."""
         return (-1.0, 1.0) if self.value == "raw" else (0.0, 1.0)
-
-    @property
-    def label(self) -> str:
-        """SPECS."""
-        return "SPECS"
 
     def scaled(self, cosines: Floats) -> Floats:
         """Values from cosines."""
@@ -114,6 +110,7 @@ class SpecsRouted(MeanMetric):
     prefix: str = PREFIX
 
     name: ClassVar[str] = "specs_routed"
+    label: ClassVar[str] = "SPECS-routed"
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
     citation: ClassVar[str] = CITATION
 
@@ -121,11 +118,6 @@ class SpecsRouted(MeanMetric):
     def range(self) -> tuple[float, float]:
         """That of SPECS, or of CLIPScore."""
         return (0.0, 1.0) if self.scale == "unit" else (0.0, 2.5)
-
-    @property
-    def label(self) -> str:
-        """SPECS, routed, whichever encoders."""
-        return "SPECS-routed"
 
     def scaled(self, cosines: Floats, long: Bools, state: Moments | None) -> Floats:
         """Values from the cosines of short and long captions."""

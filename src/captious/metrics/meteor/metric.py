@@ -51,6 +51,7 @@ class Meteor(TokenMetric):
     """A folder with METEOR's data, or a compiled file; without it the usual places are searched."""
 
     name: ClassVar[str] = "meteor"
+    label: ClassVar[str] = "METEOR"
     main: ClassVar[str] = "task"
     citation: ClassVar[str] = (
         "Denkowski, Lavie. Meteor Universal: language specific translation evaluation for any target language. "
@@ -68,11 +69,6 @@ class Meteor(TokenMetric):
         if "exact" not in chosen:
             raise InputError(f"meteor(modules={self.modules}): the module exact cannot be left out")
         object.__setattr__(self, "modules", "+".join(module for module in MODULES if module in chosen))
-
-    @property
-    def label(self) -> str:
-        """METEOR."""
-        return "METEOR"
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: METEOR's counts of each candidate with its best reference, summed over the item's candidates."""

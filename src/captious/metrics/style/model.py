@@ -394,7 +394,7 @@ def fingerprint_of(captions: Iterable[tuple[str, str]]) -> int:
     return total % 2**64
 
 
-KIND = Kind("captious-style", 1, "style model", "captious style fit")
+KIND = Kind("captious-style", 2, "style model", "captious style fit")
 CODEC = "zstd"
 
 
