@@ -1,4 +1,4 @@
-"""``captious.check``: the mistakes people really make with files of captions, found before or beside the numbers."""
+"""``captious.check``: the mistakes people really make with files of captions, reported before or beside the numbers."""
 
 from __future__ import annotations
 
