@@ -36,7 +36,8 @@ def test_retrieval_and_hubness(run, sample, tmp_path, name):
     assert code == 0, error
     assert "two" in out and "image → caption" in out and "encoder:two#" in out
     assert (
-        len(json.loads(run("probe", name, *arguments, *more, "--json")[1])["recall" if name == "retrieval" else name]) == 4
+        len(json.loads(run("probe", name, *arguments, *more, "--json")[1])["recall" if name == "retrieval" else name])
+        == 4
     )
     code, _, error = run("probe", name, *arguments, *more, "--out", tmp_path / "a")
     assert code == 2 and "--overwrite" in error
@@ -64,7 +65,16 @@ def test_fitting_heeds_the_long_encoder_of_the_routed_score(run, sample, tmp_pat
     row = {"id": 1001, "units": ["a cat", "in a room", "by a red chair", "under a lamp"]}
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text(json.dumps({**row, "wrong_units": row["units"]}) + "\n")
-    arguments = (pairs, "--images", sample / "images", "--metrics", "specs_routed(long=short)", "--json", "--samples", 0)
+    arguments = (
+        pairs,
+        "--images",
+        sample / "images",
+        "--metrics",
+        "specs_routed(long=short)",
+        "--json",
+        "--samples",
+        0,
+    )
     assert [
         json.loads(run("probe", "specificity", *arguments, *more)[1])["metrics"][0]["steps"]
         for more in ((), ("--fitting",))
