@@ -12,8 +12,8 @@ from PIL import Image
 
 from captious.errors import InputError
 from captious.models.cost import cost
-from captious.models.loading import load, load_trainable
-from captious.models.mini import LIMIT, NAMES, SIDE, NumpyClip, folder_of, halve, load_mini, new_mini
+from captious.models.loading import MINI, load, load_trainable
+from captious.models.mini import LIMIT, SIDE, NumpyClip, folder_of, halve, load_mini, new_mini
 from captious.options import Runtime
 
 SAMPLE = make(items=40, seed=2)  # trained on: seed 1000; shown in the documentation: seed 1
@@ -49,7 +49,7 @@ def test_a_long_caption_finds_its_scene(scenes, pixels):
     assert (near.argmax(axis=0) == np.arange(40)).mean() > 0.9
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MINI)
 def test_better_captioners_come_closer_to_the_picture(scenes, pixels, name):
     encoder = load_mini(name)
     means = [
@@ -79,7 +79,7 @@ def test_specificity_training_made_it_more_specific(scenes, pixels):
     assert min(after) > 0.7
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MINI)
 def test_torch_gives_the_same_features(pixels, name):
     ours, theirs = load_mini(name), load_trainable(name, "cpu")
     ids = ours.tokenize(["A photo depicts a red ball.", "two cats to the left of a zebra"]).ids
@@ -96,7 +96,7 @@ def test_numpy_unless_asked_otherwise():
     assert not isinstance(half, NumpyClip) and half.precision == "bf16"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MINI)
 def test_shipped_files_are_small_and_say_what_they_are_for(name):
     folder = folder_of(name)
     assert (folder / "model.safetensors").stat().st_size < 4_000_000

@@ -3,27 +3,6 @@
 The function that runs an audit is ``captious.audit``.
 """
 
-from captious.bias.audit import Audit
-from captious.bias.classifiers.bert import Bert
-from captious.bias.classifiers.linear import Linear
-from captious.bias.classifiers.lstm import Lstm
-from captious.bias.corpus import Subject, read_subjects
-from captious.bias.lic import Lic
-from captious.bias.masking import Mask
-from captious.bias.protocol import PRESETS, Protocol, preset_named, protocol_for, published_seeds
+from captious._lazy import exports
 
-__all__ = [
-    "PRESETS",
-    "Audit",
-    "Bert",
-    "Lic",
-    "Linear",
-    "Lstm",
-    "Mask",
-    "Protocol",
-    "Subject",
-    "preset_named",
-    "protocol_for",
-    "published_seeds",
-    "read_subjects",
-]
+__getattr__, __dir__ = exports(__name__)

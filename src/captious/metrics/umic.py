@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from captious.metrics.contract import (
     candidate_means,
     truncation_warning,
 )
-from captious.models.crossencoders import ORIGINAL, Backbone, called, load_backbone, read_marker
+from captious.models.crossencoders import ORIGINAL, Backbone, called, judge, load_backbone, read_marker
 from captious.models.devices import resolve_precision
-from captious.models.encoder import encoder_id, token_counts
+from captious.models.encoder import encoder_id
 from captious.options import current
 
 
@@ -78,9 +78,7 @@ class Umic(MeanMetric):
 
     def score_items(self, captions: CaptionSet, state: Shared[Backbone]) -> Scored:
         """Rows: the sum of the candidates' scores, and their number."""
-        from captious.models.crossencoders import judge
-
-        backbone: Any = state.value
+        backbone = state.value
         paths = captions.image_paths
         if self.regions:
             paths = [path or key for path, key in zip(paths, captions.ids, strict=True)]
@@ -95,9 +93,7 @@ class Umic(MeanMetric):
             for index, why in judged.faults.items():
                 item = int(owners[usable[index]])
                 faults[item] = f"image: {why.removeprefix(f'{paths[item]}: ')}"
-            reader: Any = getattr(backbone, "encoder", None) or _Reader(backbone.tokenizer)
-            prefix = getattr(backbone, "prefix", "")
-            lengths = token_counts(reader, [prefix + texts[n] for n in usable])
+            lengths = backbone.token_counts([texts[n] for n in usable])
             truncated = owners[np.array(usable)[lengths > backbone.limit]].tolist()
         return Scored(
             candidate_means(captions, values),
@@ -109,7 +105,7 @@ class Umic(MeanMetric):
     def settings(self, state: Shared[Backbone]) -> Mapping[str, str]:
         """The model by content, its encoder, and the precision."""
         backbone = state.value
-        encoder = getattr(backbone, "encoder", None)
+        encoder = backbone.frozen_encoder
         model = {"model": f"{called(backbone.name)}#{backbone.fingerprint}{',upright' * current().upright}"}
         if encoder is None:
             return {**model, "precision": resolve_precision(backbone.device, current().precision)}
@@ -118,10 +114,3 @@ class Umic(MeanMetric):
     def hint(self, reason: str) -> str:
         """Where images come from."""
         return hint_at_images(reason) or super().hint(reason)
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """A tokenizer where an encoder is asked for."""
-
-    tokenize: Any

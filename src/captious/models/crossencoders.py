@@ -24,7 +24,7 @@ from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, read_image
 from captious.models._segments import Space, as_keys, key_of
 from captious.models.devices import resolve_precision, torch_dtype, weights_digest
-from captious.models.encoder import Tokens
+from captious.models.encoder import Encoder, Tokens
 from captious.models.registry import ModelRegistry
 from captious.models.store import file_index, file_state, lookup, open_store, record
 from captious.options import current
@@ -113,6 +113,15 @@ class Backbone(ABC):
     def fingerprint(self) -> str:
         """Twelve digits over the weights and what happens before them."""
         return self.sealed or digest(weights_digest(self.module), self.reads.encode())
+
+    @property
+    def frozen_encoder(self) -> Encoder | None:
+        """The encoder whose states the model reads; None where it reads images and tokens itself."""
+        return None
+
+    def token_counts(self, texts: Sequence[str]) -> Ints:
+        """Tokens of each caption before truncation."""
+        return self.texts(texts).lengths
 
     def files(self, paths: Sequence[str]) -> list[Path]:
         """The file that is read for each image."""

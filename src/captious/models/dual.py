@@ -14,6 +14,7 @@ from captious.errors import InputError, nearest, require
 from captious.models.clip import TorchEncoder, wrap
 from captious.models.devices import quiet
 from captious.models.hub import find
+from captious.models.loading import DUAL_MARKER
 from captious.models.preprocess import Preparation
 from captious.models.tokenizers import tokenizer_of
 from captious.options import Precision, Runtime, current
@@ -197,7 +198,6 @@ def _without_pooler(tower: Any, pooling: str) -> Any:
     return tower
 
 
-MARKER = "captious-encoder.json"
 WEIGHTS = "heads.safetensors"
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
@@ -251,7 +251,7 @@ class DualEncoder(TorchEncoder):
         heads = {key: one.detach().cpu().contiguous() for key, one in self.module.state_dict().items() if _is_head(key)}
         require("safetensors.torch", "clip").save_file(heads, str(target / WEIGHTS))
         record = {"kind": "dual", "format": 1, **asdict(self.shape)}
-        (target / MARKER).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        (target / DUAL_MARKER).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 def new_dual(
@@ -286,7 +286,7 @@ def load_dual(folder: str | Path, name: str | None = None, runtime: Runtime | No
     stored = {key: tuple(tensor.shape) for key, tensor in heads.items()}
     if stored != expected:
         differ = sorted(key for key in stored.keys() | expected.keys() if stored.get(key) != expected.get(key))
-        raise InputError(f"{path}: is not of the shape that {MARKER} says; different: {', '.join(differ[:3])}")
+        raise InputError(f"{path}: is not of the shape that {DUAL_MARKER} says; different: {', '.join(differ[:3])}")
     module.load_state_dict(heads, strict=False)
     return _encoder(module, folder / "vision", folder / "text", name or folder.resolve().name, runtime or current())
 
@@ -323,11 +323,11 @@ def _load_tower(folder: Path) -> Any:
 
 
 def _read_shape(folder: Path) -> Shape:
-    path = folder / MARKER
+    path = folder / DUAL_MARKER
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"{folder}: has no {MARKER}, expected a folder that captious train clip wrote") from None
+        raise InputError(f"{folder}: has no {DUAL_MARKER}, expected a folder that captious train clip wrote") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error})") from None
     kind = stored.get("kind") if isinstance(stored, Mapping) else None

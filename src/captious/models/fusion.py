@@ -19,6 +19,7 @@ from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.models.clip import TorchEncoder
 from captious.models.crossencoders import Backbone, fill, mark, read_state, spread
+from captious.models.encoder import token_counts
 from captious.models.states import HiddenStates, ImageStates, TextStates, frozen, image_states, text_states
 
 if TYPE_CHECKING:
@@ -271,6 +272,15 @@ class Fusion(Backbone):
     def texts(self, texts: Sequence[str], keep: bool = True) -> TextBatches:
         """Lay captions out."""
         return TextBatches.of(text_states(self.encoder, [self.prefix + text for text in texts], keep), self.device)
+
+    @property
+    def frozen_encoder(self) -> TorchEncoder:
+        """The encoder whose states are fused."""
+        return self.encoder
+
+    def token_counts(self, texts: Sequence[str]) -> Ints:
+        """Tokens of each caption before truncation; nothing is encoded."""
+        return token_counts(self.encoder, [self.prefix + text for text in texts])
 
     def logits(self, pictures: Any, texts: Any) -> torch.Tensor:
         """Logits of each image with each of its captions."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 MINI = ("captious-mini", "captious-mini-specs")
-DUAL = "captious-encoder.json"
+DUAL_MARKER = "captious-encoder.json"
+"""The file that tells a dual encoder's folder from one of ``transformers``."""
 ACTIVATIONS = ("gelu", "quick_gelu")
 
 _LOADED: ModelRegistry[Encoder] = ModelRegistry(limit=4)
@@ -91,7 +92,7 @@ def _load(weights: str, runtime: Runtime, activation: str | None, order: str | N
     if path.is_file():
         return _load_file(path, name, runtime, activation, order)
     _refuse_activation(activation, str(path))
-    if (path / DUAL).is_file():
+    if (path / DUAL_MARKER).is_file():
         from captious.models.dual import load_dual
 
         return load_dual(path, name, runtime)

@@ -28,6 +28,7 @@ from captious._files import digest, whole_file
 from captious._typing import Floats32, Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
+from captious.models.loading import MINI
 from captious.models.preprocess import Preparation
 from captious.options import Runtime, current
 
@@ -411,7 +412,6 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-NAMES = ("captious-mini", "captious-mini-specs")
 PREFIX = "A photo depicts"
 """What CLIPScore puts before a caption: its words are always in the vocabulary."""
 
@@ -424,8 +424,8 @@ WIDER = 3
 
 def folder_of(name: str) -> Path:
     """Where the weights of a mini lie in the package."""
-    if name not in NAMES:
-        raise InputError(f"unknown small encoder {name!r}: expected one of {', '.join(NAMES)}")
+    if name not in MINI:
+        raise InputError(f"unknown small encoder {name!r}: expected one of {', '.join(MINI)}")
     return Path(__file__).parents[1] / "data" / "weights" / name
 
 
