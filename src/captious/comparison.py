@@ -78,21 +78,15 @@ class Comparison(Result):
 
     def document(self) -> Document:
         """Systems by metrics, every paired test, and the items to explore."""
-        about = f"{', '.join(self.reports)}; differences by {self.test}"
         tables = [self._systems(), *([self._tests()] if self.differences else [])]
         return Document(
             f"{len(self.reports)} systems, {self._items} items",
-            about,
+            f"{', '.join(self.reports)}; differences by {self.test}",
             [*tables, explorer(self.reports)],
-            warnings=self.all_warnings,
+            warnings=[*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})],
             signatures=_by_system({name: report.signatures for name, report in self.reports.items()}),
             data=self.data(),
         )
-
-    @property
-    def all_warnings(self) -> list[str]:
-        """The warnings of the comparison, then those of the systems."""
-        return [*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})]
 
     def _systems(self) -> Table:
         reports, first = list(self.reports.values()), self._first

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from captious._version import __version__
-from captious.errors import MissingExtra
+from captious.errors import require
 from captious.render.cells import has_interval
 from captious.render.document import Cell, Column, Document, Phrase, Table
 
@@ -108,11 +108,7 @@ def write_parquet(path: Path, values: Mapping[str, Any]) -> None:
 
 def to_pandas(table: Table) -> Any:
     """A table as a data frame."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtra("this needs pandas, which is not installed: pip install 'captious[pandas]'") from error
-    return pandas.DataFrame(columns(table))
+    return require("pandas", "pandas").DataFrame(columns(table))
 
 
 def _arrow(values: Sequence[Any]) -> Any:
