@@ -24,7 +24,7 @@ from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.options import Reading, Resampling, Runtime, current, using
 from captious.render import Cell, Column, Document, ItemMetric, Items, Result, Table, link
 from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
-from captious.stats.resampling import Interval, bootstrap
+from captious.stats.bootstrap import Estimate, bootstrap
 
 Specs = str | Metric | Iterable[str | Metric]
 REASONS = 5
@@ -37,8 +37,10 @@ class Report(Result):
 
     captions: CaptionSet
     measurements: Mapping[str, Measurement]
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    intervals: Mapping[str, Estimate] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+    resampling: Resampling = Resampling()
+    """Of the intervals."""
 
     def __getitem__(self, key: str) -> Measurement:
         """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
@@ -77,8 +79,8 @@ class Report(Result):
     def signature(self, key: str) -> str:
         """The signature of a number with that of its interval."""
         measurement = self[key]
-        interval = self.intervals.get(str(measurement.metric))
-        return f"{measurement.signature}|ci:{interval}" if interval else str(measurement.signature)
+        interval = f"|ci:{self.resampling.signature()}" if str(measurement.metric) in self.intervals else ""
+        return f"{measurement.signature}{interval}"
 
     @property
     def signatures(self) -> list[str]:
@@ -87,8 +89,7 @@ class Report(Result):
 
     def cell(self, key: str) -> Cell:
         """A corpus value with its interval."""
-        interval, value = self.intervals.get(key), self.measurements[key].corpus
-        return Cell(value, interval.low, interval.high) if interval else Cell(value)
+        return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
 
     def worst(self, number: int = 10, metric: str | None = None) -> Document:
         """The items with the worst value of a metric, the last one unless named: a table to print or ``to_pandas``."""
@@ -104,7 +105,7 @@ class Report(Result):
 
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
-        level = next((interval.resampling.level for interval in self.intervals.values()), None)
+        level = self.resampling.level if self.intervals else None
         columns: list[Column | str] = ["metric", Column("value", level=level, bold=True, bar=True)]
         if lower := any(not one.metric.higher_is_better for one in self):
             columns.append(Column("better", "text", latex=None))
@@ -145,7 +146,7 @@ class Report(Result):
     def _metric_data(self, key: str) -> dict[str, Any]:
         measurement, interval = self.measurements[key], self.intervals.get(key)
         spread = {name: getattr(interval, name) if interval else None for name in ("low", "high", "error")}
-        spread["level"] = interval.resampling.level if interval else None
+        spread["level"] = self.resampling.level if interval else None
         return {
             "metric": key,
             "label": self.label(key),
@@ -377,4 +378,4 @@ def _report(captions: CaptionSet, measurements: Mapping[str, Measurement], resam
     """The report with the intervals of everything that can be resampled."""
     statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
     warnings = _misleading(captions, measurements.values())
-    return Report(captions, measurements, bootstrap(statistics, resampling), warnings)
+    return Report(captions, measurements, bootstrap(statistics, resampling), warnings, resampling)

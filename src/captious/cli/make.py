@@ -86,10 +86,15 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
     from rich.text import Text
 
     from captious.render.terminal import output
+    from captious.syntax.chunking import bracketed
+    from captious.syntax.tagging import tag_texts
     from captious.syntax.units import units as cut
 
     parts = cut(caption, rules=rules, **how)
-    tagged = list(_tagged(caption, how)) if tags else []
+    tagged = [
+        (sentence.tokens, marks, bracketed(sentence.tokens, marks, how["grammar"]))
+        for sentence, marks in (tag_texts([caption], how["tagger"])[0] if tags else ())
+    ]
     if as_json:
         content = {"caption": caption, "units": parts, **how, "auxiliaries": rules.auxiliaries}
         if tags:
@@ -105,15 +110,6 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
     console.print(Text(" | ", style="bold").join(colored), soft_wrap=True)
     for number, part in enumerate(colored, 1):
         console.print(Text(f"{number:>3}  ").append_text(part), soft_wrap=True)
-
-
-def _tagged(caption: str, how: dict[str, Any]) -> Iterator[tuple[list[str], list[str], str]]:
-    """Tokens, tags and bracketed phrases of each sentence."""
-    from captious.syntax.chunking import bracketed
-    from captious.syntax.tagging import tag_texts
-
-    for sentence, tags in tag_texts([caption], how["tagger"])[0]:
-        yield list(sentence.tokens), tags, bracketed(sentence.tokens, tags, how["grammar"])
 
 
 def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
@@ -292,5 +288,4 @@ def _is_pickle(source: str) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as stream:
-        start = stream.read(2)
-    return start[:1] == b"\x80" and start[1:] in (b"\x02", b"\x03", b"\x04", b"\x05")
+        return stream.read(2) in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")

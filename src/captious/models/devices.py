@@ -56,6 +56,18 @@ def torch_dtype(precision: str) -> Any:
 
 
 @contextmanager
+def tf32_products() -> Iterator[None]:
+    """On a GPU multiply in TF32: three decimal digits of each factor, sums in float32; elsewhere it changes nothing."""
+    matmul = require("torch", "clip").backends.cuda.matmul
+    before = matmul.allow_tf32
+    matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        matmul.allow_tf32 = before
+
+
+@contextmanager
 def quiet() -> Iterator[None]:
     """No progress bars and no advice from ``transformers`` inside the block."""
     logging = require("transformers", "clip").utils.logging
