@@ -176,8 +176,8 @@ class Step:
     def backward(self, loss: Any) -> None:
         loss.backward()
 
-    def unscale_gradients(self) -> None:
-        """Nothing is scaled in fp32 and bf16."""
+    def clip_grad_norm_(self, parameters: list[Any], most: float) -> Any:
+        return torch.nn.utils.clip_grad_norm_(parameters, most)
 
 
 def ours(objective: Specificity, batch: int, accumulate: int, steps: int, precision: Any, together: int) -> list[float]:

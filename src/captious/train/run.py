@@ -126,7 +126,6 @@ def _train(job: Job, accelerator: Any, stop: Stop) -> Trained:
         out,
         accelerator,
         job.runtime,
-        warmup,
         validation,
         keep_best=lambda: loop.put_model(model, out / "best"),
         patience=loop.Patience(getattr(job.options, "early_stop", 0)),
