@@ -158,7 +158,6 @@ class Lexicon:
     """The tags of all tokens, and how often each word stands with each content tag."""
 
     corpus: Corpus
-    tags: tuple[str, ...]
     tag: npt.NDArray[np.int16]
     """Of each token of the corpus; -1 where it holds no word."""
     content: Bools
@@ -191,7 +190,7 @@ class Lexicon:
         )
         entry[where] = inverse
         surface = _surfaces(corpus, tags, tag[where], where, inverse.astype(np.int64), len(codes))
-        return cls(corpus, tags, tag, content, entry, codes // width, codes % width, count, surface)
+        return cls(corpus, tag, content, entry, codes // width, codes % width, count, surface)
 
     @cached_property
     def _before(self) -> Ints:

@@ -529,7 +529,7 @@ class Sample(Result):
 
     def document(self) -> Document:
         """A table of counts, and one of negatives for each kind, with the changed words marked."""
-        made, corpus, counts, chosen = self.negatives, self.negatives.corpus, self.negatives.counts(), self.chosen()
+        drawn, corpus, counts, chosen = self.negatives, self.negatives.corpus, self.negatives.counts(), self.chosen()
         rows = []
         for kind, tally in counts.items():
             others = [f"{name}: {count:,}" for name, count in tally.items() if name not in (kind, "none")]
@@ -538,24 +538,24 @@ class Sample(Result):
         columns = ("kind", Column("made"), Column("fell back to", "text"), Column("not made"))
         tables = [Table("counts", title, columns, rows)]
         for kind, numbers in chosen.items() if self.size else ():
-            entries = [(made.ids[number], *marked(made, number), _said(made, number)) for number in numbers]
+            entries = [(drawn.ids[number], *marked(drawn, number), _said(drawn, number)) for number in numbers]
             title = f"{kind}: {len(numbers)} of {sum(counts[kind].values()):,}"
             tables.append(Table(kind, title, ("id", "caption", "negative", "what was done"), entries))
-        data: dict[str, Any] = {"captions": len(corpus), "images": len(corpus.ids), "seed": self.seed, "per": made.per}
+        data: dict[str, Any] = {"captions": len(corpus), "images": len(corpus.ids), "seed": self.seed, "per": drawn.per}
         data["counts"] = counts
         if self.size:
-            data["look"] = {kind: [row(made, number) for number in numbers] for kind, numbers in chosen.items()}
+            data["look"] = {kind: [row(drawn, number) for number in numbers] for kind, numbers in chosen.items()}
         return Document("Wrong captions", sections=tables, warnings=self.warnings, data=data, name="negatives")
 
     def chosen(self) -> dict[str, list[int]]:
         """Of each kind some negatives, drawn by the seed: no image twice while there are others."""
-        made, corpus = self.negatives, self.negatives.corpus
+        drawn, corpus = self.negatives, self.negatives.corpus
         rank = np.empty(len(corpus.ids), dtype=np.int64)
         rank[np.argsort(keys_of(corpus.ids, self.seed))] = np.arange(len(corpus.ids))
         chosen = {}
-        for number, kind in enumerate(made.kinds):
-            rows = np.flatnonzero((made.kind == number) & (made.actual >= 0))
-            caption = made.caption[rows]
+        for number, kind in enumerate(drawn.kinds):
+            rows = np.flatnonzero((drawn.kind == number) & (drawn.actual >= 0))
+            caption = drawn.caption[rows]
             image = corpus.image[caption]
             # A different caption for each image: its number turns with the image's rank.
             turn = (corpus.position[caption] - rank[image]) % np.diff(corpus.offsets)[image]

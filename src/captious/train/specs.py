@@ -169,11 +169,11 @@ def _chains(
         texts, wrong, tokens, first, images, np.zeros(len(images), np.int64), negatives, frame, encoder,
         additive=_additive(texts, tokens, first, encoder),
     )  # fmt: skip
-    result.usable[:] = _usable(result, encoder)
+    result.usable[:] = _usable(result)
     return result
 
 
-def _usable(chains: Chains, encoder: Any) -> Ints:
+def _usable(chains: Chains) -> Ints:
     """How many leading k of each example have a positive and a negative text within the limit."""
     counts, room = chains.counts, chains.frame.limit - chains.frame.size
     total = np.concatenate([[0], np.cumsum(chains.tokens.lengths)])
@@ -185,7 +185,7 @@ def _usable(chains: Chains, encoder: Any) -> Ints:
     positive = np.where(last, room + 1, total[np.minimum(unit_index + 2, len(row))] - total[chains.first[row]])
     negative = base
     if chains.negatives.source == "given":
-        negative = base + np.roll(tokenized(encoder, chains.wrong).lengths, -1)
+        negative = base + np.roll(tokenized(chains.encoder, chains.wrong).lengths, -1)
     elif chains.negatives.source == "dataset" and len(row):
         others = _others(chains.images, row, unit_index, chains.negatives.seed, 0)
         negative = base + chains.tokens.lengths[chains.first[others] + np.minimum(step, counts[others] - 1)]
