@@ -26,6 +26,11 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
+def one_line(error: BaseException, most: int = 160) -> str:
+    """The message of an error of some library, on one line and cut short."""
+    return " ".join(str(error).split())[:most]
+
+
 def require(module: str, extra: str) -> Any:
     """Import a module that an extra of captious provides."""
     try:

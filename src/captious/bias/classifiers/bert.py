@@ -17,8 +17,7 @@ from captious.bias.corpus import Progress, Task
 from captious.bias.masking import as_text
 from captious.errors import InputError, require
 from captious.models.devices import resolve_device, tf32_products
-from captious.models.hub import find_model, local
-from captious.models.registry import ModelRegistry
+from captious.models.hub import ModelRegistry, find_model, local
 from captious.options import current
 
 BERT = "bert-base-uncased"
