@@ -118,7 +118,7 @@ def items(**changes: object) -> Items:
         "texts": [[(text,) for text in TEXTS]] * 2,
         "references": REFERENCES,
         "reasons": [[{}, {"nasty": "no references"}]] * 2,
-        "fields": [{"style": "plain", "none": None}] * 4,
+        "fields": {"style": ["plain"] * 4, "none": [None] * 4},
         **changes,
     }
     return Items(**content)
@@ -169,7 +169,7 @@ def everything() -> Sample:
             *charts(),
             Group("Evidence", (Table("ngrams", "n-grams", ["n-gram", Column("adds", signed=True, bar=True)],
                                      [("a dog", 0.5), ("the", -0.2)], detail=True),
-                               Text(("a leak",), "Leaks", bullets=True)), detail=True),
+                               Text(("a leak",), "Leaks", bullets=True))),
             gallery(),
             wide(),
             items(),

@@ -1,47 +1,5 @@
 """A result as a document, and its writers: terminal, page, LaTeX, CSV, Parquet, JSON, notebook."""
 
-from captious.render.document import (
-    Cell,
-    Chart,
-    Column,
-    Document,
-    Entry,
-    Gallery,
-    Group,
-    ItemMetric,
-    Items,
-    Line,
-    Meter,
-    Phrase,
-    Picture,
-    Section,
-    Series,
-    Span,
-    Table,
-    Text,
-    link,
-)
-from captious.render.result import Result
+from captious._lazy import exports
 
-__all__ = [
-    "Cell",
-    "Chart",
-    "Column",
-    "Document",
-    "Entry",
-    "Gallery",
-    "Group",
-    "ItemMetric",
-    "Items",
-    "Line",
-    "Meter",
-    "Phrase",
-    "Picture",
-    "Result",
-    "Section",
-    "Series",
-    "Span",
-    "Table",
-    "Text",
-    "link",
-]
+__getattr__, __dir__ = exports(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -114,17 +114,13 @@ def _text(value: Value, column: Column) -> str | Phrase:
         spread = (value.high - value.low) / 2
     if math.isnan(spread) or math.isnan(value.value):
         return text
-    return f"{text} ± {number(spread, _unsigned(column), value.decimals)}"
+    return f"{text} ± {number(spread, replace(column, signed=False), value.decimals)}"
 
 
 def _between(value: Value, column: Column, between: str) -> str:
     if not isinstance(value, Cell) or not has_interval(value):
         return DASH
     return between.format(*(number(float(end), column, value.decimals) for end in (value.low, value.high)))
-
-
-def _unsigned(column: Column) -> Column:
-    return Column(column.name, decimals=column.decimals, scale=column.scale, unit=column.unit)
 
 
 def _best(values: list[Value], column: Column) -> frozenset[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
 import numpy as np
@@ -53,13 +53,6 @@ def svg(chart: Chart) -> str:
     return f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{body}</svg>'
 
 
-STYLE = (
-    ".chart{font:12.5px system-ui,sans-serif}.chart .rule{stroke:var(--line)}.chart .name{fill:var(--ink)}"
-    ".chart .tick{fill:var(--quiet)}.chart .reference{stroke:var(--quiet);stroke-dasharray:4 3}"
-    ".chart .band{fill:var(--soft)}.chart .hollow{fill:var(--paper);stroke-width:2}"
-)
-
-
 def shortened(name: str, most: int) -> str:
     """A long name without its middle: what sets names apart often stands at the end.
 
@@ -82,12 +75,13 @@ def _tag(tag: str, content: str = "", /, **attributes: object) -> str:
     return f"<{tag}{parts}>{content}</{tag}>" if content else f"<{tag}{parts}/>"
 
 
-def _words(text: str, x: float, y: float, class_: str = "tick", anchor: str = "start") -> str:
-    return _tag("text", escape(text), x=x, y=y, class_=class_, text_anchor=anchor)
+def _words(text: str, x: float, y: float, class_: str = "tick", anchor: str = "start", **further: str) -> str:
+    return _tag("text", escape(text), x=x, y=y, class_=class_, text_anchor=anchor, **further)
 
 
-def _filled(index: int, hollow: bool) -> dict[str, str]:
+def _filled(index: int, series: Series, point: int) -> dict[str, str]:
     """The look of a dot: full, or a ring."""
+    hollow = bool(series.hollow) and series.hollow[point]
     return {"class_": "hollow", "stroke": _color(index)} if hollow else {"fill": _color(index)}
 
 
@@ -105,6 +99,16 @@ def _legend(series: Sequence[Series], x: float, y: float, across: int = 1) -> st
         parts.append(_tag("rect", x=left, y=top, width=10, height=10, rx=2, fill=_color(index)))
         parts.append(_words(shortened(one.name, LEGEND), left + 16, top + 9, "name"))
     return "".join(parts)
+
+
+def _rows(chart: Chart) -> Iterator[tuple[int, Series, int, float, float]]:
+    """Every finite value of a chart with a row each: color, series, index in it, value, top of the row."""
+    row = 0
+    for color, series in enumerate(chart.series):
+        for point, value in enumerate(series.y):
+            if math.isfinite(value):
+                yield color, series, point, value, TOP + row * STEP
+            row += 1
 
 
 def _row_frame(chart: Chart, axis: Axis, names: Sequence[str]) -> tuple[list[str], int]:
@@ -131,21 +135,16 @@ def _row_frame(chart: Chart, axis: Axis, names: Sequence[str]) -> tuple[list[str
 def _intervals(chart: Chart) -> tuple[str, int]:
     axis = Axis(_ends(chart), LEFT, WIDTH - RIGHT)
     parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x])
-    y = TOP + STEP / 2
-    for index, one in enumerate(chart.series):
-        for point, value in enumerate(one.y):
-            if math.isfinite(value):
-                low, high = (part[point] if part else NAN for part in (one.low, one.high))
-                whisker = math.isfinite(low) and math.isfinite(high)
-                if whisker:
-                    line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _color(index)}
-                    parts.append(_tag("line", **line, stroke_width=3, stroke_linecap="round"))
-                hollow = bool(one.hollow) and one.hollow[point]
-                parts.append(_tag("circle", cx=axis(value), cy=y, r=5, **_filled(index, hollow)))
-                text = f"{value:.{chart.decimals}f}"
-                text += f"  [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]" if whisker else ""
-                parts.append(_words(text, WIDTH - RIGHT + 14, y + 4))
-            y += STEP
+    for index, one, point, value, top in _rows(chart):
+        y = top + STEP / 2
+        low, high = (part[point] if part else NAN for part in (one.low, one.high))
+        text = f"{value:.{chart.decimals}f}"
+        if math.isfinite(low) and math.isfinite(high):
+            line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _color(index)}
+            parts.append(_tag("line", **line, stroke_width=3, stroke_linecap="round"))
+            text += f"  [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]"
+        parts.append(_tag("circle", cx=axis(value), cy=y, r=5, **_filled(index, one, point)))
+        parts.append(_words(text, WIDTH - RIGHT + 14, y + 4))
     return "".join(parts), height
 
 
@@ -170,16 +169,12 @@ def _dots(chart: Chart) -> tuple[str, int]:
 def _bars(chart: Chart) -> tuple[str, int]:
     axis = Axis([0.0, *_ends(chart)], LEFT, WIDTH - RIGHT)
     parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x])
-    y = float(TOP)
-    for index, one in enumerate(chart.series):
-        for point, value in enumerate(one.y):
-            if math.isfinite(value):
-                start, end = sorted((axis(0.0), axis(value)))
-                box = {"x": start, "y": y + 7, "width": round(end - start, 1), "height": STEP - 14, "rx": 2}
-                parts.append(_tag("rect", **box, fill=_color(index)))
-                label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
-                parts.append(_words(label, WIDTH - RIGHT + 14, y + 20))
-            y += STEP
+    for index, one, point, value, top in _rows(chart):
+        start, end = sorted((axis(0.0), axis(value)))
+        box = {"x": start, "y": top + 7, "width": round(end - start, 1), "height": STEP - 14, "rx": 2}
+        parts.append(_tag("rect", **box, fill=_color(index)))
+        label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
+        parts.append(_words(label, WIDTH - RIGHT + 14, top + 20))
     return "".join(parts) + _legend(chart.series, WIDTH - RIGHT + 80, TOP), height
 
 
@@ -204,16 +199,10 @@ def _plane(chart: Chart, x: Axis | Sequence[str], y: Axis) -> list[str]:
             if index % every == 0
         ]
     middle = (_Y[0] + _Y[1]) / 2
-    turned = _tag(
-        "text",
-        escape(chart.y),
-        x=12,
-        y=middle,
-        class_="name",
-        text_anchor="middle",
-        transform=f"rotate(-90 12 {middle})",
-    )
-    return [*parts, _words(chart.x, (left + right) / 2, _Y[0] + 36, "name", "middle"), turned if chart.y else ""]
+    parts.append(_words(chart.x, (left + right) / 2, _Y[0] + 36, "name", "middle"))
+    if chart.y:
+        parts.append(_words(chart.y, 12, middle, "name", "middle", transform=f"rotate(-90 12 {middle})"))
+    return parts
 
 
 _X, _Y = (64, HALF - 14), (250, 14)
@@ -244,7 +233,7 @@ def _lines(chart: Chart) -> tuple[str, int]:
                 continue
             at = one.x[point]
             x = _tick(ticks.index(str(at)) + shift, len(ticks)) if named else across(float(at))
-            points.append((x, y(value), _filled(index, bool(one.hollow) and one.hollow[point])))
+            points.append((x, y(value), _filled(index, one, point)))
             if one.low and math.isfinite(one.low[point]):
                 ends = {"y1": y(one.low[point]), "y2": y(one.high[point])}
                 parts.append(_tag("line", x1=x, x2=x, **ends, stroke=_color(index)))

@@ -214,7 +214,6 @@ class Chart:
     decimals: int = 1
     bands: Sequence[int] = ()
     """Of a chart of rows: a number per row, rows of equal number share a shade."""
-    detail: bool = True
 
 
 class ItemMetric(NamedTuple):
@@ -228,7 +227,7 @@ class ItemMetric(NamedTuple):
 
 @dataclass(frozen=True)
 class Items:
-    """Items to explore on the page: searched, sorted by a metric, drawn in charts. Sequences may be lazy."""
+    """Items to explore on the page: searched, sorted by a metric, drawn in charts. Texts are read by index alone."""
 
     ids: Sequence[str]
     metrics: Sequence[ItemMetric]
@@ -243,8 +242,8 @@ class Items:
     """By system and metric: why an item, named by its id, has no value."""
     images: Sequence[str | None] = ()
     """By item, the path of its image."""
-    fields: Sequence[Mapping[str, Any]] = ()
-    """By item, further columns."""
+    fields: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Further columns, by name and item."""
     limit: int = 5000
     """Texts and images of at most so many items are on the page: the worst, the best, and a random remainder."""
 
@@ -292,17 +291,14 @@ class Gallery:
     title: str
     entries: Sequence[Entry]
     note: str = ""
-    detail: bool = True
 
 
 @dataclass(frozen=True)
 class Group:
-    """Sections under one title, which the page can fold."""
+    """Sections under one title, which the page folds; the terminal leaves it out."""
 
     title: str
     sections: Sequence[Section]
-    folded: bool = False
-    detail: bool = False
 
 
 Section: TypeAlias = Text | Table | Chart | Items | Gallery | Group

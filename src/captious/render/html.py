@@ -56,7 +56,7 @@ def page(document: Document) -> str:
     parts = {
         "policy": _policy(code),
         "title": escape(document.title),
-        "style": _asset("page.css") + charts.STYLE,
+        "style": _asset("page.css"),
         "nav": _navigation(document),
         "about": f'<p id="about">{escape(document.about)}</p>' if document.about else "",
         "warnings": _warnings(document.warnings),
@@ -81,8 +81,7 @@ def notebook(document: Document) -> str:
             parts += [f"<p>{_words(paragraph)}</p>" for paragraph in section.paragraphs]
     parts += [f"<p>{escape(note)}</p>" for note in document.notes]
     if document.signatures:
-        lines = "".join(f"<li><code>{escape(line)}</code></li>" for line in document.signatures)
-        parts.append(f"<details><summary>signatures</summary><ul>{lines}</ul></details>")
+        parts.append(f"<details><summary>signatures</summary>{_signatures(document)}</details>")
     return f'<div class="captious">{"".join(parts)}</div>'.encode("utf-8", "replace").decode()
 
 
@@ -157,7 +156,7 @@ def _bullets(lines: Sequence[str | Phrase]) -> str:
 def _group(section: Group) -> str:
     body = f'<div class="group">{"".join(_sections(section.sections))}</div>'
     summary = f"<summary>{escape(section.title)}</summary>"
-    return f'<details id="{_anchor(section.title)}"{"" if section.folded else " open"}>{summary}{body}</details>'
+    return f'<details id="{_anchor(section.title)}">{summary}{body}</details>'
 
 
 def _chart(chart: Chart) -> str:
@@ -323,17 +322,17 @@ def _meter(meter: Meter) -> str:
     return f"<span>{escape(meter.label)}</span>{bar}<span>{escape(meter.text)}</span>"
 
 
-def _items(items: Items) -> str:
-    return _asset("items.html")
-
-
 def _footer(document: Document) -> str:
     line = f"<p>Made by <strong>captious {__version__}</strong>. The files of the run hold every number in full.</p>"
     if not document.signatures:
         return line
-    lines = "".join(f"<li><code>{escape(line)}</code></li>" for line in document.signatures)
     summary = "<summary>Signatures: everything that moves the numbers</summary>"
-    return f"{line}<details{' open' if len(document.signatures) < 4 else ''}>{summary}<ul>{lines}</ul></details>"
+    opened = " open" if len(document.signatures) < 4 else ""
+    return f"{line}<details{opened}>{summary}{_signatures(document)}</details>"
+
+
+def _signatures(document: Document) -> str:
+    return f"<ul>{''.join(f'<li><code>{escape(line)}</code></li>' for line in document.signatures)}</ul>"
 
 
 def _scripts(items: Items, code: str) -> str:
@@ -358,7 +357,7 @@ _WRITERS: dict[type, Callable[..., str]] = {
     Text: _text,
     Table: _table,
     Chart: _chart,
-    Items: _items,
+    Items: lambda items: _asset("items.html"),
     Gallery: _gallery,
     Group: _group,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -39,7 +39,10 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
         "shown": shown,
         "candidates": [[texts[index] for index in shown] for texts in items.texts],
         "references": [items.references[index] if len(items.references) else () for index in shown],
-        "fields": [_fields(items.fields[index]) if items.fields else {} for index in shown],
+        "fields": [
+            {name: str(column[index])[:FIELD] for name, column in items.fields.items() if column[index] is not None}
+            for index in shown
+        ],
         "pictures": pictures,
         "unreadable": sum(bool(path) and number is None for path, number in zip(paths, pictures, strict=True)),
     }
@@ -47,7 +50,7 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
 
 
 def select(columns: Sequence[Floats], items: int, limit: int) -> list[int]:
-    """Half the places to the worst, a quarter to the best, taking turns between columns, and the rest drawn.
+    """Indices of the items on the page: half are the worst, a quarter the best, in turns by column; the rest are drawn.
 
     Columns hold one value per item, higher being better; NaN is neither good nor bad.
 
@@ -72,7 +75,3 @@ def select(columns: Sequence[Floats], items: int, limit: int) -> list[int]:
 def _words(texts: Sequence[str]) -> float | None:
     """Mean length of the texts in words."""
     return round(sum(len(text.split()) for text in texts) / len(texts), 2) if len(texts) else None
-
-
-def _fields(fields: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value)[:FIELD] for name, value in fields.items() if value is not None}

@@ -12,10 +12,11 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from captious.render.cells import Shown, layout, numeric
-from captious.render.document import Column, Document, Group, Phrase, Section, Span, Table, Text
+from captious.render.document import Column, Document, Phrase, Span, Table, Text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,28 +81,22 @@ def _draw(document: Document, console: Console, plain: bool = False) -> None:
     if first is None or first.title != document.title:
         console.print(words(document.title, "bold"), soft_wrap=True)
     for section in document.sections:
-        _draw_section(section, console, plain)
+        if not isinstance(section, (Text, Table)) or section.detail:
+            continue
+        if section.title:
+            console.print(words(section.title, "bold"), soft_wrap=True)
+        if isinstance(section, Table):
+            _draw_table(section, console, plain)
+        else:
+            for paragraph in section.paragraphs:
+                console.print(words("• " if section.bullets else "").append_text(words(paragraph)))
     for line in document.notes:
         console.print(words(line), soft_wrap=True)
     for line in document.signatures:
         console.print(words(line, "dim"), soft_wrap=True)
 
 
-def _draw_section(section: Section, console: Console, plain: bool) -> None:
-    if isinstance(section, (Text, Table, Group)) and not section.detail:
-        if section.title:
-            console.print(words(section.title, "bold"), soft_wrap=True)
-        if isinstance(section, Table):
-            draw_table(section, console, plain)
-        elif isinstance(section, Text):
-            for paragraph in section.paragraphs:
-                console.print(words("• " if section.bullets else "").append_text(words(paragraph)))
-        else:
-            for part in section.sections:
-                _draw_section(part, console, plain)
-
-
-def draw_table(table: Table, console: Console, plain: bool = False) -> None:
+def _draw_table(table: Table, console: Console, plain: bool) -> None:
     """One table, in as many parts as the width asks for."""
     room = console.width + 2 if plain else console.width - 1
     gap = 2 if plain else 3
@@ -147,24 +142,14 @@ def _marked(one: Shown, row: int) -> str | Phrase:
 
 def _parts(shown: Sequence[Shown], labels: int, room: int, gap: int) -> list[list[Shown]]:
     """Printed columns in groups that fit, each led by the columns that name the row."""
-    leading, units = list(shown[:labels]), _units(shown[labels:])
+    leading = list(shown[:labels])
     parts = [list(leading)]
-    for unit in units:
+    for _, group in groupby(shown[labels:], lambda one: one.index):
+        unit = list(group)  # a column together with its intervals
         if len(parts[-1]) > len(leading) and _width([*parts[-1], *unit], gap) > room:
             parts.append(list(leading))
         parts[-1] += unit
     return parts
-
-
-def _units(shown: Sequence[Shown]) -> list[list[Shown]]:
-    """A column together with its intervals."""
-    units: list[list[Shown]] = []
-    for one in shown:
-        if one.interval and units:
-            units[-1].append(one)
-        else:
-            units.append([one])
-    return units
 
 
 def _lengths(one: Shown) -> tuple[int, int]:

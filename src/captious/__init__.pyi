@@ -1,0 +1,26 @@
+from captious._version import __version__ as __version__
+from captious.bias.audit import Audit as Audit
+from captious.bias.audit import audit as audit
+from captious.captions import CaptionSet as CaptionSet
+from captious.captions import Item as Item
+from captious.comparison import Comparison as Comparison
+from captious.comparison import compare as compare
+from captious.errors import InputError as InputError
+from captious.evaluation import Report as Report
+from captious.evaluation import evaluate as evaluate
+from captious.evaluation import evaluate_shards as evaluate_shards
+from captious.io.check import Check as Check
+from captious.io.check import check as check
+from captious.io.read import read as read
+from captious.metrics.contract import Measurement as Measurement
+from captious.metrics.contract import Metric as Metric
+from captious.metrics.contract import Signature as Signature
+from captious.metrics.registry import parse
+from captious.options import Output as Output
+from captious.options import Reading as Reading
+from captious.options import Resampling as Resampling
+from captious.options import Runtime as Runtime
+from captious.study.study import Study as Study
+from captious.study.study import correlate as correlate
+
+metric = parse

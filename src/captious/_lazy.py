@@ -1,0 +1,48 @@
+"""Public names of a package, imported when first used, so that ``import captious`` stays instant.
+
+The stub ``__init__.pyi`` beside the package says where each name is defined: ``from module import name as name``, or
+``public = name`` under another name. Type checkers read it too, so a public name is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+
+def exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package, from the imports of its stub; ``__all__`` is their names.
+
+    >>> attribute, names = exports("captious.syntax")
+    >>> names()[:2], attribute("Sentence").__name__
+    (['Rules', 'Sentence'], 'Sentence')
+    """
+
+    @cache
+    def origins() -> dict[str, tuple[str, str]]:
+        import ast
+        from pathlib import Path
+
+        stub = Path(str(import_module(package).__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
+        names: dict[str, tuple[str, str]] = {}
+        for node in ast.parse(stub).body:
+            if isinstance(node, ast.ImportFrom):
+                names |= {alias.name: (str(node.module), alias.name) for alias in node.names}
+            elif isinstance(node, ast.Assign):
+                names[ast.unparse(node.targets[0])] = names.pop(ast.unparse(node.value))
+        return names
+
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":
+            return __dir__()
+        if name not in origins():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, original = origins()[name]
+        return getattr(import_module(module), original)
+
+    def __dir__() -> list[str]:
+        return sorted(origins())
+
+    return __getattr__, __dir__

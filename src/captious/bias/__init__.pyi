@@ -1,0 +1,13 @@
+from captious.bias.audit import Audit as Audit
+from captious.bias.classifiers.bert import Bert as Bert
+from captious.bias.classifiers.linear import Linear as Linear
+from captious.bias.classifiers.lstm import Lstm as Lstm
+from captious.bias.corpus import Subject as Subject
+from captious.bias.corpus import read_subjects as read_subjects
+from captious.bias.lic import Lic as Lic
+from captious.bias.masking import Mask as Mask
+from captious.bias.protocol import PRESETS as PRESETS
+from captious.bias.protocol import Protocol as Protocol
+from captious.bias.protocol import preset_named as preset_named
+from captious.bias.protocol import protocol_for as protocol_for
+from captious.bias.protocol import published_seeds as published_seeds

@@ -1,0 +1,11 @@
+from captious.metrics.contract import MeanMetric as MeanMetric
+from captious.metrics.contract import Measurement as Measurement
+from captious.metrics.contract import Metric as Metric
+from captious.metrics.contract import Scored as Scored
+from captious.metrics.contract import Shared as Shared
+from captious.metrics.contract import Signature as Signature
+from captious.metrics.contract import TypeSets as TypeSets
+from captious.metrics.registry import names as names
+from captious.metrics.registry import parse as parse
+from captious.metrics.registry import parse_all as parse_all
+from captious.metrics.tokenized import TokenMetric as TokenMetric

@@ -1,0 +1,9 @@
+from captious.syntax.chunking import bracketed as bracketed
+from captious.syntax.chunking import outline as outline
+from captious.syntax.chunking import tree as tree
+from captious.syntax.sentences import Sentence as Sentence
+from captious.syntax.tagging import tag as tag
+from captious.syntax.tagging import tag_texts as tag_texts
+from captious.syntax.tagging import tagger_named as tagger_named
+from captious.syntax.units import Rules as Rules
+from captious.syntax.units import unit_spans as unit_spans

@@ -1,0 +1,8 @@
+from captious.train.options import ClipOptions as ClipOptions
+from captious.train.options import LongClipOptions as LongClipOptions
+from captious.train.options import Settings as Settings
+from captious.train.options import SpecsOptions as SpecsOptions
+from captious.train.options import Training as Training
+from captious.train.options import UmicOptions as UmicOptions
+from captious.train.run import Trained as Trained
+from captious.train.run import train as train
