@@ -124,13 +124,13 @@ def masked(captions: Sequence[Tokens], mask: Mask, allowed: Collection[str] | No
     >>> masked([("a", "woman", "rides", "a", "unicycle")], Mask.named("gender"), {"a", "rides"})
     [('a', '<mask>', 'rides', 'a', '<unk>')]
     """
-    hidden = mask.words
-    if allowed is None:
-        return [tuple(MASKED if word in hidden else word for word in caption) for caption in captions]
-    return [
-        tuple(MASKED if word in hidden else word if word in allowed else UNKNOWN for word in caption)
-        for caption in captions
-    ]
+
+    def shown(word: str) -> str:
+        if word in mask.words:
+            return MASKED
+        return word if allowed is None or word in allowed else UNKNOWN
+
+    return [tuple(map(shown, caption)) for caption in captions]
 
 
 def as_words(caption: Tokens, token: str, style: Style = "plain") -> list[str]:

@@ -26,12 +26,18 @@ class StyleMetric(MeanMetric):
     style: str = ""
     column: str = "style"
 
+    title: ClassVar[str]
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
     needs: ClassVar[tuple[Need, ...]] = ("style",)
     citation: ClassVar[str] = (
         "Li, Harrison. StyleM: stylized metrics for image captioning built with contrastive n-grams. arXiv 2022."
     )
+
+    @property
+    def label(self) -> str:
+        """The metric's title, with the style where one is named for all items."""
+        return f"{self.title} ({self.style})" if self.style else self.title
 
     def prepare(self, captions: CaptionSet) -> Shared[StyleModel]:
         """The model, read from its file."""
@@ -113,13 +119,9 @@ class OnlyStyle(StyleMetric):
     short: Literal["zero", "skip"] = "zero"
 
     name: ClassVar[str] = "onlystyle"
+    title: ClassVar[str] = "OnlyStyle"
     range: ClassVar[tuple[float, float]] = (-0.5, 1.0)
     undefined_reason: ClassVar[str] = "the model knows no n-gram of the caption"
-
-    @property
-    def label(self) -> str:
-        """OnlyStyle, with the style where one is named for all items."""
-        return f"OnlyStyle ({self.style})" if self.style else "OnlyStyle"
 
     def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
