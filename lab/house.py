@@ -9,6 +9,7 @@ Python that has typer.
 How each number is counted:
 
 - Python files, lines: the files ``captious/**/*.py`` and their newline characters. Modules: without ``__init__.py``.
+  A stub ``.pyi`` counts as lines of the file beside it, and its imports as imports under ``TYPE_CHECKING``.
 - With exactly one importer: modules that one other file of captious imports, anywhere in that file (at the top, in a
   function, under ``TYPE_CHECKING``). ``__init__.py`` counts as an importer. ``from a.b import c`` imports ``a.b`` and,
   where it is a module, ``a.b.c``. A name imported from a package's ``__init__`` is an import of that package, not of
@@ -106,7 +107,12 @@ def read_modules(source: Path) -> dict[str, Module]:
     for path in sorted((source / PACKAGE).rglob("*.py")):
         name = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
         text = path.read_text(encoding="utf-8")
-        modules[name] = Module(name, path, text, ast.parse(text))
+        tree, stub = ast.parse(text), path.with_suffix(".pyi")
+        if stub.exists():
+            exports = stub.read_text(encoding="utf-8")
+            tree.body.append(ast.If(ast.Name("TYPE_CHECKING"), ast.parse(exports).body, []))
+            text += exports
+        modules[name] = Module(name, path, text, tree)
     if not modules:
         raise SystemExit(f"house.py: {source / PACKAGE}: no Python files")
     return modules

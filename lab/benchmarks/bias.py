@@ -22,7 +22,7 @@ import numpy as np
 from lab.reproductions.relic import beside, classifiers, keep, options, print_table, protocol, subjects, tables
 
 from captious.bias.audit import Store, audit
-from captious.bias.classifiers.encoding import Encoded, epoch_batches
+from captious.bias.classifiers.encoding import encode, epoch_batches
 from captious.bias.classifiers.lstm import Lstm
 from captious.bias.corpus import Corpus, Task
 from captious.models.devices import resolve_device
@@ -76,7 +76,7 @@ def one_by_one(config: Lstm, task: Task) -> Any:
     from torch import nn
 
     device = resolve_device(current().device)
-    encoded = Encoded.of(task, config.words)
+    (encoded,) = encode([task], config.words)
     torch.manual_seed(task.seed)
 
     class Net(nn.Module):

@@ -78,7 +78,7 @@ def aac_metrics() -> dict[str, float]:
 
 def bootstrap() -> None:
     """A 1,000-sample bootstrap of all metrics, the measurements being there."""
-    from captious.stats.resampling import bootstrap as resample
+    from captious.stats.bootstrap import bootstrap as resample
 
     resample({key: measurement.statistic for key, measurement in REPORT.measurements.items()})
 

@@ -27,13 +27,12 @@ from captious.models.tokenizers import tokenizer_of
 from captious.options import Runtime
 from captious.train import towers as branches
 from captious.train.contrast import contrast as contrast_loss
-from captious.train.contrast import unit
 from captious.train.data import Example, tokenized
 from captious.train.loop import Trainer
 from captious.train.options import Settings
 from captious.train.schedule import Plan
 from captious.train.specs import Margin, Negatives, Specificity, chains
-from captious.train.towers import Towers
+from captious.train.towers import Towers, unit
 
 LIMIT = 248
 B32 = {"hidden_size": 512, "intermediate_size": 2048, "num_attention_heads": 8, "num_hidden_layers": 12}
@@ -176,8 +175,8 @@ class Step:
     def backward(self, loss: Any) -> None:
         loss.backward()
 
-    def unscale_gradients(self) -> None:
-        """Nothing is scaled in fp32 and bf16."""
+    def clip_grad_norm_(self, parameters: list[Any], most: float) -> Any:
+        return torch.nn.utils.clip_grad_norm_(parameters, most)
 
 
 def ours(objective: Specificity, batch: int, accumulate: int, steps: int, precision: Any, together: int) -> list[float]:

@@ -23,7 +23,7 @@ import numpy as np
 from lab.benchmarks.style_peer import Peer, table_one
 
 from captious.metrics.style.model import fit, load, save
-from captious.metrics.style.onlystyle import Placed, all_scores
+from captious.metrics.style.onlystyle import ModelNgrams, all_scores
 from captious.probes.style import StyledCaptions, StyledCorpus, read_styled
 
 STYLES, CAPTIONS, VOCABULARY = 215, 186_698, 33_641
@@ -103,7 +103,7 @@ def fit_many(path: str) -> str:
 
 def score_many(path: str, number: int) -> str:
     texts = [text for (_, text), _ in zip(generated(), range(number), strict=False)]
-    scores = all_scores(Placed.of(load(path), texts))
+    scores = all_scores(ModelNgrams.of(load(path), texts))
     return f"{scores.shape[0]:,} captions x {scores.shape[1]} styles, mean {scores.mean():+.2e}"
 
 

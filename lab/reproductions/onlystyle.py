@@ -22,7 +22,7 @@ import numpy.typing as npt
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.metrics.style.model import ORDERS
-from captious.metrics.style.onlystyle import Placed, Rows, added, runs
+from captious.metrics.style.onlystyle import ModelNgrams, Rows, added, runs
 from captious.metrics.style.stylecider import SIGMA
 from captious.options import Resampling
 from captious.probes.style import StyledCaptions, correlate, read_styled, shares_below
@@ -150,17 +150,17 @@ class _View(NamedTuple):
 
 
 class Cosines:
-    """Captions in the order of their styles, placed in a model; ``copies`` says how often each one's row occurs."""
+    """Captions in the order of their styles; ``copies`` says how often each one's row occurs."""
 
-    def __init__(self, placed: Placed, style: Ints, copies: Ints, reading: Reading) -> None:
-        self.placed, self.style, self.copies, self.reading = placed, style, copies, reading
-        self.styles = len(placed.model.styles)
+    def __init__(self, ngrams: ModelNgrams, style: Ints, copies: Ints, reading: Reading) -> None:
+        self.ngrams, self.style, self.copies, self.reading = ngrams, style, copies, reading
+        self.styles = len(ngrams.model.styles)
         self.bounds = np.searchsorted(style, np.arange(self.styles + 1))
         self.sizes = np.diff(self.bounds)
-        self.orders = [self._order(rows) for rows in placed.orders]
+        self.orders = [self._order(rows) for rows in ngrams.orders]
 
     def _order(self, rows: Rows) -> _Order:
-        grams, captions = rows.grams, self.placed.captions
+        grams, captions = rows.grams, self.ngrams.captions
         amount = grams.count.astype(np.float64) if self.reading.tf else np.ones(len(grams.count))
         style = self.style[grams.caption]
         new = np.ones(len(style), dtype=np.bool_)
@@ -177,7 +177,7 @@ class Cosines:
     def scores(self, tested: Bools) -> Iterator[Scored]:
         """Captions under test, a style at a time, with their similarities to all styles."""
         if self.reading.weights == "reference":
-            columns = np.full((self.placed.captions, self.styles), np.nan)
+            columns = np.full((self.ngrams.captions, self.styles), np.nan)
             for style in np.flatnonzero(self.sizes).tolist():
                 columns[:, style] = self._column(style)
             yield np.flatnonzero(tested), columns[tested]
@@ -191,7 +191,7 @@ class Cosines:
     def view(self, order: _Order, style: int) -> _View:
         """The n-grams that occur in a style of the model or in its captions here."""
         rows = order.rows
-        weights, in_style = self.placed.weights(rows, style)
+        weights, in_style = self.ngrams.weights(rows, style)
         if self.reading.negative == "zero":
             weights = np.maximum(weights, 0.0)
         matters = np.zeros(rows.grams.size, dtype=np.bool_)
@@ -201,25 +201,25 @@ class Cosines:
         at, _ = runs(rows.first, chosen)
         gram, caption, amount = rows.grams.gram[at], rows.grams.caption[at], order.amount[at]
         values = amount * weights[gram]
-        squares = added(caption, np.square(values), self.placed.captions)
+        squares = added(caption, np.square(values), self.ngrams.captions)
         if self.reading.negative == "signed":
             # A caption without n-grams outside of the chosen ones must not inherit the rounding of a difference.
-            inside = added(caption, rows.located[gram] >= 0, self.placed.captions)
-            outside = order.shared - added(caption, np.square(amount * rows.base[gram]), self.placed.captions)
+            inside = added(caption, rows.located[gram] >= 0, self.ngrams.captions)
+            outside = order.shared - added(caption, np.square(amount * rows.base[gram]), self.ngrams.captions)
             squares += np.where(order.known > inside, outside, 0.0)
         lengths = np.sqrt(squares)
         return _View(weights, chosen, at, values, np.divide(1.0, lengths, np.zeros_like(lengths), where=lengths > 0))
 
     def _column(self, style: int) -> Floats:
         """Of all captions, the mean similarity to the captions of one style under that style's weights."""
-        total = np.zeros(self.placed.captions)
+        total = np.zeros(self.ngrams.captions)
         mine = self.style == style
         for order in self.orders:
             _, _, at, values, inverse = self.view(order, style)
             gram, caption = order.rows.grams.gram[at], order.rows.grams.caption[at]
             units = values * inverse[caption]
             sums = added(gram, units * mine[caption], order.rows.grams.size)
-            dots = added(caption, units * sums[gram], self.placed.captions)
+            dots = added(caption, units * sums[gram], self.ngrams.captions)
             total += self.mean(dots, self.sizes[style], self.copies * mine, inverse)
         return total / ORDERS
 
@@ -275,9 +275,9 @@ class Pairs(Cosines):
     """All readings that take a mean, a maximum or a sample over single references."""
 
     def __init__(
-        self, placed: Placed, style: Ints, copies: Ints, reading: Reading, copy_of: Ints, seed: int = 0
+        self, ngrams: ModelNgrams, style: Ints, copies: Ints, reading: Reading, copy_of: Ints, seed: int = 0
     ) -> None:
-        super().__init__(placed, style, copies, reading)
+        super().__init__(ngrams, style, copies, reading)
         self.copy_of, self.random = copy_of, np.random.default_rng(seed)
 
     def scores(self, tested: Bools) -> Iterator[Scored]:
@@ -286,7 +286,7 @@ class Pairs(Cosines):
         for style in present:
             captions = np.arange(self.bounds[style], self.bounds[style + 1])
             captions = captions[tested[captions]]
-            width = max(1, CELLS // self.placed.captions)
+            width = max(1, CELLS // self.ngrams.captions)
             for start in range(0, len(captions), width):
                 block = captions[start : start + width]
                 columns = np.full((len(block), self.styles), np.nan)
@@ -301,8 +301,8 @@ class Pairs(Cosines):
 
     def matrix(self, block: Ints, style: int, other: int) -> Floats:
         """Similarities of a block of captions, under the weights of one style, to all captions under another's."""
-        total = np.zeros((len(block), self.placed.captions))
-        position = np.full(self.placed.captions, -1)
+        total = np.zeros((len(block), self.ngrams.captions))
+        position = np.full(self.ngrams.captions, -1)
         position[block] = np.arange(len(block))
         for order in self.orders:
             ours, grams = self.view(order, style), order.rows.grams
@@ -317,7 +317,7 @@ class Pairs(Cosines):
             key = np.repeat(position[caption], fanout) * total.shape[1] + grams.caption[reached]
             total += added(key, product, total.size).reshape(total.shape)
         if self.reading.length_penalty:
-            bigrams = np.maximum(self.placed.table.lengths - 1, 0)
+            bigrams = np.maximum(self.ngrams.table.lengths - 1, 0)
             total *= np.exp(-np.square(bigrams[block][:, None] - bigrams[None, :]) / (2 * SIGMA**2))
         return total / ORDERS
 
@@ -375,7 +375,7 @@ class Pooled(Cosines):
 
 def stylecider(check: StyledCaptions, reading: Reading = DEFAULT, seed: int = 0) -> Floats:
     """Equation 10 under a reading, for every caption under test; NaN where it has no references."""
-    prepared = (check.placed, check.style, check.copies, reading.checked())
+    prepared = (check.ngrams, check.style, check.copies, reading.checked())
     if not reading.is_linear:
         cosines: Cosines = Pairs(*prepared, copy_of=check.copy_of, seed=seed)
     else:

@@ -55,9 +55,9 @@ def uniform(keys: Keys, positions: Ints | int = 0) -> Floats:
     return _unit(fork(keys, positions))
 
 
-def below(keys: Keys, bounds: Ints, positions: Ints | int = 0) -> Ints:
+def below(keys: Keys, bounds: Ints) -> Ints:
     """Whole numbers from 0 up to, without, the bounds."""
-    return np.minimum((uniform(keys, positions) * bounds).astype(np.int64), np.maximum(bounds - 1, 0))
+    return np.minimum((uniform(keys) * bounds).astype(np.int64), np.maximum(bounds - 1, 0))
 
 
 def draws(rows: Ints, *keys: int) -> Floats:

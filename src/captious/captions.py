@@ -48,7 +48,7 @@ class Memo:
 
 
 @dataclass(frozen=True, eq=False)
-class Ragged:
+class Ragged(Sequence[tuple[str, ...]]):
     """Lists of texts of any lengths, stored flat: list ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
 
     values: Sequence[str]
@@ -68,7 +68,7 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, index: int) -> tuple[str, ...]:
+    def __getitem__(self, index: int) -> tuple[str, ...]:  # type: ignore[override]  # no slices
         return tuple(self.values[self.offsets[index] : self.offsets[index + 1]])
 
     @property

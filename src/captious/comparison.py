@@ -78,21 +78,15 @@ class Comparison(Result):
 
     def document(self) -> Document:
         """Systems by metrics, every paired test, and the items to explore."""
-        about = f"{', '.join(self.reports)}; differences by {self.test}"
         tables = [self._systems(), *([self._tests()] if self.differences else [])]
         return Document(
             f"{len(self.reports)} systems, {self._items} items",
-            about,
+            f"{', '.join(self.reports)}; differences by {self.test}",
             [*tables, explorer(self.reports)],
-            warnings=self.all_warnings,
+            warnings=[*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})],
             signatures=_by_system({name: report.signatures for name, report in self.reports.items()}),
             data=self.data(),
         )
-
-    @property
-    def all_warnings(self) -> list[str]:
-        """The warnings of the comparison, then those of the systems."""
-        return [*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})]
 
     def _systems(self) -> Table:
         reports, first = list(self.reports.values()), self._first
@@ -273,11 +267,11 @@ def _remarks(systems: Mapping[str, CaptionSet], differences: list[Difference]) -
     if len({captions.fingerprint for captions in systems.values()}) > 1:
         remarks.append("the systems are scored against different references: their values do not compare")
     items = len(next(iter(systems.values())))
-    for row in differences:
-        if row.items < items:
-            remarks.append(
-                f"{row.metric}: {row.baseline} and {row.system} are tested on the {row.items} items both have"
-            )
+    remarks += [
+        f"{row.metric}: {row.baseline} and {row.system} are tested on the {row.items} items both have"
+        for row in differences
+        if row.items < items
+    ]
     return tuple(dict.fromkeys(remarks))
 
 
@@ -287,10 +281,16 @@ def _prefixed(progress: Callable[[str], None] | None, name: str) -> Callable[[st
 
 def align(systems: Mapping[str, CaptionSet], missing: Missing = "error") -> dict[str, CaptionSet]:
     """The systems on the items all of them have, in the order of the first."""
-    shared = set.intersection(*(set(captions.ids) for captions in systems.values()))
-    if missing == "error":
-        _same_items(systems)
-    order = [key for key in next(iter(systems.values())).ids if key in shared]
+    (first, baseline), *others = systems.items()
+    for name, captions in others if missing == "error" else ():
+        missing_here = [key for key in baseline.ids if key not in captions]
+        lacking = missing_here + [key for key in captions.ids if key not in baseline]
+        if lacking:
+            raise InputError(
+                f"{first} and {name} differ in {len(lacking)} ids ({', '.join(lacking[:5])}), expected the same items; "
+                "pass missing='skip' to compare on those they share"
+            )
+    order = [key for key in baseline.ids if all(key in captions for _, captions in others)]
     if not order:
         raise InputError(f"{', '.join(systems)} have no item id in common")
     aligned = {}
@@ -298,14 +298,3 @@ def align(systems: Mapping[str, CaptionSet], missing: Missing = "error") -> dict
         left_out = len(captions) - len(order)
         aligned[name] = replace(captions.take(captions.positions(order)), skipped=captions.skipped + left_out)
     return aligned
-
-
-def _same_items(systems: Mapping[str, CaptionSet]) -> None:
-    (first, captions), *others = systems.items()
-    for name, other in others:
-        lacking = [key for key in captions.ids if key not in other] + [key for key in other.ids if key not in captions]
-        if lacking:
-            raise InputError(
-                f"{first} and {name} differ in {len(lacking)} ids ({', '.join(lacking[:5])}), expected the same items; "
-                "pass missing='skip' to compare on those they share"
-            )

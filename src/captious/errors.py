@@ -16,14 +16,19 @@ class MissingExtra(InputError, ImportError):
     """An optional library is absent; the message names the extra that brings it."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, choices: Iterable[str]) -> str:
     """A hint for a misspelt name, or an empty string.
 
     >>> nearest("cidr", ["bleu", "cider"])
     "; did you mean 'cider'?"
     """
-    found = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    matches = get_close_matches(name, list(choices), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def one_line(error: BaseException, most: int = 160) -> str:
+    """The message of an error of some library, on one line and cut short."""
+    return " ".join(str(error).split())[:most]
 
 
 def require(module: str, extra: str) -> Any:

@@ -24,7 +24,7 @@ from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.options import Reading, Resampling, Runtime, current, using
 from captious.render import Cell, Column, Document, ItemMetric, Items, Result, Table, link
 from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
-from captious.stats.resampling import Interval, bootstrap
+from captious.stats.bootstrap import Estimate, bootstrap
 
 Specs = str | Metric | Iterable[str | Metric]
 REASONS = 5
@@ -37,8 +37,10 @@ class Report(Result):
 
     captions: CaptionSet
     measurements: Mapping[str, Measurement]
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    intervals: Mapping[str, Estimate] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+    resampling: Resampling = Resampling()
+    """Of the intervals."""
 
     def __getitem__(self, key: str) -> Measurement:
         """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
@@ -77,8 +79,8 @@ class Report(Result):
     def signature(self, key: str) -> str:
         """The signature of a number with that of its interval."""
         measurement = self[key]
-        interval = self.intervals.get(str(measurement.metric))
-        return f"{measurement.signature}|ci:{interval}" if interval else str(measurement.signature)
+        interval = f"|ci:{self.resampling.signature()}" if str(measurement.metric) in self.intervals else ""
+        return f"{measurement.signature}{interval}"
 
     @property
     def signatures(self) -> list[str]:
@@ -87,8 +89,7 @@ class Report(Result):
 
     def cell(self, key: str) -> Cell:
         """A corpus value with its interval."""
-        interval, value = self.intervals.get(key), self.measurements[key].corpus
-        return Cell(value, interval.low, interval.high) if interval else Cell(value)
+        return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
 
     def worst(self, number: int = 10, metric: str | None = None) -> Document:
         """The items with the worst value of a metric, the last one unless named: a table to print or ``to_pandas``."""
@@ -104,7 +105,7 @@ class Report(Result):
 
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
-        level = next((interval.resampling.level for interval in self.intervals.values()), None)
+        level = self.resampling.level if self.intervals else None
         columns: list[Column | str] = ["metric", Column("value", level=level, bold=True, bar=True)]
         if lower := any(not one.metric.higher_is_better for one in self):
             columns.append(Column("better", "text", latex=None))
@@ -145,7 +146,7 @@ class Report(Result):
     def _metric_data(self, key: str) -> dict[str, Any]:
         measurement, interval = self.measurements[key], self.intervals.get(key)
         spread = {name: getattr(interval, name) if interval else None for name in ("low", "high", "error")}
-        spread["level"] = interval.resampling.level if interval else None
+        spread["level"] = self.resampling.level if interval else None
         return {
             "metric": key,
             "label": self.label(key),
@@ -220,10 +221,9 @@ def join_signatures(signatures: Iterable[str]) -> list[str]:
 
 def worst_first(measurement: Measurement) -> list[int]:
     """Indices of items from worst to best; those without a value are left out."""
-    scored = np.flatnonzero(~np.isnan(measurement.values))
     sign = 1 if measurement.metric.higher_is_better else -1
-    order: list[int] = scored[np.argsort(sign * measurement.values[scored], kind="stable")].tolist()
-    return order
+    order: list[int] = np.argsort(sign * measurement.values, kind="stable").tolist()
+    return order[: np.count_nonzero(~np.isnan(measurement.values))]
 
 
 def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
@@ -246,9 +246,7 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     """The items of systems that captioned the same ids in the same order, for the page to search and sort."""
     first = next(iter(reports.values()))
     sets = [report.captions for report in reports.values()]
-    size = len(first.captions)
     images = next((one.columns["image"] for one in sets if "image" in one.columns), ())
-    further = [name for name in first.captions.columns if name != "image"]
     return Items(
         ids=first.captions.ids,
         metrics=[
@@ -257,25 +255,12 @@ def explorer(reports: Mapping[str, Report]) -> Items:
         ],
         systems=list(reports),
         values=[[one.values for one in report] for report in reports.values()],
-        texts=[_Lazy(size, one.candidates.__getitem__) for one in sets],
-        references=_Lazy(size, first.captions.references.__getitem__),
+        texts=[one.candidates for one in sets],
+        references=first.captions.references,
         reasons=[[one.reasons for one in report] for report in reports.values()],
         images=[image if isinstance(image, str) and image else None for image in images],
-        fields=_Lazy(size, lambda index: {name: first.captions.columns[name][index] for name in further}),
+        fields={name: column for name, column in first.captions.columns.items() if name != "image"},
     )
-
-
-class _Lazy(Sequence[Any]):
-    """Elements made when they are asked for: printing a report does not gather the texts of its page."""
-
-    def __init__(self, size: int, element: Callable[[int], Any]) -> None:
-        self.size, self.element = size, element
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.element(index)
 
 
 def _reasons(measurement: Measurement) -> str:
@@ -393,4 +378,4 @@ def _report(captions: CaptionSet, measurements: Mapping[str, Measurement], resam
     """The report with the intervals of everything that can be resampled."""
     statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
     warnings = _misleading(captions, measurements.values())
-    return Report(captions, measurements, bootstrap(statistics, resampling), warnings)
+    return Report(captions, measurements, bootstrap(statistics, resampling), warnings, resampling)

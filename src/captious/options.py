@@ -80,7 +80,7 @@ def _declaration(hint: Any) -> Declared:
 
 
 class Options:
-    """Base of the option dataclasses. Values are held to the bounds and choices that their fields declare."""
+    """Base of the option dataclasses. Values outside the bounds and choices that their fields declare are refused."""
 
     def __post_init__(self) -> None:
         declarations = declared(type(self))  # type: ignore[arg-type]
@@ -170,12 +170,8 @@ class Resampling(Options):
         return f"bootstrap({self.samples},{unit}seed={self.seed},{100 * self.level:g}%)" if self.samples else "none"
 
 
-def _no_progress(what: str, done: int, total: int) -> None:
+def _ignore(*arguments: Any) -> None:
     """Show nothing."""
-
-
-def _no_log(line: str) -> None:
-    """Print nothing."""
 
 
 @dataclass(frozen=True)
@@ -194,9 +190,9 @@ class Runtime(Options):
     workers: Annotated[int, Option("Threads that decode images; 0: one per core.", min=0)] = 0
     upright: Annotated[bool, Option("Turn images as their EXIF tag says.")] = False
     """The reference implementations do not turn images."""
-    progress: Callable[[str, int, int], None] = _no_progress
+    progress: Callable[[str, int, int], None] = _ignore
     """Called with what is encoded, how many are done, of how many."""
-    log: Callable[[str], None] = _no_log
+    log: Callable[[str], None] = _ignore
     """Called with a line that a person should see."""
 
 

@@ -40,9 +40,9 @@ def counting():
 def test_lic_rises_with_the_planted_bias_as_the_closed_form_says(planted):
     # The best possible LIC is 75·(bias − human_bias) points; an n-gram classifier comes near it.
     subjects = [planted(bias, 0.25, items=2500, name=f"b{bias}") for bias in (0.1, 0.5, 0.9)]
-    found = [row.lic.lic for row in audit(subjects, GENDER, [Linear()]).rows]
-    assert found == sorted(found)
-    assert found == pytest.approx([75 * (bias - 0.25) for bias in (0.1, 0.5, 0.9)], abs=8)
+    result = [row.lic.lic for row in audit(subjects, GENDER, [Linear()]).rows]
+    assert result == sorted(result)
+    assert result == pytest.approx([75 * (bias - 0.25) for bias in (0.1, 0.5, 0.9)], abs=8)
 
 
 def test_alignment_hides_what_the_model_never_says(planted):
@@ -63,8 +63,8 @@ def test_zero_is_in_the_interval_where_model_and_people_leak_the_same(planted, b
 
 
 def test_without_planted_bias_leakage_is_near_chance(planted):
-    found = audit([planted(0.0, 0.0, items=2500)], GENDER, [Linear(c=0.01)])
-    assert found.rows[0].lic.lic_m == pytest.approx(found.chance, abs=6)
+    result = audit([planted(0.0, 0.0, items=2500)], GENDER, [Linear(c=0.01)])
+    assert result.rows[0].lic.lic_m == pytest.approx(result.chance, abs=6)
 
 
 def test_unmasked_words_for_the_person_give_the_label_away(planted):
@@ -114,13 +114,13 @@ def test_three_classes():
     labels = {str(n): "abc"[n % 3] for n in range(240)}
     words = {key: f"{label}word thing" if rng.random() < 0.8 else "thing" for key, label in labels.items()}
     people = {key: ["thing here", "a thing"] for key in labels}
-    found = audit(
+    result = audit(
         [Subject.of("three", labels, words, people)], Protocol(Mask.named("none"), seeds=seeds(3)), [Linear()]
     )
     # A share of .8 is told, the rest is guessed at one in three.
-    assert found.chance == pytest.approx(100 / 9)
-    assert found.rows[0].lic.lic_m > 60 and found.rows[0].lic.differs
-    assert len(found.rows[0].runs[0][0].by_class) == 3
+    assert result.chance == pytest.approx(100 / 9)
+    assert result.rows[0].lic.lic_m > 60 and result.rows[0].lic.differs
+    assert len(result.rows[0].runs[0][0].by_class) == 3
 
 
 def test_by_class_scores_divide_by_the_captions_of_the_class(planted):

@@ -16,14 +16,14 @@ def test_dropout_does_not_depend_on_padding_or_on_other_runs():
 
 
 def test_dropout_keeps_the_share_and_the_mean():
-    found = dropout(torch.ones(3, 20, 50, 101), 0.3, KEYS)
-    assert float((found == 0).float().mean()) == pytest.approx(0.3, abs=0.005)
-    assert found.unique().tolist() == pytest.approx([0, 1 / 0.7])
+    result = dropout(torch.ones(3, 20, 50, 101), 0.3, KEYS)
+    assert float((result == 0).float().mean()) == pytest.approx(0.3, abs=0.005)
+    assert result.unique().tolist() == pytest.approx([0, 1 / 0.7])
 
 
 def test_runs_draw_independently():
-    found = (dropout(torch.ones(3, 20, 50, 100), 0.5, KEYS) > 0).float().flatten(1).numpy()
-    assert np.abs(np.corrcoef(found) - np.eye(3)).max() < 0.02
+    result = (dropout(torch.ones(3, 20, 50, 100), 0.5, KEYS) > 0).float().flatten(1).numpy()
+    assert np.abs(np.corrcoef(result) - np.eye(3)).max() < 0.02
 
 
 def test_moments():

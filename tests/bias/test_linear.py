@@ -9,7 +9,7 @@ from captious.bias.masking import as_words
 def test_agrees_with_a_general_optimizer(make_task):
     """The same penalized likelihood on dense features, minimized by scipy."""
     task = make_task(0, "model", classes=3)
-    found = Linear(orders=1, c=0.5, iterations=3000).train([task], lambda more: None)[0]
+    result = Linear(orders=1, c=0.5, iterations=3000).train([task], lambda more: None)[0]
     read = [as_words(caption, task.token) for caption in task.captions]
     words = sorted({word for position in task.split.train for word in read[position]})
     words = [word for word in words if sum(word in read[position] for position in task.split.train) >= 2]
@@ -29,7 +29,7 @@ def test_agrees_with_a_general_optimizer(make_task):
     )
     logits = table[task.split.test] @ best.x.reshape(-1, 3)
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found, shares, atol=1e-5)
+    np.testing.assert_allclose(result, shares, atol=1e-5)
 
 
 def test_probabilities_sum_to_one(make_task):

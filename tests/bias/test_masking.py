@@ -43,4 +43,4 @@ def test_vocabulary_file_by_model(tmp_path):
 
 def test_unknown_share_leaves_masked_words_aside():
     # Four words: one masked, one unknown.
-    assert unknown_share([("a", "man", "rides", "unicycles")], {"a", "rides"}, AGE.words) == 0.25
+    assert unknown_share(masked([("a", "man", "rides", "unicycles")], AGE, {"a", "rides"})) == 0.25

@@ -18,27 +18,27 @@ from captious.render.terminal import plain_text
 
 
 @pytest.fixture(scope="module")
-def found():
+def result():
     from .conftest import planted_subject
 
     return audit([planted_subject(0.6, 0.2)], Protocol(Mask.named("gender"), seeds=published_seeds(3)), [Linear()])
 
 
-def renamed(found, name):
+def renamed(result, name):
     """The audit of a captioner of another name."""
     rows = [
-        replace(row, corpus=replace(row.corpus, subject=replace(row.corpus.subject, name=name))) for row in found.rows
+        replace(row, corpus=replace(row.corpus, subject=replace(row.corpus.subject, name=name))) for row in result.rows
     ]
-    return replace(found, rows=rows, corpora=[row.corpus for row in rows])
+    return replace(result, rows=rows, corpora=[row.corpus for row in rows])
 
 
-def test_the_planted_words_are_found_as_leaks_and_as_salient(found):
+def test_the_planted_words_are_found_as_leaks_and_as_salient(result):
     own = {word for words in OWN.values() for word in words}
-    leaks = {leak.word for leak in found.leaks["planted", "model"]}
+    leaks = {leak.word for leak in result.leaks["planted", "model"]}
     assert leaks and leaks <= own
     for label, (name, group) in enumerate((("female", "a"), ("male", "b"))):
-        assert found.classes[label] == name
-        grams = salient_ngrams(found.rows[0].predictions(), label)
+        assert result.classes[label] == name
+        grams = salient_ngrams(result.rows[0].predictions(), label)
         assert any(set(gram.ngram.split()) & set(OWN[group]) for gram in grams[:3])
 
 
@@ -61,52 +61,52 @@ def test_the_weight_of_a_salient_ngram_by_hand():
     assert [one.caption for one in surest(tested, 1)] == [("x",)]
 
 
-def test_the_folder_is_whole(found, tmp_path):
-    found.save(tmp_path / "audit")
+def test_the_folder_is_whole(result, tmp_path):
+    result.save(tmp_path / "audit")
     names = {path.name for path in (tmp_path / "audit").iterdir()}
     assert names >= {"captious-run.json", "leaks.jsonl", "report.html", "report.tex", "seeds.csv", "results.csv"}
-    kept = json.loads((tmp_path / "audit" / "captious-run.json").read_text())
+    run = json.loads((tmp_path / "audit" / "captious-run.json").read_text())
     rows = list(csv.DictReader((tmp_path / "audit" / "seeds.csv").read_text().splitlines()))
     assert list(rows[0])[:6] == ["model", "classifier", "seed", "lic_m", "lic_d", "lic"] and len(rows) == 3
-    assert float(rows[0]["lic_m"]) == kept["seeds"][0]["lic_m"] == found.rows[0].lic.model[0]
+    assert float(rows[0]["lic_m"]) == run["seeds"][0]["lic_m"] == result.rows[0].lic.model[0]
     leaks = [json.loads(line) for line in (tmp_path / "audit" / "leaks.jsonl").read_text().splitlines()]
     assert {"model", "captions_of", "word", "label", "share", "captions"} == set(leaks[0])
 
 
-def test_the_page_escapes_names_and_draws_both_charts(found):
-    text = html.page(renamed(found, "<script>alert(1)</script>").document())
+def test_the_page_escapes_names_and_draws_both_charts(result):
+    text = html.page(renamed(result, "<script>alert(1)</script>").document())
     assert "<script>alert" not in text and "&lt;script&gt;" in text
     assert text.count("<figure") == 2 and "chance" in text
 
 
-def test_json_states_what_matters(found):
-    data = json.loads(found.to_json())
+def test_json_states_what_matters(result):
+    data = json.loads(result.to_json())
     row = data["results"][0]
     assert data["chance"] == 25.0 and [seed["seed"] for seed in data["seeds"]] == [0, 12, 456]
     assert row["lic_m"] == pytest.approx(np.mean([seed["lic_m"] for seed in data["seeds"]]))
-    assert row["lic_low"] < row["lic"] < row["lic_high"] and found.rows[0].lic.differs
+    assert row["lic_low"] < row["lic"] < row["lic_high"] and result.rows[0].lic.differs
     assert data["protocol"]["mask"] == "gender" and len(data["protocol"]["masked_words"]) == 50
 
 
-def test_the_terminal_explains_the_chance_level_and_small_p(found):
-    text = plain_text(found.document(), 80)
+def test_the_terminal_explains_the_chance_level_and_small_p(result):
+    text = plain_text(result.document(), 80)
     assert "chance level 25.0" in text and "has learned nothing" in text
     assert max(map(len, text.splitlines()[:12])) <= 80
-    row = replace(found.rows[0], runs=found.rows[0].runs)
+    row = replace(result.rows[0], runs=result.rows[0].runs)
     object.__setattr__(row, "lic", replace(row.lic, model=row.lic.human.mean(axis=1) + 30))
-    assert "< 0.001" in plain_text(replace(found, rows=[row]).document(), 120)
+    assert "< 0.001" in plain_text(replace(result, rows=[row]).document(), 120)
 
 
-def test_what_holds_for_several_captioners_is_warned_of_once(found):
+def test_what_holds_for_several_captioners_is_warned_of_once(result):
     corpora = [
-        replace(found.corpora[0], subject=replace(found.corpora[0].subject, name=name, notes=("2 images left out",)))
+        replace(result.corpora[0], subject=replace(result.corpora[0].subject, name=name, notes=("2 images left out",)))
         for name in ("sat", "oscar")
     ]
-    warnings = replace(found, corpora=corpora).warnings
+    warnings = replace(result, corpora=corpora).warnings
     assert warnings[0] == "sat, oscar: 2 images left out"
 
 
-def test_latex_escapes_names(found):
-    assert r"nic\_plus & linear & " in renamed(found, "nic_plus").to_latex()
+def test_latex_escapes_names(result):
+    assert r"nic\_plus & linear & " in renamed(result, "nic_plus").to_latex()
     shown = r"a\textasciicircum{}b\textasciitilde{}\textbackslash{}c & linear & "
-    assert shown in renamed(found, r"a^b~\c").to_latex()
+    assert shown in renamed(result, r"a^b~\c").to_latex()

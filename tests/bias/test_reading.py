@@ -17,22 +17,22 @@ def write(path, rows):
 
 
 def test_images_without_a_label_are_left_out_and_counted():
-    found = Subject.of("m", {**LABELS, "3": None, "5": ""}, CAPTIONS, HUMANS)
-    assert len(found.ids) == 38
-    assert found.notes == ("2 images (3, 5) without a label left out",)
+    result = Subject.of("m", {**LABELS, "3": None, "5": ""}, CAPTIONS, HUMANS)
+    assert len(result.ids) == 38
+    assert result.notes == ("2 images (3, 5) without a label left out",)
 
 
 def test_unequal_numbers_of_human_captions_are_counted():
-    found = Subject.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3], "2": [*HUMANS["2"], "sixth"]})
-    assert {len(texts) for texts in found.humans} == {3}
-    assert found.notes == (
+    result = Subject.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3], "2": [*HUMANS["2"], "sixth"]})
+    assert {len(texts) for texts in result.humans} == {3}
+    assert result.notes == (
         "images have unequal numbers of human captions (1 × 3, 38 × 5, 1 × 6); the first 3 are used",
     )
 
 
 def test_a_number_of_human_captions_leaves_out_images_with_fewer():
-    found = Subject.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3]}, number=5)
-    assert len(found.ids) == 39 and "fewer than 5 human captions" in found.notes[0]
+    result = Subject.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3]}, number=5)
+    assert len(result.ids) == 39 and "fewer than 5 human captions" in result.notes[0]
 
 
 def test_images_without_human_captions_are_an_error():
@@ -44,14 +44,14 @@ def test_labels_may_stand_with_the_people_and_the_people_may_be_more(tmp_path):
     preds = write(tmp_path / "sat.jsonl", [{"id": key, "caption": text} for key, text in CAPTIONS.items()])
     rows = [{"id": key, "references": HUMANS[key], "age": LABELS[key]} for key in LABELS]
     people = write(tmp_path / "humans.jsonl", [*rows, {"id": "99", "references": ["unused"], "age": "a"}])
-    found = read_subjects([preds], "age", Reading(references=people))[0]
-    assert (found.name, found.labels[:2], len(found.ids)) == ("sat", ("a", "b"), 40)
+    result = read_subjects([preds], "age", Reading(references=people))[0]
+    assert (result.name, result.labels[:2], len(result.ids)) == ("sat", ("a", "b"), 40)
 
 
 def test_several_caption_columns_are_several_captioners(tmp_path):
     rows = [{"id": k, "references": HUMANS[k], "label": LABELS[k], "x": "one", "y": "two"} for k in LABELS]
-    found = read_subjects([write(tmp_path / "all.jsonl", rows)], "label", Reading(candidate_column="x, y"))
-    assert [(subject.name, subject.captions[0]) for subject in found] == [("x", "one"), ("y", "two")]
+    result = read_subjects([write(tmp_path / "all.jsonl", rows)], "label", Reading(candidate_column="x, y"))
+    assert [(subject.name, subject.captions[0]) for subject in result] == [("x", "one"), ("y", "two")]
 
 
 def test_an_absent_label_column_names_those_there_are(tmp_path):

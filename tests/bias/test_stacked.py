@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from captious.bias.classifiers import _stack as stacked
-from captious.bias.classifiers.encoding import Encoded, epoch_batches
+from captious.bias.classifiers.encoding import encode, epoch_batches
 from captious.bias.classifiers.lstm import Lstm
 
 SMALL = Lstm(embedding=12, hidden=16, rate=0.01, epochs=4, batch=16)
@@ -20,7 +20,7 @@ def silent(more):
 
 def reference_run(config, task):
     """One run the usual way: torch.nn.LSTM over packed sequences, torch's Adam, the same start and batches."""
-    encoded = Encoded.of(task)
+    (encoded,) = encode([task], config.words)
     start = stacked.Stack(config, [task]).weights
     net = torch.nn.LSTM(config.embedding, config.hidden, config.layers, bidirectional=True).double()
     table = start["embedding"][0].detach().clone().requires_grad_()
@@ -46,36 +46,36 @@ def reference_run(config, task):
         for batch in epoch_batches(encoded.train.lengths[None], generator, epoch, config.batch)[:, 0]:
             chosen = batch[batch >= 0]
             optimizer.zero_grad()
-            found = logits(encoded.train, chosen)
+            result = logits(encoded.train, chosen)
             if task.classes == 2:
-                loss = torch.nn.functional.binary_cross_entropy_with_logits(found[:, 0], truth[chosen].double())
+                loss = torch.nn.functional.binary_cross_entropy_with_logits(result[:, 0], truth[chosen].double())
             else:
-                loss = torch.nn.functional.cross_entropy(found, truth[chosen])
+                loss = torch.nn.functional.cross_entropy(result, truth[chosen])
             loss.backward()
             optimizer.step()
     with torch.no_grad():
-        found = logits(encoded.test, np.arange(len(task.split.test)))
+        result = logits(encoded.test, np.arange(len(task.split.test)))
         if task.classes == 2:
-            found = torch.cat([torch.zeros_like(found), found], dim=1)
-        return torch.softmax(found, dim=1).numpy()
+            result = torch.cat([torch.zeros_like(result), result], dim=1)
+        return torch.softmax(result, dim=1).numpy()
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_stack_gives_what_torch_gives_one_by_one(make_task, classes):
     config = replace(SMALL, dropout=0.0, dtype="float64", epochs=3)
     tasks = [make_task(seed, "model", 40 + 2 * classes, classes) for seed in (0, 1, 2)]
-    for task, found in zip(tasks, stacked.train(config, tasks, silent), strict=True):
-        np.testing.assert_allclose(found, reference_run(config, task), rtol=0, atol=1e-9)
+    for task, result in zip(tasks, stacked.train(config, tasks, silent), strict=True):
+        np.testing.assert_allclose(result, reference_run(config, task), rtol=0, atol=1e-9)
 
 
 def test_a_run_does_not_depend_on_the_company_it_keeps(make_task):
     tasks = [make_task(seed, role) for seed in (0, 1, 2) for role in ("model", "human-0")]
     together = stacked.train(SMALL, tasks, silent)
     backwards = stacked.train(SMALL, tasks[::-1], silent)[::-1]
-    for task, found, other in zip(tasks, together, backwards, strict=True):
+    for task, result, other in zip(tasks, together, backwards, strict=True):
         alone = stacked.train(SMALL, [task], silent)[0]
-        np.testing.assert_allclose(found, alone, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(found, other, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(result, alone, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(result, other, rtol=0, atol=1e-5)
 
 
 def test_company_moves_double_precision_by_rounding_only(make_task):
@@ -115,10 +115,10 @@ def test_the_fused_cell_does_what_the_plain_one_does():
     parts = [torch.randn(15, 24), torch.randn(15, 24), torch.randn(15, 6)]
 
     def run(device):
-        held = [part.to(device).requires_grad_() for part in parts]
-        hidden, memory = stacked.cell(*held)
+        tensors = [part.to(device).requires_grad_() for part in parts]
+        hidden, memory = stacked.cell(*tensors)
         (hidden.sum() + (memory * memory).sum()).backward()
-        return [part.cpu() for part in (hidden.detach(), memory.detach(), *(one.grad for one in held))]
+        return [part.cpu() for part in (hidden.detach(), memory.detach(), *(one.grad for one in tensors))]
 
     for plain, fused in zip(run("cpu"), run("cuda"), strict=True):
         torch.testing.assert_close(plain, fused, rtol=0, atol=1e-5)

@@ -45,8 +45,8 @@ def test_an_empty_text_is_left_out_of_a_gallery_and_counted(run, tmp_path):
 
 def test_a_gallery_of_rated_texts_starts_with_the_greatest_disagreement(run, sample, tmp_path):
     out = tmp_path / "gallery"
-    given = (sample / "ratings.jsonl", "--references", sample / "references.json")
-    code, _, _ = run("make", "pictures", *given, "--metric", DRAWN.format(2), "--out", out, "--most", 10)
+    arguments = (sample / "ratings.jsonl", "--references", sample / "references.json")
+    code, _, _ = run("make", "pictures", *arguments, "--metric", DRAWN.format(2), "--out", out, "--most", 10)
     assert code == 0
     shown = json.loads((out / "gallery.json").read_text())["entries"]
     gaps = [abs(one["gap"]) for one in shown]
@@ -90,8 +90,8 @@ def test_masking(run, texts, tmp_path):
         "probe", "masking", texts, "--metric", DRAWN.format(2), "--samples", 20, "--out", out, "--json"
     )
     assert code == 0
-    found = {one["group"]: one["decrease"]["value"] for one in json.loads(printed)["influences"]}
-    assert found["ADJ"] > 0 and found["NOUN"] > 0
+    decrease = {one["group"]: one["decrease"]["value"] for one in json.loads(printed)["influences"]}
+    assert decrease["ADJ"] > 0 and decrease["NOUN"] > 0
     assert "<svg" in (out / "report.html").read_text()
     code, _, errors = run("probe", "masking", texts, "--metric", DRAWN.format(1))
     assert code == 2 and "expected at least 2" in errors

@@ -14,31 +14,32 @@ def sample(tmp_path_factory):
 
 
 def test_specificity(run, sample, tmp_path):
-    given = (sample / "long.jsonl", "--images", sample / "images", "--metrics", "clipscore,specs", "--samples", 20)
-    code, out, error = run("probe", "specificity", *given, "--out", tmp_path / "sr")
+    arguments = (sample / "long.jsonl", "--images", sample / "images", "--metrics", "clipscore,specs", "--samples", 20)
+    code, out, error = run("probe", "specificity", *arguments, "--out", tmp_path / "sr")
     assert code == 0 and "SR_pos" in out and "12 captions of 12 images" in out and "report.html" in error
     assert (tmp_path / "sr" / "report.html").read_text().count('<svg class="chart"') == 2
-    summary = json.loads(run("probe", "specificity", *given, "--counting", "macro", "--json")[1])
+    summary = json.loads(run("probe", "specificity", *arguments, "--counting", "macro", "--json")[1])
     assert summary["counting"] == "macro" and [row["label"] for row in summary["metrics"]] == ["CLIPScore", "SPECS"]
     code, _, error = run("probe", "specificity", sample / "long.jsonl", "--metrics", "rouge")
     assert code == 2 and "no references; pass --references" in error
     code, out, _ = run(
-        "probe", "specificity", *given[:3], "-r", sample / "references.json", "--metrics", "rouge", "--samples", 0
+        "probe", "specificity", *arguments[:3], "-r", sample / "references.json", "--metrics", "rouge", "--samples", 0
     )
     assert code == 0 and "ROUGE-L" in out
 
 
 @pytest.mark.parametrize("name", ["retrieval", "hubness"])
 def test_retrieval_and_hubness(run, sample, tmp_path, name):
-    given = (sample / "references.json", "--images", sample / "images", "--encoder", "one, two", "--samples", 20)
+    arguments = (sample / "references.json", "--images", sample / "images", "--encoder", "one, two", "--samples", 20)
     more = ("--k", 3) if name == "hubness" else ()
-    code, out, error = run("probe", name, *given, *more, "--out", tmp_path / "a")
+    code, out, error = run("probe", name, *arguments, *more, "--out", tmp_path / "a")
     assert code == 0, error
     assert "two" in out and "image → caption" in out and "encoder:two#" in out
     assert (
-        len(json.loads(run("probe", name, *given, *more, "--json")[1])["recall" if name == "retrieval" else name]) == 4
+        len(json.loads(run("probe", name, *arguments, *more, "--json")[1])["recall" if name == "retrieval" else name])
+        == 4
     )
-    code, _, error = run("probe", name, *given, *more, "--out", tmp_path / "a")
+    code, _, error = run("probe", name, *arguments, *more, "--out", tmp_path / "a")
     assert code == 2 and "--overwrite" in error
 
 
@@ -51,11 +52,11 @@ def test_classification(run, sample, tmp_path):
 
 
 def test_compositionality(run, sample, tmp_path):
-    given = ("--images", sample / "images", "--metrics", "clipscore", "--samples", 20)
-    code, out, error = run("probe", "compositionality", sample / "predictions" / "solid.json", *given)
+    arguments = ("--images", sample / "images", "--metrics", "clipscore", "--samples", 20)
+    code, out, error = run("probe", "compositionality", sample / "predictions" / "solid.json", *arguments)
     assert code == 0 and "within-trigrams" in out, error
     code, out, _ = run(
-        "probe", "compositionality", sample / "predictions" / "solid.json", *given, "--perturbations", "words"
+        "probe", "compositionality", sample / "predictions" / "solid.json", *arguments, "--perturbations", "words"
     )
     assert code == 0 and "within-trigrams" not in out
 
@@ -64,9 +65,18 @@ def test_fitting_heeds_the_long_encoder_of_the_routed_score(run, sample, tmp_pat
     row = {"id": 1001, "units": ["a cat", "in a room", "by a red chair", "under a lamp"]}
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text(json.dumps({**row, "wrong_units": row["units"]}) + "\n")
-    given = (pairs, "--images", sample / "images", "--metrics", "specs_routed(long=short)", "--json", "--samples", 0)
+    arguments = (
+        pairs,
+        "--images",
+        sample / "images",
+        "--metrics",
+        "specs_routed(long=short)",
+        "--json",
+        "--samples",
+        0,
+    )
     assert [
-        json.loads(run("probe", "specificity", *given, *more)[1])["metrics"][0]["steps"]
+        json.loads(run("probe", "specificity", *arguments, *more)[1])["metrics"][0]["steps"]
         for more in ((), ("--fitting",))
     ] == [
         3,

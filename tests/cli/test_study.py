@@ -18,25 +18,25 @@ def study(run):
 
 
 @pytest.fixture
-def given(sample):
+def arguments(sample):
     return sample / "ratings.jsonl", "--references", sample / "references.json", "--metrics", "rouge,cider"
 
 
-def test_run_prints_protocol_table_and_signatures(study, given):
-    code, out, _ = study("run", *given, "--samples", 50)
+def test_run_prints_protocol_table_and_signatures(study, arguments):
+    code, out, _ = study("run", *arguments, "--samples", 50)
     assert code == 0
     for part in ("every rating is a row", "CIDEr-D", "τ-b", "95% interval", "400 rows of 80 captions", "seed=12345"):
         assert part in out
 
 
-def test_run_as_json_latex_and_folder(study, given, tmp_path):
-    summary = json.loads(study("run", *given, "--samples", 20, "--statistic", "tau_c", "--json")[1])
+def test_run_as_json_latex_and_folder(study, arguments, tmp_path):
+    summary = json.loads(study("run", *arguments, "--samples", 20, "--statistic", "tau_c", "--json")[1])
     assert summary["headline"] == "tau_c" and {row["metric"] for row in summary["metrics"]} == {"rouge", "cider"}
-    assert r"\toprule" in study("run", *given, "--samples", 20, "--latex")[1]
-    code, _, error = study("run", *given, "--samples", 20, "--out", tmp_path / "study")
+    assert r"\toprule" in study("run", *arguments, "--samples", 20, "--latex")[1]
+    code, _, error = study("run", *arguments, "--samples", 20, "--out", tmp_path / "study")
     assert code == 0 and "study.html" in error
     assert (tmp_path / "study" / "study.html").exists()
-    code, _, error = study("run", *given, "--out", tmp_path / "study")
+    code, _, error = study("run", *arguments, "--out", tmp_path / "study")
     assert code == 2 and "--overwrite" in error
 
 
@@ -91,26 +91,26 @@ def test_power(study):
     assert json.loads(study("power", "--difference", 0.05, "--items", 200, "--json")[1])["needed"] > 100
 
 
-def test_combine(study, given, sample, tmp_path):
+def test_combine(study, arguments, sample, tmp_path):
     rows = [json.loads(line) for line in (sample / "ratings.jsonl").read_text().splitlines()]
     lines = [f"{row['id']},{row['captioner']},{row['quality']},{row['share_right']}" for row in rows]
     path = tmp_path / "ie.csv"
     path.write_text("id,system,ie@1,ie@2\n" + "\n".join(lines) + "\n")
-    code, out, _ = study("combine", *given, "--add", path, "--factors", "0.5,1", "--samples", 20)
+    code, out, _ = study("combine", *arguments, "--add", path, "--factors", "0.5,1", "--samples", 20)
     assert code == 0 and "rouge + ie" in out and "±" in out
-    found = json.loads(study("combine", *given, "--add", path, "--samples", 20, "--json")[1])["rows"]
-    assert [row["seeds"] for row in found] == [2, 2] and found[0]["after"] > found[0]["before"]
+    rows = json.loads(study("combine", *arguments, "--add", path, "--samples", 20, "--json")[1])["rows"]
+    assert [row["seeds"] for row in rows] == [2, 2] and rows[0]["after"] > rows[0]["before"]
 
 
-def test_lengths(study, given, tmp_path):
-    code, out, _ = study("lengths", *given, "--edges", "6,9", "--samples", 20, "--out", tmp_path / "l")
+def test_lengths(study, arguments, tmp_path):
+    code, out, _ = study("lengths", *arguments, "--edges", "6,9", "--samples", 20, "--out", tmp_path / "l")
     assert code == 0 and "6–8" in out and "<svg" in (tmp_path / "l" / "lengths.html").read_text()
-    buckets = json.loads(study("lengths", *given, "--samples", 20, "--json")[1])["buckets"]
+    buckets = json.loads(study("lengths", *arguments, "--samples", 20, "--json")[1])["buckets"]
     assert sum(bucket["items"] for bucket in buckets) == 80
 
 
 def test_length_in_tokens(study, sample, tmp_path, colors):
-    given = (
+    arguments = (
         sample / "ratings.jsonl",
         "--references",
         sample / "references.json",
@@ -119,10 +119,10 @@ def test_length_in_tokens(study, sample, tmp_path, colors):
         "--samples",
         20,
     )
-    code, out, error = study("lengths", *given, "--tokens", "colors", "--out", tmp_path / "l")
+    code, out, error = study("lengths", *arguments, "--tokens", "colors", "--out", tmp_path / "l")
     assert code == 0 and "tokens" in out, error
-    tokens = json.loads(study("lengths", *given, "--tokens", "colors", "--json")[1])["buckets"]
-    words = json.loads(study("lengths", *given, "--json")[1])["buckets"]
+    tokens = json.loads(study("lengths", *arguments, "--tokens", "colors", "--json")[1])["buckets"]
+    words = json.loads(study("lengths", *arguments, "--json")[1])["buckets"]
     assert [bucket["low"] - 2 for bucket in tokens] == [bucket["low"] for bucket in words]  # start and end
     assert tokens[0]["unit"] == "tokens" and "<svg" in (tmp_path / "l" / "lengths.html").read_text()
 
@@ -139,8 +139,8 @@ def test_length_in_tokens(study, sample, tmp_path, colors):
         (("--level", "2"), "confidence level"),
     ],
 )
-def test_bad_options_are_one_line(study, given, options, message):
-    code, out, error = study("run", *given, *options)
+def test_bad_options_are_one_line(study, arguments, options, message):
+    code, out, error = study("run", *arguments, *options)
     assert code == 2 and message in error and error.count("\n") == 1 and out == ""
 
 
@@ -154,8 +154,8 @@ def test_a_sheet_with_one_column_per_rater(study, tmp_path):
     assert code == 2 and "expected 'carl'" in error
 
 
-def test_systems_change_what_is_printed(study, given):
-    code, out, _ = study("run", *given, "--samples", 20)
+def test_systems_change_what_is_printed(study, arguments):
+    code, out, _ = study("run", *arguments, "--samples", 20)
     assert code == 0 and "Between the 4 systems" in out and "system τ" in out and "soft acc." in out
 
 

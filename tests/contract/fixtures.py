@@ -87,7 +87,7 @@ def umic(folder: Path) -> Path:
 
 def mixer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every painter of ImaginE is a `Mixer`, whose pictures have the colors of the text."""
-    from tests.imagine.painting import Mixer
+    from tests.models.painters.painting import Mixer
 
     painter = Mixer()
     monkeypatch.setattr("captious.metrics.imagine.load_painter", lambda name, options: painter)

@@ -42,11 +42,11 @@ def test_summed_vectors_equal_pairs(sample: StyledCorpus, itself, negative, weig
     check = StyledCaptions.of(None, sample)
     everyone = np.ones(len(sample.texts), dtype=np.bool_)
     copies = np.bincount(check.copy_of)[check.copy_of]
-    pairs = Pairs(check.placed, check.style, copies, reading, check.copy_of)
+    pairs = Pairs(check.ngrams, check.style, copies, reading, check.copy_of)
     expected = np.full((len(sample.texts), 4), np.nan)
     for captions, scores in pairs.scores(everyone):
         expected[captions] = scores
-    for captions, scores in Cosines(check.placed, check.style, copies, reading).scores(everyone):
+    for captions, scores in Cosines(check.ngrams, check.style, copies, reading).scores(everyone):
         assert np.abs(scores - expected[captions]).max() < 1e-12
 
 

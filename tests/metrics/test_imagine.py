@@ -1,4 +1,4 @@
-"""ImaginE by hand: see `Mixer` in tests/imagine/painting.py for the pictures, `ColorEncoder` for the vectors.
+"""ImaginE by hand: see `Mixer` in tests/models/painters/painting.py for the pictures, `ColorEncoder` for the vectors.
 
 Under seed 0 a text's picture has its colors, under seed 1 half of it is green. So "red" is (1, 0, 0) and (1, 1, 0)/√2.
 """
@@ -7,7 +7,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from tests.imagine.painting import Mixer
+from tests.models.painters.painting import Mixer
 
 from captious.captions import CaptionSet
 from captious.errors import InputError

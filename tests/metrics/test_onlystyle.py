@@ -112,5 +112,5 @@ def test_bad_input(path: str, tmp_path: Path) -> None:
 @given(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), st.sampled_from(["happy", "gloomy"]))
 def test_bounds(path: str, text: str, style: str) -> None:
     for reading in (OnlyStyle(path), OnlyStyle(path, unseen="skip"), OnlyStyle(path, grams="multiset")):
-        found = reading.measure(one(text, style=style)).values[0]
-        assert math.isnan(found) or -1 / 2 <= found <= 1 / 2
+        score = reading.measure(one(text, style=style)).values[0]
+        assert math.isnan(score) or -1 / 2 <= score <= 1 / 2

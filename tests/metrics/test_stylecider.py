@@ -59,8 +59,8 @@ def test_several_references(path: str) -> None:
 
 def test_joined_references_add_up(path: str) -> None:
     # "fine" twice and "grey" once: (2 · ½, −½), cosine with (½): 1/√1.25.
-    found = value(StyleCider(path, references="pooled"), "fine", "fine", "fine", "grey")
-    assert found == pytest.approx(1 / math.sqrt(1.25) / 4)
+    score = value(StyleCider(path, references="pooled"), "fine", "fine", "fine", "grey")
+    assert score == pytest.approx(1 / math.sqrt(1.25) / 4)
 
 
 def test_negative_weights(path: str) -> None:
@@ -102,8 +102,8 @@ def test_several_candidates_and_items(path: str) -> None:
 def test_bounds(path: str, text: str, references: list[str], style: str) -> None:
     captions = CaptionSet.of({"1": text}, {"1": references}, {"style": [style]})
     for options in ("", ",tf=yes", ",tf=yes,clip=yes", ",negative=zero", ",references=pooled", ",length_penalty=yes"):
-        found = parse(f"stylecider(model={path}{options})").measure(captions).values[0]
-        assert -1e-12 <= found <= 1 + 1e-12
+        score = parse(f"stylecider(model={path}{options})").measure(captions).values[0]
+        assert -1e-12 <= score <= 1 + 1e-12
 
 
 def test_bad_options(path: str) -> None:

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from captious.models.registry import ModelRegistry
+from captious.models.hub import ModelRegistry
 
 
 def test_the_least_recently_used_model_goes_and_is_loaded_again_when_asked_for():

@@ -29,12 +29,12 @@ def labels(tmp_path):
 def test_the_nearest_class_name_wins(labels, photos, colors):
     data = read_labeled(labels, photos)
     assert data.classes == ("blue", "green", "red")
-    found = classify(data, colors(), ONCE)
-    assert found.images == 3 and found.faults == 1
-    assert found.accuracy[0].value == pytest.approx(2 / 3) and len(found.accuracy) == 1  # three classes: no top 5
-    assert found.by_class == {"blue": (0, 0.0), "green": (1, 1.0), "red": (2, 0.5)}
-    assert found.confused == (("red", "blue", 1),)
-    document = Classification(data.name, ONCE, [found], 3, ["a photo of a {}."]).document()
+    accuracy = classify(data, colors(), ONCE)
+    assert accuracy.images == 3 and accuracy.faults == 1
+    assert accuracy.accuracy[0].value == pytest.approx(2 / 3) and len(accuracy.accuracy) == 1  # three classes: no top 5
+    assert accuracy.by_class == {"blue": (0, 0.0), "green": (1, 1.0), "red": (2, 0.5)}
+    assert accuracy.confused == (("red", "blue", 1),)
+    document = Classification(data.name, ONCE, [accuracy], 3, ["a photo of a {}."]).document()
     assert document.tables["mistakes"].rows == [("colors", "red", "blue", 1)] and "chance is 33.3" in document.about
 
 

@@ -26,26 +26,26 @@ WORDS = [
 
 
 def test_the_tagger_finds_words_and_tags():
-    (found,) = tag_words(["The brown dog, it seems, sleeps."])
-    assert [word for word, _ in found] == ["the", "brown", "dog", "it", "seems", "sleeps"]
-    assert dict(found)["dog"] == "NN" and dict(found)["brown"] == "JJ"
+    (tagged,) = tag_words(["The brown dog, it seems, sleeps."])
+    assert [word for word, _ in tagged] == ["the", "brown", "dog", "it", "seems", "sleeps"]
+    assert dict(tagged)["dog"] == "NN" and dict(tagged)["brown"] == "JJ"
 
 
 def test_each_perturbation_moves_what_its_name_says():
     plain = [word for word, _ in WORDS]
     for seed in range(20):
-        found = {kind: text.split() for kind, text in perturb(WORDS, np.random.default_rng(seed)).items()}
-        assert list(found) == list(ARO)
-        for words in found.values():
+        perturbed = {kind: text.split() for kind, text in perturb(WORDS, np.random.default_rng(seed)).items()}
+        assert list(perturbed) == list(ARO)
+        for words in perturbed.values():
             assert sorted(words) == sorted(plain) and words != plain
-        kept = [place for place in range(8) if place not in (1, 2, 5, 6)]
-        assert [found["nouns-adjectives"][place] for place in kept] == [plain[place] for place in kept]
-        assert {found["nouns-adjectives"][place] for place in (2, 6)} == {"dog", "cats"}
-        assert [found["others"][place] for place in (1, 2, 5, 6)] == ["brown", "dog", "small", "cats"]
+        unmoved = [index for index in range(8) if index not in (1, 2, 5, 6)]
+        assert [perturbed["nouns-adjectives"][index] for index in unmoved] == [plain[index] for index in unmoved]
+        assert {perturbed["nouns-adjectives"][index] for index in (2, 6)} == {"dog", "cats"}
+        assert [perturbed["others"][index] for index in (1, 2, 5, 6)] == ["brown", "dog", "small", "cats"]
         for first in (0, 3, 6):
-            assert sorted(found["within-trigrams"][first : first + 3]) == sorted(plain[first : first + 3])
+            assert sorted(perturbed["within-trigrams"][first : first + 3]) == sorted(plain[first : first + 3])
         groups = {"the brown dog", "chases two small", "cats slowly"}
-        assert all(group in " ".join(found["trigrams"]) for group in groups)
+        assert all(group in " ".join(perturbed["trigrams"]) for group in groups)
 
 
 def test_what_has_one_order_only_is_left_out():
@@ -69,8 +69,8 @@ def test_an_encoder_that_ignores_order_ties_and_ties_are_misses(tmp_path, photos
     contests = read_contests([path], photos)
     assert contests.kinds == list(ARO) and contests.dropped == {"no other order of its words": 1}
     assert read_contests([path], photos) == contests
-    (found,) = probe_compositionality(contests, parse_all("specs"), ONCE).rows
-    assert found.accuracy["all"]["all"].value == 0 and found.contests == 1
+    (verdict,) = probe_compositionality(contests, parse_all("specs"), ONCE).rows
+    assert verdict.accuracy["all"]["all"].value == 0 and verdict.contests == 1
 
 
 @pytest.fixture
@@ -90,12 +90,12 @@ def test_pairs_with_two_right_captions(pairs, photos):
         "red.png", ("a red car", "one red car"), (("negative", "a blue car"),), "swap_att"
     )
     result = probe_compositionality(contests, parse_all("specs"), ONCE)
-    (found,) = result.rows
+    (verdict,) = result.rows
     # Image: both right ones beat the wrong one in the first; "a green car" ties with it; "green x" loses.
-    assert found.accuracy["swap_att"]["all"].value == pytest.approx(1 / 3)
+    assert verdict.accuracy["swap_att"]["all"].value == pytest.approx(1 / 3)
     # Text only: 1 against 2/3 and 2/3; then 2/3 against 2/3 ties; then 1/√2 against 1 loses.
     assert text_only(contests, parse("specs")).tolist() == [1, 0, 0]
-    assert found.text_only["swap_att"].value == pytest.approx(1 / 3)
+    assert verdict.text_only["swap_att"].value == pytest.approx(1 / 3)
     assert [line.split() for line in str(result).splitlines()][3] == ["SPECS", "swap_att", "33.33", "33.33"]
 
 

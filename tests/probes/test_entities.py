@@ -35,19 +35,22 @@ def test_tasks_from_a_gallery(tmp_path):
 
 def test_recall_is_the_share_of_things_seen():
     result = recall(ROWS, Resampling(samples=20))
-    found = result.painters
-    assert found["a"].recall.value == pytest.approx(4 / 5) and (found["a"].answers, found["a"].raters) == (5, 2)
-    assert found["b"].recall.value == 0.0
+    painters = result.painters
+    assert painters["a"].recall.value == pytest.approx(4 / 5) and (painters["a"].answers, painters["a"].raters) == (
+        5,
+        2,
+    )
+    assert painters["b"].recall.value == 0.0
     rows = [line.split() for line in str(result).splitlines()[3:5]]
     assert [row[0] for row in rows] == ["a", "b"] and rows[0][1] == "80.00"
 
 
 def test_agreement_is_alpha_over_questions_that_raters_share():
     result = recall(ROWS, Resampling(samples=20))
-    found = result.painters
+    painters = result.painters
     # dog: yes yes; tree: no yes. D_o = 2/4, D_e = 2 · 3 · 1 / (4 · 3): alpha = 1 − 1 = 0.
-    assert found["a"].agreement.estimate.value == pytest.approx(0.0) and found["a"].agreement.units == 2
-    assert found["b"].agreement is None, "one rater"
+    assert painters["a"].agreement.estimate.value == pytest.approx(0.0) and painters["a"].agreement.units == 2
+    assert painters["b"].agreement is None, "one rater"
     printed = [" ".join(line.split()) for line in str(result).splitlines()[3:5]]
     assert " 2 0.000 " in printed[0] and " 1 not defined " in printed[1]
     data = result.document().data
@@ -67,9 +70,9 @@ def test_agreement_against_another_implementation_pictures_of_one_text_apart():
             table[rater, 6 * number[0] + 3 * number[1] : 6 * number[0] + 3 * number[1] + 3] = seen
             named = dict(zip("abc", seen.tolist(), strict=True))
             rows.append({"text": f"t{number[0]}", "seed": number[1], "rater": f"r{rater}", "seen": named})
-    found = agreement(rows, Resampling(samples=50))
-    assert found.estimate.value == pytest.approx(krippendorff.alpha(table, level_of_measurement="nominal"))
-    assert found.estimate.low < found.estimate.value < found.estimate.high
+    alpha = agreement(rows, Resampling(samples=50))
+    assert alpha.estimate.value == pytest.approx(krippendorff.alpha(table, level_of_measurement="nominal"))
+    assert alpha.estimate.low < alpha.estimate.value < alpha.estimate.high
 
 
 def test_equal_answers_leave_agreement_undefined():

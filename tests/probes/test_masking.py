@@ -14,8 +14,8 @@ TEXTS = ["a red ball in the snow", "a black dog on the beach", "two blue kites i
 
 
 def test_every_word_is_taken_out_once():
-    found = [(one.group, one.token, one.rest) for one in mask(["A red ball, a dog."])]
-    assert found == [
+    masked = [(one.group, one.token, one.rest) for one in mask(["A red ball, a dog."])]
+    assert masked == [
         ("DET", "A", "red ball, a dog."),
         ("ADJ", "red", "A ball, a dog."),
         ("NOUN", "ball", "A red, a dog."),
@@ -26,22 +26,22 @@ def test_every_word_is_taken_out_once():
 
 def test_pictures_of_different_seeds_are_compared():
     rows = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
-    seen = Imagined(rows, np.array([[0, 1], [2, 2], [0, -1]]), np.zeros((3, 2), np.int32))
+    imagined = Imagined(rows, np.array([[0, 1], [2, 2], [0, -1]]), np.zeros((3, 2), np.int32))
     # Text 0 with itself: (1, 0)·(0, 1) both ways. With text 1: (1, 0)·(.6, .8) and (0, 1)·(.6, .8), the mean .7.
-    assert cosines_across_seeds(seen, np.array([0, 0]), np.array([0, 1])) == pytest.approx([0.0, 0.7], abs=1e-6)
-    assert np.isnan(cosines_across_seeds(seen, np.array([0]), np.array([2]))).all()
+    assert cosines_across_seeds(imagined, np.array([0, 0]), np.array([0, 1])) == pytest.approx([0.0, 0.7], abs=1e-6)
+    assert np.isnan(cosines_across_seeds(imagined, np.array([0]), np.array([2]))).all()
 
 
 def test_colors_and_nouns_matter_and_determiners_do_not():
     resampling = Resampling(samples=50)
-    found, base, unpainted = influences(TEXTS, Drawn.of(96), load_mini("captious-mini"), 3, resampling)
-    by_tag = {one.group: one.decrease.value for one in found}
+    rows, base, unpainted = influences(TEXTS, Drawn.of(96), load_mini("captious-mini"), 3, resampling)
+    by_tag = {one.group: one.decrease.value for one in rows}
     assert by_tag["NOUN"] > 0.05 and by_tag["ADJ"] > 0.02
     assert by_tag["DET"] == pytest.approx(0.0, abs=1e-9)
-    assert sum(one.frequency for one in found) == pytest.approx(1.0)
+    assert sum(one.frequency for one in rows) == pytest.approx(1.0)
     assert 0 < base.mean() < 1
-    table, *charts = Masking("texts.jsonl", resampling, found, base, unpainted, "painter:drawn").document().sections
-    assert table.rows[0][0] == found[0].group and len(charts) == 2
+    table, *charts = Masking("texts.jsonl", resampling, rows, base, unpainted, "painter:drawn").document().sections
+    assert table.rows[0][0] == rows[0].group and len(charts) == 2
 
 
 def test_what_it_needs():
@@ -55,6 +55,6 @@ def test_what_it_needs():
 
 def test_the_baseline_counts_the_texts_that_were_painted():
     once = Resampling(samples=0)
-    found, base, unpainted = influences([*TEXTS, "the economy grew"], Drawn.of(32), load_mini("captious-mini"), 2, once)
-    document = Masking("texts.jsonl", once, found, base, unpainted, "painter:drawn").document()
+    rows, base, unpainted = influences([*TEXTS, "the economy grew"], Drawn.of(32), load_mini("captious-mini"), 2, once)
+    document = Masking("texts.jsonl", once, rows, base, unpainted, "painter:drawn").document()
     assert document.notes[0].endswith(f"over {len(TEXTS)} texts")

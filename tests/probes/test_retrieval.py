@@ -28,14 +28,14 @@ def space(images, texts, owner):
         Vectors(texts, np.arange(len(texts))),
         np.asarray(owner),
         tuple(map(str, range(len(images)))),
-        tuple(f"text {place}" for place in range(len(texts))),
+        tuple(f"text {number}" for number in range(len(texts))),
         0,
         {},
     )
 
 
 @pytest.fixture
-def made(monkeypatch):
+def sixty(monkeypatch):
     """Sixty images with one to four captions each, in blocks much smaller than that."""
     monkeypatch.setattr(vectors, "QUERIES", 7)
     monkeypatch.setattr(vectors, "GALLERY", 11)
@@ -45,15 +45,17 @@ def made(monkeypatch):
     return space(images, unit(images[owner] + 0.9 * generator.normal(size=(len(owner), 5))), owner)
 
 
-def test_recall_equals_sorting_everything(made):
-    cosines = made.texts.rows.astype(np.float64) @ made.images.rows.astype(np.float64).T
-    to_image = (cosines > cosines[np.arange(len(made.owner)), made.owner][:, None]).sum(axis=1)
+def test_recall_equals_sorting_everything(sixty):
+    cosines = sixty.texts.rows.astype(np.float64) @ sixty.images.rows.astype(np.float64).T
+    to_image = (cosines > cosines[np.arange(len(sixty.owner)), sixty.owner][:, None]).sum(axis=1)
     to_text = np.array(
-        [min((np.delete(row, mine) > row[best]).sum() for best in mine) for row, mine in _own(cosines.T, made.owner)]
+        [min((np.delete(row, mine) > row[best]).sum() for best in mine) for row, mine in _own(cosines.T, sixty.owner)]
     )
-    for found, rank in zip(recalls(made, ONCE), (to_image, to_text), strict=True):
-        assert [estimate.value for estimate in found.recall] == pytest.approx([(rank < k).mean() for k in (1, 5, 10)])
-        assert found.median_rank == np.median(rank) + 1
+    for direction, rank in zip(recalls(sixty, ONCE), (to_image, to_text), strict=True):
+        assert [estimate.value for estimate in direction.recall] == pytest.approx(
+            [(rank < k).mean() for k in (1, 5, 10)]
+        )
+        assert direction.median_rank == np.median(rank) + 1
 
 
 def _own(rows, owner):
@@ -75,22 +77,22 @@ def test_ties_are_shared_out():
     assert placed.expected.tolist() == [1.5, 3.5, 4.0]
 
 
-def test_the_interval_resamples_images(made):
-    found = recalls(made, Resampling(samples=100))[0]
-    assert found.recall[0].low < found.recall[0].value < found.recall[0].high
+def test_the_interval_resamples_images(sixty):
+    direction = recalls(sixty, Resampling(samples=100))[0]
+    assert direction.recall[0].low < direction.recall[0].value < direction.recall[0].high
 
 
-def test_no_product_is_larger_than_a_block(made):
-    shapes = {block.shape for _, _, block in cosine_blocks(made.texts, made.images)}
+def test_no_product_is_larger_than_a_block(sixty):
+    shapes = {block.shape for _, _, block in cosine_blocks(sixty.texts, sixty.images)}
     assert max(rows for rows, _ in shapes) == 7 and max(columns for _, columns in shapes) == 11
 
 
-def test_k_occurrences_equal_sorting_everything(made):
-    cosines = made.images.rows @ made.texts.rows.T
-    expected = np.bincount(np.argsort(-cosines, axis=1)[:, :4].ravel(), minlength=len(made.owner))
-    assert occurrences(made.images, made.texts, 4).tolist() == expected.tolist()
+def test_k_occurrences_equal_sorting_everything(sixty):
+    cosines = sixty.images.rows @ sixty.texts.rows.T
+    expected = np.bincount(np.argsort(-cosines, axis=1)[:, :4].ravel(), minlength=len(sixty.owner))
+    assert occurrences(sixty.images, sixty.texts, 4).tolist() == expected.tolist()
     with pytest.raises(InputError, match="expected fewer than there are; pass a smaller k="):
-        occurrences(made.texts, made.images, 60)
+        occurrences(sixty.texts, sixty.images, 60)
 
 
 def test_skewness_is_the_third_moment():
@@ -119,10 +121,10 @@ def test_from_files(tmp_path, photos, colors):
     path = tmp_path / "c.json"
     path.write_text('{"red": ["red", "a red car"], "green": ["green", " "], "blue": ["x"], "broken": ["red"]}')
     assert embed(pictured(path, photos), colors(), "A photo of ").encoder.endswith(",prefix='A photo of '")
-    found = embed(pictured(path, photos), colors())
-    assert found.ids == ("red", "green", "blue") and found.captions == ("red", "a red car", "green", "x")
-    assert found.dropped == {"image cannot be used": 1, "empty caption": 1}
-    to_image, to_text = recalls(found, ONCE)
+    embedded = embed(pictured(path, photos), colors())
+    assert embedded.ids == ("red", "green", "blue") and embedded.captions == ("red", "a red car", "green", "x")
+    assert embedded.dropped == {"image cannot be used": 1, "empty caption": 1}
+    to_image, to_text = recalls(embedded, ONCE)
     # "x" is as near to every image: a third of a hit. The blue image is as near to all four captions: a quarter.
     assert to_image.recall[0].value == pytest.approx((3 + 1 / 3) / 4)
     assert to_text.recall[0].value == pytest.approx((2 + 1 / 4) / 3)
@@ -133,7 +135,7 @@ def test_from_files(tmp_path, photos, colors):
 
 
 def test_captions_reach_the_page_as_text():
-    made = space(unit(np.eye(3)), unit(np.eye(3)), [0, 1, 2])
-    made = dataclasses.replace(made, captions=("<script>alert(1)</script>", "b", "c"))
-    text = page(Hubness("a/<b>.json", ONCE, hubs(made, 1, ONCE), ["<i>note</i>"]).document())
+    three = space(unit(np.eye(3)), unit(np.eye(3)), [0, 1, 2])
+    three = dataclasses.replace(three, captions=("<script>alert(1)</script>", "b", "c"))
+    text = page(Hubness("a/<b>.json", ONCE, hubs(three, 1, ONCE), ["<i>note</i>"]).document())
     assert "<script>alert" not in text and "&lt;script&gt;" in text and "<i>" not in text and "&lt;b&gt;.json" in text

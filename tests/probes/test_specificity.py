@@ -22,17 +22,17 @@ def lines(path, rows):
     return path
 
 
-class Given:
-    """A metric whose values are given."""
+class Fixed:
+    """A metric with fixed values."""
 
-    name = label = "given"
+    name = label = "fixed"
     higher_is_better = True
 
     def __init__(self, values):
-        self.given = values
+        self.scores = values
 
     def __str__(self):
-        return "given"
+        return "fixed"
 
     def aggregate(self, rows):
         return rows[..., 0]
@@ -44,7 +44,9 @@ class Given:
         pass
 
     def measure(self, captions):
-        return Measurement(self, captions.ids, np.array(self.given)[:, None], Signature.of(self, captions, None, 0, {}))
+        return Measurement(
+            self, captions.ids, np.array(self.scores)[:, None], Signature.of(self, captions, None, 0, {})
+        )
 
 
 @pytest.fixture
@@ -70,43 +72,43 @@ def test_values_are_laid_out_as_steps(two):
 
 
 def test_pooled_counts_every_step_and_ties_are_misses(two):
-    (found,) = probe_specificity(two, [Given(VALUES)], resampling=ONCE).rows
+    (rate,) = probe_specificity(two, [Fixed(VALUES)], resampling=ONCE).rows
     # rises: yes, tie, yes | no; falls: yes, no, yes | yes.
-    assert found.positive.value == 2 / 4 and found.negative.value == 3 / 4
-    assert found.average.value == (2 / 4 + 3 / 4) / 2
-    assert found.steps == 4 and found.ties == 1
+    assert rate.positive.value == 2 / 4 and rate.negative.value == 3 / 4
+    assert rate.average.value == (2 / 4 + 3 / 4) / 2
+    assert rate.steps == 4 and rate.ties == 1
 
 
 def test_macro_is_the_mean_of_the_captions(two):
-    (found,) = probe_specificity(two, [Given(VALUES)], counting="macro", resampling=ONCE).rows
-    assert found.positive.value == pytest.approx((2 / 3 + 0) / 2) and found.negative.value == pytest.approx(
+    (rate,) = probe_specificity(two, [Fixed(VALUES)], counting="macro", resampling=ONCE).rows
+    assert rate.positive.value == pytest.approx((2 / 3 + 0) / 2) and rate.negative.value == pytest.approx(
         (2 / 3 + 1) / 2
     )
 
 
 def test_legacy_never_looks_at_the_last_caption_and_skips_short_ones(two):
-    (found,) = probe_specificity(two, [Given(VALUES)], counting="legacy", resampling=ONCE).rows
+    (rate,) = probe_specificity(two, [Fixed(VALUES)], counting="legacy", resampling=ONCE).rows
     # Of the first: bases .1 .2 .2, all above 0, so n = 2 increments: .2 > .1 and .2 > .2; negatives .1 > .05, .2 > .3.
     # The second has one base, n = 0: passed over.
-    assert found.positive.value == 1 / 2 and found.negative.value == 1 / 2
+    assert rate.positive.value == 1 / 2 and rate.negative.value == 1 / 2
 
 
 def test_legacy_takes_a_score_of_0_or_less_for_padding(two):
     with pytest.raises(InputError, match="passes over every caption"):
-        probe_specificity(two, [Given([value - 0.15 for value in VALUES])], counting="legacy", resampling=ONCE)
+        probe_specificity(two, [Fixed([value - 0.15 for value in VALUES])], counting="legacy", resampling=ONCE)
 
 
 def test_a_step_without_all_its_scores_is_left_out(two):
     values = list(VALUES)
     values[3] = math.nan  # the last caption of the first chain
-    (found,) = probe_specificity(two, [Given(values)], resampling=ONCE).rows
-    assert found.steps == 3 and found.positive.value == 1 / 3
+    (rate,) = probe_specificity(two, [Fixed(values)], resampling=ONCE).rows
+    assert rate.steps == 3 and rate.positive.value == 1 / 3
 
 
 def test_the_interval_resamples_images(two):
-    (found,) = probe_specificity(two, [Given(VALUES)], resampling=Resampling(samples=200)).rows
+    (rate,) = probe_specificity(two, [Fixed(VALUES)], resampling=Resampling(samples=200)).rows
     # Draws are both images, the first twice or the second twice: pooled 2/4, 4/6 or 0/2.
-    assert (found.positive.low, found.positive.high) == (0.0, pytest.approx(2 / 3))
+    assert (rate.positive.low, rate.positive.high) == (0.0, pytest.approx(2 / 3))
 
 
 @pytest.mark.usefixtures("colors")
@@ -115,9 +117,9 @@ def test_units_and_wrong_units(tmp_path, photos):
     details = read_details(lines(tmp_path / "p.jsonl", rows), photos)
     assert details.chains[0].captions == ("a car", "a car red", "a car red red")
     assert details.chains[0].negatives == ("a car blue", "a car red a")
-    (found,) = probe_specificity(details, parse_all("specs"), resampling=ONCE).rows
+    (rate,) = probe_specificity(details, parse_all("specs"), resampling=ONCE).rows
     # Right words raise the red part; "blue" adds nothing to a cosine of 0, which is a tie, "a" lowers 1/√5.
-    assert found.positive.value == 1 and found.negative.value == 1 / 2 and found.ties == 1
+    assert rate.positive.value == 1 and rate.negative.value == 1 / 2 and rate.ties == 1
 
 
 @pytest.mark.usefixtures("colors")
@@ -158,8 +160,8 @@ def test_a_caption_with_its_own_wrong_details(tmp_path):
 def test_what_stands_behind_the_limit_ties_and_can_be_left_out(tmp_path, photos, colors):
     rows = [{"id": "red", "units": ["a red", "red", "red and more", "red"], "wrong_units": ["x"] * 4}]
     details = read_details(lines(tmp_path / "p.jsonl", rows), photos)
-    (found,) = probe_specificity(details, parse_all("specs(weights=short)"), resampling=ONCE).rows
-    assert found.truncated == 2 and found.ties == 2  # behind 8 tokens the last unit is not read, right or wrong
+    (rate,) = probe_specificity(details, parse_all("specs(weights=short)"), resampling=ONCE).rows
+    assert rate.truncated == 2 and rate.ties == 2  # behind 8 tokens the last unit is not read, right or wrong
     fitting = details.within(colors("short", limit=8))
     assert [len(chain.negatives) for chain in fitting.chains] == [2]
 
@@ -185,8 +187,8 @@ def test_the_demo_set_works_as_it_is_with_any_metric(tmp_path):
     sample = write(make(items=6), tmp_path / "s", size=32)
     details = read_details(sample / "long.jsonl", sample / "images", sample / "references.json")
     result = probe_specificity(details, parse_all("clipscore,rouge"), Resampling(samples=50))
-    found = result.rows
-    assert [one.steps for one in found] == [sum(len(chain.captions) - 1 for chain in details.chains)] * 2
+    rates = result.rows
+    assert [one.steps for one in rates] == [sum(len(chain.captions) - 1 for chain in details.chains)] * 2
     summary = json.loads(result.to_json())
     assert summary["images"] == 6 and summary["metrics"][1]["metric"] == "rouge"
     text = html.page(result.document())
@@ -204,20 +206,20 @@ def test_the_control_shows_every_caption_another_image(two):
 
 
 def test_a_metric_that_never_looks_has_its_rates_against_wrong_images_too(two):
-    seen, blind = probe_specificity(two, [Given(VALUES)], resampling=ONCE, control=True).rows
-    assert blind.label == "given, wrong image" and blind.metric == "given, wrong image"
-    assert (blind.positive, blind.negative) == (seen.positive, seen.negative)
+    own, blind = probe_specificity(two, [Fixed(VALUES)], resampling=ONCE, control=True).rows
+    assert blind.label == "fixed, wrong image" and blind.metric == "fixed, wrong image"
+    assert (blind.positive, blind.negative) == (own.positive, own.negative)
 
 
 def test_two_metrics_with_one_label_are_told_apart(two):
     """Under one label the second would also take the place of the first in the picture by units."""
 
-    class Other(Given):
+    class Other(Fixed):
         def __str__(self):
-            return "given(other)"
+            return "fixed(other)"
 
-    result = probe_specificity(two, [Given(VALUES), Other(VALUES[::-1])], resampling=ONCE)
-    assert [one.label for one in result.rows] == ["given", "given(other)"]
+    result = probe_specificity(two, [Fixed(VALUES), Other(VALUES[::-1])], resampling=ONCE)
+    assert [one.label for one in result.rows] == ["fixed", "fixed(other)"]
     picture = charts.svg(result.document().sections[2])
     assert picture.count("<polyline") == 4
 
@@ -227,5 +229,5 @@ def test_signatures_say_what_moved_the_texts(tmp_path, two):
     cut = read_details(lines(tmp_path / "rows.jsonl", rows), seed=7, grammar="paper")
     assert cut.settings == ("units:paper", "wrong:drawn(seed=7)")
     assert two.settings == ()
-    found = probe_specificity(two, [Given(VALUES)], resampling=Resampling(samples=0, seed=5), control=True).rows
-    assert [one.signature.endswith("|images:wrong(seed=5)") for one in found] == [False, True]
+    rates = probe_specificity(two, [Fixed(VALUES)], resampling=Resampling(samples=0, seed=5), control=True).rows
+    assert [one.signature.endswith("|images:wrong(seed=5)") for one in rates] == [False, True]

@@ -38,8 +38,8 @@ def styled(rows: list[tuple[str, str]]) -> StyledCorpus:
 
 @pytest.fixture(scope="module")
 def sample() -> StyledCorpus:
-    made = make(40)
-    return styled([(row["style"], row["caption"]) for scene in made.scenes() for row in made.styled(scene)])
+    planted = make(40)
+    return styled([(row["style"], row["caption"]) for scene in planted.scenes() for row in planted.styled(scene)])
 
 
 def test_table_one_by_hand() -> None:
@@ -78,8 +78,8 @@ def test_sampling_is_seeded(sample: StyledCorpus) -> None:
 
 def test_styles_of_the_sample_are_told_apart(sample: StyledCorpus) -> None:
     model = fit(zip(sample.styles, sample.texts, strict=True))
-    made = make(60, seed=1)
-    fresh = styled([(row["style"], row["caption"]) for scene in made.scenes() for row in made.styled(scene)])
+    planted = make(60, seed=1)
+    fresh = styled([(row["style"], row["caption"]) for scene in planted.scenes() for row in planted.styled(scene)])
     assert StyledCaptions.of(model, fresh).retrieval().value > 0.95
 
 
@@ -124,26 +124,26 @@ def agreements(model: StyleModel, path: Path) -> tuple[Agreement, ...]:
 def test_the_most_common_ranking_stands_for_people(model: StyleModel, tmp_path: Path) -> None:
     captions = ["a fine day", "a day", "the grey dog weeps"]
     votes = {"1": [3, 2, 1], "2": [1, 2, 3], "3": [3, 2, 1]}
-    (found,) = agreements(model, write(tmp_path / "r.jsonl", rows(votes, captions)))
-    assert found.ranking == (3, 2, 1)
-    assert (found.style, found.raters) == ("happy", 3)
-    assert found.spearman == pytest.approx(1.0)
+    (agreement,) = agreements(model, write(tmp_path / "r.jsonl", rows(votes, captions)))
+    assert agreement.ranking == (3, 2, 1)
+    assert (agreement.style, agreement.raters) == ("happy", 3)
+    assert agreement.spearman == pytest.approx(1.0)
     # Pearson by the textbook formula for n = 3: ranks 3, 2, 1 have deviations 1, 0, −1.
-    high, middle, low = found.scores
+    high, middle, low = agreement.scores
     mean = (high + middle + low) / 3
-    spread = math.sqrt(sum((score - mean) ** 2 for score in found.scores))
-    assert found.pearson == pytest.approx((high - low) / (math.sqrt(2) * spread))
+    spread = math.sqrt(sum((score - mean) ** 2 for score in agreement.scores))
+    assert agreement.pearson == pytest.approx((high - low) / (math.sqrt(2) * spread))
 
 
 def test_a_swapped_pair_gives_one_half(model: StyleModel, tmp_path: Path) -> None:
     captions = ["a fine day", "a day", "the grey dog weeps"]
-    (found,) = agreements(model, write(tmp_path / "r.jsonl", rows({"1": [2, 3, 1]}, captions)))
-    assert found.spearman == pytest.approx(0.5)
+    (agreement,) = agreements(model, write(tmp_path / "r.jsonl", rows({"1": [2, 3, 1]}, captions)))
+    assert agreement.spearman == pytest.approx(0.5)
 
 
 def test_constant_scores_have_no_correlation(model: StyleModel, tmp_path: Path) -> None:
-    (found,) = agreements(model, write(tmp_path / "r.jsonl", rows({"1": [1, 2]}, ["zebra", "yak"])))
-    assert math.isnan(found.pearson) and math.isnan(found.spearman)
+    (agreement,) = agreements(model, write(tmp_path / "r.jsonl", rows({"1": [1, 2]}, ["zebra", "yak"])))
+    assert math.isnan(agreement.pearson) and math.isnan(agreement.spearman)
 
 
 @pytest.mark.parametrize(

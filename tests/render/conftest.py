@@ -118,7 +118,7 @@ def items(**changes: object) -> Items:
         "texts": [[(text,) for text in TEXTS]] * 2,
         "references": REFERENCES,
         "reasons": [[{}, {"nasty": "no references"}]] * 2,
-        "fields": [{"style": "plain", "none": None}] * 4,
+        "fields": {"style": ["plain"] * 4, "none": [None] * 4},
         **changes,
     }
     return Items(**content)

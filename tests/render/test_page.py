@@ -139,7 +139,7 @@ def test_every_item_and_value_reaches_the_explorer(samples):
 
 
 def test_items_without_references_reasons_images_and_fields(samples):
-    bare = samples.items(references=(), reasons=(), fields=(), images=())
+    bare = samples.items(references=(), reasons=(), fields={}, images=())
     data = data_of(page(samples.Sample([bare]).document()))
     assert data["references"] == [[]] * 4 and data["fields"] == [{}] * 4 and data["pictures"] == [None] * 4
 
@@ -166,7 +166,7 @@ def test_the_limit_keeps_worst_and_best_and_every_score(samples):
         texts=[[("a",)] * 100],
         references=[("a",)] * 100,
         reasons=(),
-        fields=(),
+        fields={},
         limit=20,
     )
     text = page(samples.Sample([many]).document())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from captious.render.pictures import thumbnail, thumbnails
+from captious.render.items import thumbnail, thumbnails
 
 
 def opened(uri):

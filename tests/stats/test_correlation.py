@@ -32,10 +32,12 @@ def test_pearson_and_spearman_are_scipys_on_the_drawn_rows(data):
 def test_determination_by_hand():
     # Ratings 1 3 5 on a scale of 1 to 5 are 0 .5 1; the metric says .1 .4 .7.
     # sum (m - h)^2 = .01 + .01 + .09 = .11; sum (h - .5)^2 = .5; sum (m - .4)^2 = .18; they lie on a line.
-    found = Moments.of(np.array([0.1, 0.4, 0.7]), np.array([1.0, 3.0, 5.0]), np.arange(3), 3, (1, 5))(np.ones((3, 1)))
-    assert found["r2"][0] == pytest.approx(1 - 0.11 / 0.5)
-    assert found["one_minus_r2"][0] == pytest.approx(0.11 / 0.18)
-    assert found["r2_fitted"][0] == pytest.approx(1.0)
+    statistics = Moments.of(np.array([0.1, 0.4, 0.7]), np.array([1.0, 3.0, 5.0]), np.arange(3), 3, (1, 5))(
+        np.ones((3, 1))
+    )
+    assert statistics["r2"][0] == pytest.approx(1 - 0.11 / 0.5)
+    assert statistics["one_minus_r2"][0] == pytest.approx(0.11 / 0.18)
+    assert statistics["r2_fitted"][0] == pytest.approx(1.0)
 
 
 def test_a_metric_far_too_small_has_a_huge_one_minus_r2():
@@ -43,8 +45,8 @@ def test_a_metric_far_too_small_has_a_huge_one_minus_r2():
     rng = np.random.default_rng(5)
     human = rng.integers(1, 6, 500).astype(float)
     tiny = 1e-4 * rng.normal(size=500)
-    found = Moments.of(tiny, human, np.arange(500), 500, (1, 5))(np.ones((500, 1)))["one_minus_r2"][0]
-    assert 1e7 < found < 1e8
+    ratio = Moments.of(tiny, human, np.arange(500), 500, (1, 5))(np.ones((500, 1)))["one_minus_r2"][0]
+    assert 1e7 < ratio < 1e8
 
 
 def test_constant_draws_are_not_a_number(data):
@@ -62,7 +64,7 @@ def test_between_systems(data):
     rng = np.random.default_rng(6)
     system, cluster = np.tile(np.arange(5), 12), np.repeat(np.arange(12), 5)
     values, human = rng.normal(size=60) + system, rng.normal(size=60) + system
-    found = Systems(values, human, cluster, 12, system)(np.ones((12, 1)))
+    statistics = Systems(values, human, cluster, 12, system)(np.ones((12, 1)))
     means = [[part[system == one].mean() for one in range(5)] for part in (values, human)]
-    assert found["system_pearson"][0] == pytest.approx(pearsonr(*means).statistic)
-    assert found["system_tau"][0] == pytest.approx(kendalltau(*means).statistic)
+    assert statistics["system_pearson"][0] == pytest.approx(pearsonr(*means).statistic)
+    assert statistics["system_tau"][0] == pytest.approx(kendalltau(*means).statistic)

@@ -32,11 +32,11 @@ def test_any_rows_under_any_weights(seed):
     y = rng.integers(0, rng.integers(1, 12), len(item)).astype(float)
     cluster = rng.integers(0, clusters, n)
     weights = rng.integers(0, 4, (clusters, 5)).astype(float)
-    found = Kendall.of(x, y, item, cluster)(weights)
+    taus = Kendall.of(x, y, item, cluster)(weights)
     for draw in range(5):
         rows = written_out(x, y, item, cluster, weights[:, draw])
         for variant in "bc":
-            assert found[f"tau_{variant}"][draw] == pytest.approx(scipys(*rows, variant), abs=1e-12, nan_ok=True)
+            assert taus[f"tau_{variant}"][draw] == pytest.approx(scipys(*rows, variant), abs=1e-12, nan_ok=True)
 
 
 def test_many_draws_and_continuous_ratings():
@@ -45,21 +45,21 @@ def test_many_draws_and_continuous_ratings():
     x = np.round(y + rng.normal(size=400), 1)
     cluster = rng.integers(0, 60, 400)
     weights = rng.multinomial(60, np.ones(60) / 60, size=70).T.astype(float)
-    found = Kendall.of(x, y, None, cluster)(weights)
+    taus = Kendall.of(x, y, None, cluster)(weights)
     for draw in (0, 33, 69):
         rows = written_out(x, y, np.arange(400), cluster, weights[:, draw])
-        assert found["tau_b"][draw] == pytest.approx(scipys(*rows, "b"), abs=1e-12)
-        assert found["tau_c"][draw] == pytest.approx(scipys(*rows, "c"), abs=1e-12)
+        assert taus["tau_b"][draw] == pytest.approx(scipys(*rows, "b"), abs=1e-12)
+        assert taus["tau_c"][draw] == pytest.approx(scipys(*rows, "c"), abs=1e-12)
 
 
 def test_by_hand():
     # x 1 2 2 3 against y 1 1 2 2: of 6 pairs, x ties one (2, 2), y two; (1,1)-(2,2), (1,1)-(3,2) and (2,1)-(3,2)
     # agree, none disagrees. tau-b = 3 / sqrt((6 - 1)(6 - 2)); tau-c with k = 2: 2 * 3 / (16 * 1/2).
-    found = Kendall.of(np.array([1.0, 2.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0, 2.0]))
-    taus = found(np.ones((4, 1)))
+    kendall = Kendall.of(np.array([1.0, 2.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0, 2.0]))
+    taus = kendall(np.ones((4, 1)))
     assert taus["tau_b"][0] == pytest.approx(3 / np.sqrt(20))
     assert taus["tau_c"][0] == pytest.approx(6 / 8)
-    assert found.tie_rates() == pytest.approx((1 / 6, 2 / 6))
+    assert kendall.tie_rates() == pytest.approx((1 / 6, 2 / 6))
 
 
 def test_the_rest_of_a_split_is_what_its_weights_give():
@@ -87,7 +87,7 @@ def test_score_smoothing_wins_on_one_variant_and_loses_on_the_other():
 
 @pytest.mark.parametrize("rows", [1, 5, 31, 32, 33, 100])
 def test_running_sums(rows):
-    given_rows = np.arange(rows * 3, dtype=float).reshape(rows, 3)
-    found = given_rows.copy()
-    accumulate(found)
-    np.testing.assert_array_equal(found, np.cumsum(given_rows, axis=0))
+    values = np.arange(rows * 3, dtype=float).reshape(rows, 3)
+    sums = values.copy()
+    accumulate(sums)
+    np.testing.assert_array_equal(sums, np.cumsum(values, axis=0))

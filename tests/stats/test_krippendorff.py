@@ -25,10 +25,10 @@ PUBLISHED = np.array(
     ("level", "expected"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849), ("ratio", 0.797)]
 )
 def test_the_published_example(level, expected):
-    found = krippendorff(PUBLISHED, level, Resampling(200))
-    assert round(found.estimate.value, 3) == expected
-    assert (found.units, found.ratings, found.single) == (11, 40, 1)
-    assert found.estimate.low < found.estimate.value < found.estimate.high
+    alpha = krippendorff(PUBLISHED, level, Resampling(200))
+    assert round(alpha.estimate.value, 3) == expected
+    assert (alpha.units, alpha.ratings, alpha.single) == (11, 40, 1)
+    assert alpha.estimate.low < alpha.estimate.value < alpha.estimate.high
 
 
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval", "ratio"])

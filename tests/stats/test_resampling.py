@@ -18,8 +18,8 @@ from captious.metrics.bleu import Bleu
 from captious.metrics.contract import MeanMetric, Measurement
 from captious.metrics.registry import parse
 from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED, Resampling
+from captious.stats.bootstrap import bootstrap
 from captious.stats.resampling import (
-    bootstrap,
     bootstrap_weights,
     holm,
     paired_bootstrap,
@@ -108,9 +108,9 @@ def test_a_resample_of_bleu_is_bleu_of_the_resampled_items():
 
 
 def test_unscored_items_add_nothing():
-    known = mean_of([0.2, 0.4, np.nan])
-    assert known.total.tolist() == pytest.approx([0.6, 2])
-    interval = bootstrap({"m": known})["m"]
+    statistic = mean_of([0.2, 0.4, np.nan])
+    assert statistic.total.tolist() == pytest.approx([0.6, 2])
+    interval = bootstrap({"m": statistic})["m"]
     assert (interval.low, interval.high) == pytest.approx((0.2, 0.4))
 
 
@@ -127,8 +127,9 @@ def test_a_negative_seed_is_refused():
 
 
 def test_the_level_is_signed_as_it_is():
-    interval = bootstrap({"m": mean_of([1, 2])}, Resampling(level=0.975))["m"]
-    assert str(interval) == "bootstrap(1000,seed=12345,97.5%)"
+    captions = CaptionSet.of({"1": "a b", "2": "b c"}, {"1": ["a"], "2": ["b"]})
+    report = evaluate(captions, "rouge", Resampling(level=0.975))
+    assert report.signature("rouge").endswith("|ci:bootstrap(1000,seed=12345,97.5%)")
 
 
 def test_a_level_that_is_no_share_is_refused():

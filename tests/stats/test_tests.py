@@ -50,17 +50,17 @@ def test_williams_by_hand():
     # t = .2 * sqrt(52 * 1.5) / sqrt(2 * 52/50 * .47 + .25 * .125) = 1.7663521732655695 / 1.0081666...
     below = 2 * 52 / 50 * 0.47 + 0.25 * 0.125
     t = 0.2 * math.sqrt(78) / math.sqrt(below)
-    found = williams(0.6, 0.4, 0.5, 53)
-    assert found.statistic == pytest.approx(t, rel=1e-12)
-    assert found.degrees == 50
-    assert found.p_greater == pytest.approx(stats.t.sf(t, 50), rel=1e-9)
-    assert found.p == pytest.approx(2 * stats.t.sf(t, 50), rel=1e-9)
+    result = williams(0.6, 0.4, 0.5, 53)
+    assert result.statistic == pytest.approx(t, rel=1e-12)
+    assert result.degrees == 50
+    assert result.p_greater == pytest.approx(stats.t.sf(t, 50), rel=1e-9)
+    assert result.p == pytest.approx(2 * stats.t.sf(t, 50), rel=1e-9)
 
 
 def test_williams_on_the_example_of_psych():
     """The help page of psych::r.test in R: r.test(103, .4, .5, .1) has t = -0.89, p = 0.37."""
-    found = williams(0.4, 0.5, 0.1, 103)
-    assert (round(found.statistic, 2), round(found.p, 2)) == (-0.89, 0.37)
+    result = williams(0.4, 0.5, 0.1, 103)
+    assert (round(result.statistic, 2), round(result.p, 2)) == (-0.89, 0.37)
 
 
 def test_williams_needs_four_items_and_takes_equal_metrics():

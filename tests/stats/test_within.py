@@ -34,10 +34,10 @@ def test_tie_calibration_finds_the_best_threshold():
     gap = np.array([values[a] - values[b] for a, b in pairs])
     people = np.array([human[a] - human[b] for a, b in pairs])
     within = Within.of(values, human, cluster, 8)
-    found = within(np.ones((8, 1)))
+    accuracies = within(np.ones((8, 1)))
     tries = [accuracy(gap, people, -1), *(accuracy(gap, people, epsilon) for epsilon in np.abs(gap))]
-    assert found["accuracy"][0] == pytest.approx(np.mean(np.sign(gap) == np.sign(people)))
-    assert found["accuracy_eq"][0] == pytest.approx(max(tries))
+    assert accuracies["accuracy"][0] == pytest.approx(np.mean(np.sign(gap) == np.sign(people)))
+    assert accuracies["accuracy_eq"][0] == pytest.approx(max(tries))
     assert accuracy(gap, people, within.epsilon()) == pytest.approx(max(tries))
     weights = rng.integers(0, 3, (8, 4)).astype(float)
     for draw in range(4):

@@ -10,7 +10,7 @@ from captious.study.design import Rows
 from captious.study.scores import Scores
 
 
-def made(rng, n=120):
+def simulated(rng, n=120):
     quality = rng.normal(size=n)
     human = quality + rng.normal(0, 0.5, n)
     return Rows(human, np.arange(n), np.repeat(np.arange(n // 4), 4), n // 4, human), quality
@@ -18,11 +18,10 @@ def made(rng, n=120):
 
 def test_adding_a_metric_before_and_after_over_seeds():
     rng = np.random.default_rng(0)
-    rows, quality = made(rng)
+    rows, quality = simulated(rng)
     base = Scores("m", "m", quality + rng.normal(size=120))
     seeds = [quality + rng.normal(size=120) for _ in range(5)]
-    found = add(rows, [base], {"ie": seeds}, (0.0, 1.0))
-    nothing, added = found
+    nothing, added = add(rows, [base], {"ie": seeds}, (0.0, 1.0))
     before = np.corrcoef(rows.human, base.values)[0, 1]
     after = [np.corrcoef(rows.human, base.values + seed)[0, 1] for seed in seeds]
     assert nothing.before == nothing.after == pytest.approx(before)
@@ -37,7 +36,7 @@ def test_adding_a_metric_before_and_after_over_seeds():
 def test_a_metric_of_a_large_scale_hardly_moves():
     """The paper's tiny ± for CIDEr: something between 0 and 1 is little beside it."""
     rng = np.random.default_rng(1)
-    rows, quality = made(rng)
+    rows, quality = simulated(rng)
     other = [rng.random(120) for _ in range(5)]
     small = Scores("small", "small", quality + rng.normal(size=120))
     large = Scores("large", "large", 100 * small.values)
@@ -47,9 +46,9 @@ def test_a_metric_of_a_large_scale_hardly_moves():
 
 def test_the_held_out_value_is_that_of_the_images_left_out():
     rng = np.random.default_rng(0)
-    rows, quality = made(rng, 200)
+    rows, quality = simulated(rng, 200)
     metric, other = Scores("m", "m", quality + rng.normal(size=200)), quality + rng.normal(size=200)
-    (found,) = cross_validate(rows, [metric], {"o": [other]}, grid=(0.0, 0.5, 1.0, 4.0), folds=4, seed=3)
+    (result,) = cross_validate(rows, [metric], {"o": [other]}, grid=(0.0, 0.5, 1.0, 4.0), folds=4, seed=3)
     fold = (np.random.default_rng(3).permutation(50) % 4)[rows.cluster]
     before, after, chosen = [], [], []
     for number in range(4):
@@ -62,24 +61,24 @@ def test_the_held_out_value_is_that_of_the_images_left_out():
         chosen.append(best)
         before.append(r(0.0, inside))
         after.append(r(best, inside))
-    assert found.factors == tuple(chosen)
-    assert found.before == pytest.approx(np.mean(before)) and found.after == pytest.approx(np.mean(after))
-    assert np.isnan(found.spread) and found.seeds == 1 and found.after > found.before
+    assert result.factors == tuple(chosen)
+    assert result.before == pytest.approx(np.mean(before)) and result.after == pytest.approx(np.mean(after))
+    assert np.isnan(result.spread) and result.seeds == 1 and result.after > result.before
 
 
 def test_noise_is_not_chosen():
     rng = np.random.default_rng(1)
-    rows, quality = made(rng, 200)
+    rows, quality = simulated(rng, 200)
     metric = Scores("m", "m", quality + 0.1 * rng.normal(size=200))
     seeds = [10 * rng.normal(size=200) for _ in range(3)]
-    (found,) = cross_validate(rows, [metric], {"noise": seeds})
-    assert found.factor == 0.0 and found.after == pytest.approx(found.before)
-    assert found.spread == pytest.approx(0.0, abs=1e-12)
+    (result,) = cross_validate(rows, [metric], {"noise": seeds})
+    assert result.factor == 0.0 and result.after == pytest.approx(result.before)
+    assert result.spread == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_gain_has_a_p_value():
     rng = np.random.default_rng(2)
-    rows, quality = made(rng, 200)
+    rows, quality = simulated(rng, 200)
     metric = Scores("m", "m", quality + rng.normal(size=200))
     useful, noise = quality + rng.normal(size=200), 0.01 * rng.normal(size=200)
     good, nothing = add(rows, [metric], {"good": [useful], "noise": [noise]}, resampling=Resampling(300))
@@ -89,6 +88,6 @@ def test_the_gain_has_a_p_value():
 
 @pytest.mark.parametrize(("folds", "statistic"), [(1, "pearson"), (51, "pearson"), (5, "r")])
 def test_what_it_needs(folds, statistic):
-    rows, quality = made(np.random.default_rng(0), 200)
+    rows, quality = simulated(np.random.default_rng(0), 200)
     with pytest.raises(InputError, match=r"expected 2 to 50|no such statistic"):
         cross_validate(rows, [Scores("m", "m", quality)], {"o": [quality]}, folds=folds, statistic=statistic)

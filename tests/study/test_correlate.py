@@ -43,10 +43,10 @@ def test_the_function_and_the_package_have_names_of_their_own(before):
         f"import captious\n{before}\n"
         "from captious.options import Resampling\n"
         "values = {'a': 1, 'b': 2, 'c': 3}\n"
-        "found = captious.correlate(values, {'m': values}, resampling=Resampling(samples=0))\n"
+        "result = captious.correlate(values, {'m': values}, resampling=Resampling(samples=0))\n"
         "import captious.study\n"
         "assert captious.study.correlate is captious.correlate\n"
-        "print(found.estimates['m']['tau_b'].value)"
+        "print(result.estimates['m']['tau_b'].value)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["1.0"], done.stderr
@@ -98,17 +98,17 @@ def test_two_systems_are_enough():
         systems=["a", "b"] * 20,
     )
     values = {key: float(value + rng.normal()) for key, value in zip(people.ids, people.mean, strict=True)}
-    found = captious.correlate(people, {"m": values}, resampling=Resampling(20), statistic="system_tau")
-    assert abs(found.estimates["m"]["system_tau"].value) == 1
-    assert "two systems" in found.document().table("systems").note
+    result = captious.correlate(people, {"m": values}, resampling=Resampling(20), statistic="system_tau")
+    assert abs(result.estimates["m"]["system_tau"].value) == 1
+    assert "two systems" in result.document().table("systems").note
 
 
 def test_systems_without_a_common_image_have_no_soft_accuracy():
     systems = ["a"] * 6 + ["b"] * 6
     people = Ratings.of({str(number): number % 4 for number in range(12)}, systems=systems)
     values = {str(number): float(number % 5) for number in range(12)}
-    found = captious.correlate(people, {"m": values}, resampling=Resampling(0))
-    assert np.isnan(found.soft["m"]) and "no image in common" in str(found)
+    result = captious.correlate(people, {"m": values}, resampling=Resampling(0))
+    assert np.isnan(result.soft["m"]) and "no image in common" in str(result)
 
 
 def test_metrics_are_named_loosely_and_compared(study):
@@ -140,11 +140,11 @@ def test_p_values_are_holm_adjusted_over_all_pairs(study):
 
 def test_other_headlines(ratings):
     for statistic in ("pearson", "spearman", "sample_tau", "accuracy_eq", "system_pearson"):
-        found = captious.correlate(
+        result = captious.correlate(
             ratings, "rouge,cider", statistic=statistic, resampling=Resampling(20), permutations=50
         )
-        assert found.statistic == statistic
-        assert 0 < found.contests[0].p <= 1
+        assert result.statistic == statistic
+        assert 0 < result.contests[0].p <= 1
     with pytest.raises(InputError, match="no such statistic"):
         captious.correlate(ratings, "rouge", statistic="tau")
 
@@ -154,25 +154,25 @@ def test_a_metric_whose_lower_is_better_is_turned():
     from captious.study.scores import Scores
 
     errors = np.array([-float(number % 5) for number in range(30)])
-    found = captious.correlate(
+    result = captious.correlate(
         people, [Scores("err", "error", errors, higher_is_better=False)], resampling=Resampling(0)
     )
-    assert found.estimates["err"]["tau_b"].value == pytest.approx(1.0)
-    assert found.warnings == ("error: lower is better, its sign is turned",)
+    assert result.estimates["err"]["tau_b"].value == pytest.approx(1.0)
+    assert result.warnings == ("error: lower is better, its sign is turned",)
 
 
 def test_items_without_a_value_are_left_out_for_all_and_counted():
     people = {str(number): number % 5 for number in range(30)}
     one = {key: value + 0.1 * int(key) for key, value in people.items()}
     other = {**one, "3": float("nan"), "7": float("nan")}
-    found = captious.correlate(people, {"one": one, "other": other}, resampling=Resampling(0))
-    assert found.missing == {"one": 0, "other": 2} and found.design.items == 28
-    assert "2 items for which a metric has no value" in str(found)
+    result = captious.correlate(people, {"one": one, "other": other}, resampling=Resampling(0))
+    assert result.missing == {"one": 0, "other": 2} and result.design.items == 28
+    assert "2 items for which a metric has no value" in str(result)
 
 
 def test_few_permutations_are_warned_of(ratings):
-    found = captious.correlate(ratings, "bleu,rouge,cider", resampling=Resampling(0), permutations=100)
-    assert "cannot reach" in found.warnings[0]
+    result = captious.correlate(ratings, "bleu,rouge,cider", resampling=Resampling(0), permutations=100)
+    assert "cannot reach" in result.warnings[0]
 
 
 def test_latex_is_whole_booktabs_tables(study):
@@ -195,10 +195,10 @@ def test_a_tie_with_the_best_is_marked():
     quality = rng.integers(1, 6, 60).astype(float)
     people = {str(number): value for number, value in enumerate(quality)}
     noisy = [dict(zip(people, quality + rng.normal(0, 1, 60), strict=True)) for _ in range(2)]
-    found = captious.correlate(people, {"a_1": noisy[0], "b": noisy[1]}, resampling=Resampling(50))
-    assert len(found.clusters) == 1
-    assert r"a\_1" in found.to_latex() and found.to_latex().count(r"$^\dagger$") == 1
-    assert "are indistinguishable" in str(found)
+    result = captious.correlate(people, {"a_1": noisy[0], "b": noisy[1]}, resampling=Resampling(50))
+    assert len(result.clusters) == 1
+    assert r"a\_1" in result.to_latex() and result.to_latex().count(r"$^\dagger$") == 1
+    assert "are indistinguishable" in str(result)
 
 
 def test_saving_writes_everything_whole(study, tmp_path):
@@ -222,16 +222,16 @@ def test_the_page_holds_captions_as_data_only(ratings):
     from dataclasses import replace
 
     captions = ratings.captions
-    texts = ["</script><b>a dog" if place % 2 else text for place, text in enumerate(captions.candidates.values)]
+    texts = ["</script><b>a dog" if index % 2 else text for index, text in enumerate(captions.candidates.values)]
     evil = replace(captions, candidates=replace(captions.candidates, values=tuple(texts)))
-    found = captious.correlate(
+    result = captious.correlate(
         replace(ratings, captions=evil), "bleu(n=1),rouge", resampling=Resampling(20), permutations=20
     )
-    text = page(found.document())
+    text = page(result.document())
     assert "</script><b>a dog" not in text and "<b>a dog" not in text
     assert "data:image/" in text and "Where ROUGE-L and people disagree most" in text
     assert not re.search(r'(src|href)="http', text)
-    worst = next(part for part in found.document().sections if isinstance(part, Gallery) and "ROUGE-L" in part.title)
+    worst = next(part for part in result.document().sections if isinstance(part, Gallery) and "ROUGE-L" in part.title)
     assert len(worst.entries) == 20 and worst.entries[0].references
 
 
@@ -293,8 +293,8 @@ def test_the_test_behind_the_clusters_can_be_chosen(ratings):
 
 def test_ids_that_do_not_join_can_be_skipped():
     values = {key: float(key) for key in list(PEOPLE)[:6]}
-    found = captious.correlate(PEOPLE, {"m": values}, missing="skip", resampling=Resampling(0))
-    assert found.missing == {"m": 3} and found.design.items == 6
+    result = captious.correlate(PEOPLE, {"m": values}, missing="skip", resampling=Resampling(0))
+    assert result.missing == {"m": 3} and result.design.items == 6
 
 
 def test_one_image_cannot_be_resampled():

@@ -38,9 +38,9 @@ def test_length_buckets_partition_the_captions(study):
 
 def test_a_bucket_is_a_study_of_its_captions(study):
     bucket = length_regimes(study, [9]).buckets[1]
-    kept = [key for key in study.ids if len(study.ratings.captions[key].candidate.split()) >= 9]
-    places = [study.ratings.ids.index(key) for key in kept]
-    people = {key: study.ratings.values[place].tolist() for key, place in zip(kept, places, strict=True)}
+    long = [key for key in study.ids if len(study.ratings.captions[key].candidate.split()) >= 9]
+    indices = [study.ratings.ids.index(key) for key in long]
+    people = {key: study.ratings.values[index].tolist() for key, index in zip(long, indices, strict=True)}
     cider = next(score for score in study.scores if score.key == "cider")
     values = {"cider": dict(zip(study.ids, cider.values, strict=True))}
     alone = captious.correlate(people, values, resampling=Resampling(0))

@@ -10,17 +10,9 @@ import captious
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.study.ratings import Record, gather, open_ratings, open_recipe, references_of
-from captious.study.recipes import (
-    FLICKR8K_CF,
-    FLICKR8K_EXPERT,
-    PASCAL50S,
-    RECIPES,
-    THUMB,
-    Layout,
-    Recipe,
-    from_toml,
-    recipe_named,
-)
+from captious.study.recipes import RECIPES, Layout, Recipe, from_toml, recipe_named
+
+FLICKR8K_EXPERT, PASCAL50S = RECIPES["flickr8k-expert"], RECIPES["pascal50s"]
 
 
 def lines(path, rows):
@@ -49,7 +41,7 @@ def test_the_text_files_of_the_original_release(tmp_path):
     assert ratings.captions["a.jpg/b.jpg#0"].references == ("A dog runs .", "A brown dog .")
     crowd = ["a.jpg\ta.jpg#0\t1.0\t3\t0", "a.jpg\tb.jpg#0\t0.333\t1\t2", "b.jpg\ta.jpg#1\t0\t0\t3"]
     (tmp_path / "CrowdFlowerAnnotations.txt").write_text("\n".join(crowd) + "\n")
-    votes = open_recipe(FLICKR8K_CF, tmp_path)
+    votes = open_recipe(RECIPES["flickr8k-cf"], tmp_path)
     assert votes.values.ravel().tolist() == [1.0, 0.333, 0.0]
     assert votes.captions["a.jpg/a.jpg#0"].references == ("A brown dog .",)  # the candidate is taken out
 
@@ -69,17 +61,17 @@ def test_thumb_finds_coco_references_by_the_number_in_the_image_name(tmp_path):
     rows = [{**row, "SYS": name, "hyp": text, "human_score": score} for name, text, score in systems]
     lines(tmp_path / "mscoco_THumB-1.0.jsonl", rows)
     lines(tmp_path / "val2014.jsonl.gz", [{"id": 974, "references": ["Some people", "An elephant walks"]}])
-    ratings = open_recipe(THUMB, tmp_path)
+    ratings = open_recipe(RECIPES["thumb"], tmp_path)
     assert ratings.systems == ("Up-Down", "Human")
     assert ratings.ids == ("COCO_val2014_000000000974.jpg/Up-Down", "COCO_val2014_000000000974.jpg/Human")
     assert [len(item.references) for item in ratings.captions] == [2, 1]
 
 
 def test_references_are_found_by_name_stem_number_or_id():
-    known = {"12": ["n"], "b": ["s"], "c.jpg": ["f"], "k": ["i"]}
-    assert references_of(known, "c.jpg") == ["f"] and references_of(known, "b.png") == ["s"]
-    assert references_of(known, "COCO_val2014_000000000012.jpg") == ["n"]
-    assert references_of(known, "z", "k") == ["i"] and references_of(known, "z") == []
+    references = {"12": ["n"], "b": ["s"], "c.jpg": ["f"], "k": ["i"]}
+    assert references_of(references, "c.jpg") == ["f"] and references_of(references, "b.png") == ["s"]
+    assert references_of(references, "COCO_val2014_000000000012.jpg") == ["n"]
+    assert references_of(references, "z", "k") == ["i"] and references_of(references, "z") == []
 
 
 def test_pairs_leave_out_what_people_cannot_decide():
@@ -168,10 +160,10 @@ def test_flickr8k_expert_has_the_published_taus(shared_data):
     )
     published = {"bleu(n=1)": (32.175, 32.324), "bleu(n=4)": (30.599, 30.776), "rouge": (32.139, 32.314)}
     for key, (tau_b, tau_c) in {**published, "cider": (43.602, 43.891)}.items():
-        found = study.estimates[key]
-        assert 100 * found["tau_b"].value == pytest.approx(tau_b, abs=0.005)
-        assert 100 * found["tau_c"].value == pytest.approx(tau_c, abs=0.005)
-        assert found["tau_c"].low < found["tau_c"].value < found["tau_c"].high
+        estimates = study.estimates[key]
+        assert 100 * estimates["tau_b"].value == pytest.approx(tau_b, abs=0.005)
+        assert 100 * estimates["tau_c"].value == pytest.approx(tau_c, abs=0.005)
+        assert estimates["tau_c"].low < estimates["tau_c"].value < estimates["tau_c"].high
     assert len(study.design.human) == 16_992 and study.design.clusters == 1000
     assert study.clusters[0] == ("cider",) and set(study.clusters[1]) == set(published)
     assert study.warnings == ()
@@ -200,10 +192,10 @@ def test_pascal50s_accuracies(shared_data):
     # From a script with a plainer tokenizer: up to 4 pairs of 1,000 fall out otherwise.
     by_hand = {"bleu(n=4)": (60.8, 93.6, 84.7, 58.7), "rouge": (62.3, 95.9, 91.6, 60.4)}
     for key, values in by_hand.items():
-        found = strict.estimates[key]
+        estimates = strict.estimates[key]
         for category, value in zip(("HC", "HI", "HM", "MM"), values, strict=True):
-            assert 100 * found[category].value == pytest.approx(value, abs=0.41)
-        assert found["mean"].value == found["strict"].value == study.estimates[key]["strict"].value
+            assert 100 * estimates[category].value == pytest.approx(value, abs=0.41)
+        assert estimates["mean"].value == estimates["strict"].value == study.estimates[key]["strict"].value
 
 
 @pytest.mark.shared_data

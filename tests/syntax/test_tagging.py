@@ -58,8 +58,8 @@ def plainly(tagger, words):
         best = tagger.only.get(low)
         if best is None:
             scores = [0] * size
-            for place, shift in (("own", 0), ("before", -1), ("after", 1), ("two-before", -2), ("two-after", 2)):
-                for name in features(forms[at + shift])[place]:
+            for position, shift in (("own", 0), ("before", -1), ("after", 1), ("two-before", -2), ("two-after", 2)):
+                for name in features(forms[at + shift])[position]:
                     if name in tagger.rows:
                         row = tagger.weights[tagger.rows[name]]
                         scores = [score + int(weight) for score, weight in zip(scores, row, strict=True)]

@@ -48,8 +48,8 @@ def test_the_cat_of_figure_1_gains_its_fringed_edges():
 def test_the_statue_is_not_cut_before_its_prepositions():
     """The paper keeps a cut before *in a park*; the published code has *in* on its list and takes that back too."""
     assert units("A front view of a statue on cement in a park.") == ["A front view of a statue on cement in a park ."]
-    kept = Rules(prepositions=frozenset(["of", "on"]))
-    assert units("A front view of a statue on cement in a park.", rules=kept) == [
+    shorter = Rules(prepositions=frozenset(["of", "on"]))
+    assert units("A front view of a statue on cement in a park.", rules=shorter) == [
         "A front view of a statue on cement",
         "in a park .",
     ]
@@ -131,12 +131,12 @@ def test_the_papers_grammar_cuts_verbs_less():
 
 def test_surface_units_are_parts_of_the_caption():
     caption = '  A cat,  with a "red"\nball. The dog\'s box!'
-    found = units(caption, tagger=tagged, text="surface")
-    assert found == ["A cat", ',  with a "red"\nball.', "The dog's box!"]
+    surface = units(caption, tagger=tagged, text="surface")
+    assert surface == ["A cat", ',  with a "red"\nball.', "The dog's box!"]
     spans = unit_spans([caption, ""], tagger=tagged)
-    assert [caption[start:stop] for start, stop in spans[0]] == found
+    assert [caption[start:stop] for start, stop in spans[0]] == surface
     assert spans[1] == []
-    assert [" ".join(token for one in sentences(unit) for token in one.tokens) for unit in found] == units(
+    assert [" ".join(token for one in sentences(unit) for token in one.tokens) for unit in surface] == units(
         caption, tagger=tagged
     )
 

@@ -27,8 +27,6 @@ from captious.render import Cell, Chart, Column, Document, Group, Result, Series
 from captious.render.document import Value
 from captious.render.tables import records, write_jsonl
 
-_EVIDENCE = ("model", "classifier", "captions of", "label")
-_Tested = tuple[tuple[str, ...], int, list[Prediction]]
 SHOWN_LEAKS = 8
 """Leaking words that the terminal names."""
 
@@ -210,8 +208,7 @@ class Audit(Result):
     @cached_property
     def _document(self) -> Document:
         words = len(self.protocol.mask.words)
-        tested = list(self._tested())
-        tables = [self._results(), self._ngrams(tested), self._captions(tested), self._leaks(), self._seeds()]
+        tables = [self._results(), *self._evidence(), self._leaks(), self._seeds()]
         results, ngrams, captions, leaks, seeds = tables
         return Document(
             results.title,
@@ -312,34 +309,40 @@ class Audit(Result):
             reference_name="chance",
         )
 
-    def _ngrams(self, predictions: Sequence[_Tested]) -> Table:
-        columns: list[Column | str] = [*_EVIDENCE, "n-gram", _percent("probability"), Column("captions")]
-        rows: list[Sequence[Value]] = [
-            [*keys, one.ngram, one.probability, one.captions]
-            for keys, label, tested in predictions
-            for one in salient_ngrams(tested, label)
-        ]
-        note = "N-grams whose test captions get the highest probability of the label."
-        return Table("ngrams", "Salient n-grams", columns, rows, note, _breaks(rows, 4), detail=True)
-
-    def _captions(self, predictions: Sequence[_Tested]) -> Table:
-        columns: list[Column | str] = [*_EVIDENCE, "caption", "id", "predicted", _percent("probability")]
+    def _evidence(self) -> tuple[Table, Table]:
+        """For each row, for model and people, for each class: salient n-grams and surest captions."""
+        names = ["model", "classifier", "captions of", "label"]
         symbol = f"[{self.protocol.mask.token.upper()}]"
-        rows: list[Sequence[Value]] = [
-            [*keys, as_text(one.caption, symbol, "[UNKNOWN]"), one.id, self.classes[one.predicted], one.confidence]
-            for keys, label, tested in predictions
-            for one in (*surest(tested, label), *surest(tested, label, right=False))
-        ]
-        note = "Captions whose label was most surely recognized, then those most surely taken for another."
-        return Table("captions", "Surest captions", columns, rows, note, _breaks(rows, 4), detail=True)
-
-    def _tested(self) -> Iterator[_Tested]:
-        """For each row, for model and people, for each class: what names it in a table, and the tested captions."""
+        ngrams: list[Sequence[Value]] = []
+        captions: list[Sequence[Value]] = []
         for row in self.rows:
-            for human in (False, True):
-                tested = row.predictions(human)
+            for who in ("model", "human"):
+                tested = row.predictions(human=who == "human")
                 for label, name in enumerate(self.classes):
-                    yield (row.model, row.classifier, "human" if human else "model", name), label, tested
+                    keys = (row.model, row.classifier, who, name)
+                    for gram in salient_ngrams(tested, label):
+                        ngrams.append([*keys, gram.ngram, gram.probability, gram.captions])
+                    for one in (*surest(tested, label), *surest(tested, label, right=False)):
+                        text = as_text(one.caption, symbol, "[UNKNOWN]")
+                        captions.append([*keys, text, one.id, self.classes[one.predicted], one.confidence])
+        return (
+            _detail(
+                "ngrams",
+                "Salient n-grams",
+                [*names, "n-gram", _percent("probability"), Column("captions")],
+                ngrams,
+                len(names),
+                "N-grams whose test captions get the highest probability of the label.",
+            ),
+            _detail(
+                "captions",
+                "Surest captions",
+                [*names, "caption", "id", "predicted", _percent("probability")],
+                captions,
+                len(names),
+                "Captions whose label was most surely recognized, then those most surely taken for another.",
+            ),
+        )
 
     def _leaks(self) -> Table:
         columns: list[Column | str] = ["model", "captions of", "word", "label", _percent("share"), Column("captions")]
@@ -348,7 +351,7 @@ class Audit(Result):
             f"Words of at least {LEAST} captions that belong to one label in {SHARE:.0%} of them, labels made equally "
             "frequent. Should the mask hold them?"
         )
-        return Table("leaks", "", columns, rows, note, _breaks(rows, 2), detail=True)
+        return _detail("leaks", "", columns, rows, 2, note)
 
     def _seeds(self) -> Table:
         people = max(row.lic.human.shape[1] for row in self.rows)
@@ -367,7 +370,7 @@ class Audit(Result):
                 lic_d = sum(scores) / len(scores)
                 spread = [run.score, lic_d, run.score - lic_d, *scores, *[math.nan] * (people - len(scores))]
                 rows.append([row.model, row.classifier, run.task.seed, *spread, run.accuracy, *run.by_class])
-        return Table("seeds", "", columns, rows, breaks=_breaks(rows, 2), detail=True)
+        return _detail("seeds", "", columns, rows, 2)
 
     def _facts(self) -> Text:
         lines = []
@@ -386,9 +389,12 @@ def _percent(name: str, decimals: int = 0) -> Column:
     return Column(name, decimals=decimals, scale=100, unit="%", latex=None)
 
 
-def _breaks(rows: Sequence[Sequence[Any]], keys: int) -> list[int]:
-    """Indices of the rows whose first cells differ from those of the row before."""
-    return [index for index in range(1, len(rows)) if rows[index][:keys] != rows[index - 1][:keys]]
+def _detail(
+    key: str, title: str, columns: Sequence[Column | str], rows: Sequence[Sequence[Value]], keys: int, note: str = ""
+) -> Table:
+    """A table of the page, with a rule wherever one of the first ``keys`` cells changes."""
+    breaks = [index for index in range(1, len(rows)) if rows[index][:keys] != rows[index - 1][:keys]]
+    return Table(key, title, columns, rows, note, breaks, detail=True)
 
 
 def audit(

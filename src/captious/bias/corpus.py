@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,7 @@ HUMANS = 5
 """Human captions of an image that are used by default."""
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
+class Split(NamedTuple):
     """Indices of the images to train on and to test on."""
 
     train: Ints
@@ -264,8 +263,6 @@ class Corpus:
     labels: Ints
     model: list[Tokens]
     humans: list[list[Tokens]]
-    unknown: float
-    """Which part of the human words alignment hid."""
 
     @classmethod
     def of(cls, subject: Subject, protocol: Protocol) -> Corpus:
@@ -284,7 +281,6 @@ class Corpus:
             np.array([numbers[label] for label in subject.labels], dtype=np.int64),
             masked(model, protocol.mask),
             [masked(column, protocol.mask, allowed) for column in humans],
-            unknown_share(people, allowed, protocol.mask.words),
         )
 
     def tasks(self, seed: int) -> list[Task]:
@@ -305,6 +301,11 @@ class Corpus:
     def people(self) -> list[Tokens]:
         """All human captions, those of the first index first."""
         return [caption for column in self.humans for caption in column]
+
+    @cached_property
+    def unknown(self) -> float:
+        """The share of the human words that alignment hid."""
+        return unknown_share(self.people)
 
     @property
     def empty(self) -> tuple[int, int]:

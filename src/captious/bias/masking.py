@@ -12,26 +12,8 @@ from typing import Literal
 from captious.errors import InputError, nearest
 from captious.text.tokenizers import plain
 
-_MASCULINE = (
-    "man men male father gentleman gentlemen boy boys uncle husband actor prince waiter son he his him himself "
-    "brother brothers guy guys emperor emperors dude dudes cowboy"
-)
-_FEMININE = (
-    "woman women female lady ladies mother girl girls aunt wife actress princess waitress daughter she her hers "
-    "herself sister sisters queen queens pregnant"
-)
-_RACE = "white caucasian black african asian latino latina latinx hispanic native indigenous"
-_AGE = (
-    "child children young baby babies kid kids little boy boys girl girls old man men woman women lady ladies "
-    "gentleman gentlemen person people guy guys teenager teenagers teen teens adult adults elderly elder"
-)
-
-LISTS: dict[str, tuple[str, ...]] = {
-    "gender": tuple(f"{_MASCULINE} {_FEMININE}".split()),
-    "race": tuple(_RACE.split()),
-    "age": tuple(_AGE.split()),
-}
-"""The lists of Hirota et al. (gender, race) and RELIC, appendix B (age)."""
+LISTS = ("gender", "race", "age")
+"""The lists of Hirota et al. (gender, race) and RELIC, appendix B (age), one file each in the folder ``words``."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -57,31 +39,25 @@ class Mask:
         ('raceword', 11, 50, 44)
         """
         parts = [part.strip() for part in text.split(",") if part.strip() and part.strip() != "none"]
-        words = frozenset(word for part in parts for word in _listed(part))
+        words = frozenset(word for part in parts for word in listed_words(part))
         return cls(parts[0] if len(parts) == 1 and parts[0] in LISTS else "mask" if parts else "none", words)
 
-    @classmethod
-    def of(cls, words: Iterable[str], name: str = "mask", where: str = "mask") -> Mask:
-        """A mask of these words; each must be one word, for captions are masked word by word.
 
-        >>> Mask.of(["old man"])
-        Traceback (most recent call last):
-        ...
-        captious.errors.InputError: mask: 'old man' is not a word, expected letters and digits without spaces
-        """
-        return cls(name, frozenset(_checked(word, where) for word in words))
-
-
-def _listed(part: str) -> Iterable[str]:
-    if part in LISTS:
-        return LISTS[part]
-    path = Path(part)
+def listed_words(name: str) -> list[str]:
+    """The words of a list or of a file, one a line; lines that start with # are comments."""
+    path = Path(__file__).with_name("words") / f"{name}.txt" if name in LISTS else Path(name)
     if not path.is_file():
-        hint = nearest(part, LISTS)
-        raise InputError(f"mask {part!r}: no such list or file, expected {', '.join(LISTS)}, none or a file{hint}")
-    lines = _lines(path, str(path))
-    rows = [(number, line.strip()) for number, line in enumerate(lines, 1)]
-    words = [_checked(word, f"{path}: row {number}") for number, word in rows if word and not word.startswith("#")]
+        hint = nearest(name, LISTS)
+        raise InputError(f"mask {name!r}: no such list or file, expected {', '.join(LISTS)}, none or a file{hint}")
+    words = []
+    for number, line in enumerate(_lines(path, str(path)), 1):
+        word = line.strip()
+        if word and not word.startswith("#"):
+            if not _WORD.fullmatch(word):
+                raise InputError(
+                    f"{path}: row {number}: {word!r} is not a word, expected letters and digits without spaces"
+                )
+            words.append(word.lower())
     if not words:
         raise InputError(f"{path}: holds no words, expected one word a line")
     return words
@@ -92,12 +68,6 @@ def _lines(path: Path, what: str) -> list[str]:
         return path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{what}: cannot be read as UTF-8 text ({error})") from None
-
-
-def _checked(word: str, where: str) -> str:
-    if not _WORD.fullmatch(word):
-        raise InputError(f"{where}: {word!r} is not a word, expected letters and digits without spaces")
-    return word.lower()
 
 
 _QUOTES = re.compile(r"([\"“”«»])")
@@ -154,13 +124,13 @@ def masked(captions: Sequence[Tokens], mask: Mask, allowed: Collection[str] | No
     >>> masked([("a", "woman", "rides", "a", "unicycle")], Mask.named("gender"), {"a", "rides"})
     [('a', '<mask>', 'rides', 'a', '<unk>')]
     """
-    hidden = mask.words
-    if allowed is None:
-        return [tuple(MASKED if word in hidden else word for word in caption) for caption in captions]
-    return [
-        tuple(MASKED if word in hidden else word if word in allowed else UNKNOWN for word in caption)
-        for caption in captions
-    ]
+
+    def shown(word: str) -> str:
+        if word in mask.words:
+            return MASKED
+        return word if allowed is None or word in allowed else UNKNOWN
+
+    return [tuple(map(shown, caption)) for caption in captions]
 
 
 def as_words(caption: Tokens, token: str, style: Style = "plain") -> list[str]:
@@ -237,13 +207,11 @@ def vocabulary(
     return words
 
 
-def unknown_share(captions: Sequence[Tokens], allowed: Collection[str] | None, hidden: Collection[str]) -> float:
-    """Which part of the words alignment hides.
+def unknown_share(captions: Sequence[Tokens]) -> float:
+    """The share of the words that alignment hid.
 
-    >>> unknown_share([("a", "man", "rides", "unicycles")], {"a", "rides"}, {"man"})
+    >>> unknown_share([("a", "<mask>", "rides", "<unk>")])
     0.25
     """
     words = [word for caption in captions for word in caption]
-    if allowed is None or not words:
-        return 0.0
-    return sum(word not in allowed and word not in hidden for word in words) / len(words)
+    return words.count(UNKNOWN) / len(words) if words else 0.0

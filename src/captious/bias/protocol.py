@@ -64,22 +64,28 @@ def protocol_for(
     level: float = Resampling.level,
 ) -> Protocol:
     """The protocol for a label, from written choices: a preset's or the default one, with what is chosen changed."""
+    warnings: tuple[str, ...] = ()
     if preset is not None:
         protocol = preset_named(preset, mask or label)
-        if mask is not None:
-            protocol = replace(protocol, mask=Mask.named(mask))
         if vocabulary is None and protocol.vocabulary == "model":
-            warning = (
+            warnings = (
                 f"preset {protocol.preset}: the vocabularies are made from this run's captions; for the published ones "
-                "pass vocabulary='FOLDER/{model}.txt'"
+                "pass vocabulary='FOLDER/{model}.txt'",
             )
-            protocol = replace(protocol, warnings=(warning,))
     else:
-        protocol = Protocol(Mask.named(mask or (label if label in LISTS else "none")))
+        protocol = Protocol(Mask.named(label if label in LISTS else "none"))
         if mask is None and label not in LISTS:
-            warning = f"no mask: words that name the {label} outright are not hidden, and classifiers will learn them"
-            protocol = replace(protocol, warnings=(warning,))
-    return replace(protocol, vocabulary=vocabulary or protocol.vocabulary, seeds=published_seeds(seeds), level=level)
+            warnings = (
+                f"no mask: words that name the {label} outright are not hidden, and classifiers will learn them",
+            )
+    return replace(
+        protocol,
+        mask=Mask.named(mask) if mask else protocol.mask,
+        vocabulary=vocabulary or protocol.vocabulary,
+        seeds=published_seeds(seeds),
+        level=level,
+        warnings=warnings,
+    )
 
 
 def published_seeds(number: int) -> tuple[int, ...]:

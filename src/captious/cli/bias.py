@@ -71,9 +71,9 @@ def words(
     session: Annotated[Session, Only("json")],
 ) -> None:
     """The words a mask hides, one a line: edit them and give the file to --mask."""
-    from captious.bias.masking import LISTS, Mask
+    from captious.bias.masking import LISTS, Mask, listed_words
 
-    hidden = LISTS.get(name) or sorted(Mask.named(name).words)
+    hidden = listed_words(name) if name in LISTS else sorted(Mask.named(name).words)
     typer.echo(json.dumps(hidden, ensure_ascii=False) if session.output.json else "\n".join(hidden))
 
 
@@ -102,7 +102,7 @@ def _facts(protocol: Protocol) -> dict[str, Any]:
     from captious.bias.classifiers.bert import Bert
     from captious.bias.classifiers.lstm import Lstm
 
-    lstm, tuned, frozen = Lstm(), Bert.tuned(), Bert.pre(**protocol.frozen)
+    lstm, tuned, frozen = Lstm(), Bert(), Bert.pre(**protocol.frozen)
     return {
         **{key: value for key, value in protocol.settings().items() if key not in ("preset", "level")},
         "lstm": f"{lstm.epochs} epochs at {lstm.rate:g}, batch {lstm.batch}",

@@ -141,27 +141,26 @@ def fill(
         model = loading.load(encoder)
         pictures = image_features(model, paths)
         written = text_features(model, texts)
-    truncated = int((written.lengths > model.limit).sum())
-    counts = (
-        f"{len(pictures):,} images, {len(pictures.rows):,} distinct; {len(written):,} captions, "
-        f"{len(written.rows):,} distinct, {truncated:,} longer than {model.limit} tokens"
-    )
+    counts = {
+        "images": len(pictures),
+        "distinct_images": len(pictures.rows),
+        "captions": len(written),
+        "distinct_captions": len(written.rows),
+        "truncated": int((written.lengths > model.limit).sum()),
+    }
+    text = "{:,} images, {:,} distinct; {:,} captions, {:,} distinct, {:,} longer than {} tokens"
     faults = list(pictures.faults.values())
     more = [f"and {len(faults) - SHOWN} more images without vectors"] if len(faults) > SHOWN else []
     session.deliver(
         Document(
             title=f"{model.name}#{model.fingerprint} ({model.precision})",
-            sections=[Text((counts,))],
+            sections=[Text((text.format(*counts.values(), model.limit),))],
             warnings=[*faults[:SHOWN], *more],
             data={
                 "encoder": model.name,
                 "fingerprint": model.fingerprint,
                 "precision": model.precision,
-                "images": len(pictures),
-                "distinct_images": len(pictures.rows),
-                "captions": len(written),
-                "distinct_captions": len(written.rows),
-                "truncated": truncated,
+                **counts,
                 "unreadable": faults,
             },
             name="fill",

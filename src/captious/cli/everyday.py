@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import inspect
 import math
-import types
 from collections import Counter
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import EVERYDAY, Metrics, Permutations, Session
-from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime
+from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
@@ -234,10 +233,9 @@ def _default(value: Any) -> str:
 
 
 def _values(metric: str, name: str, hint: Any) -> str:
-    if get_origin(hint) in (Union, types.UnionType):
-        hint = next(option for option in get_args(hint) if option is not type(None))
-    if get_origin(hint) is Literal:
-        return ", ".join(f"`{choice}`" for choice in get_args(hint))
+    hint = without_none(hint)
+    if choices := choices_of(hint):
+        return ", ".join(f"`{choice}`" for choice in choices)
     numbers = {int: "a whole number", float: "a number", bool: "`yes`, `no`"}
     return numbers.get(hint) or TEXTS.get(f"{metric}.{name}") or TEXTS.get(name, "a text")
 

@@ -86,10 +86,15 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
     from rich.text import Text
 
     from captious.render.terminal import output
+    from captious.syntax.chunking import bracketed
+    from captious.syntax.tagging import tag_texts
     from captious.syntax.units import units as cut
 
     parts = cut(caption, rules=rules, **how)
-    tagged = list(_tagged(caption, how)) if tags else []
+    tagged = [
+        (sentence.tokens, marks, bracketed(sentence.tokens, marks, how["grammar"]))
+        for sentence, marks in (tag_texts([caption], how["tagger"])[0] if tags else ())
+    ]
     if as_json:
         content = {"caption": caption, "units": parts, **how, "auxiliaries": rules.auxiliaries}
         if tags:
@@ -107,15 +112,6 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
         console.print(Text(f"{number:>3}  ").append_text(part), soft_wrap=True)
 
 
-def _tagged(caption: str, how: dict[str, Any]) -> Iterator[tuple[list[str], list[str], str]]:
-    """Tokens, tags and bracketed phrases of each sentence."""
-    from captious.syntax.chunking import bracketed
-    from captious.syntax.tagging import tag_texts
-
-    for sentence, tags in tag_texts([caption], how["tagger"])[0]:
-        yield list(sentence.tokens), tags, bracketed(sentence.tokens, tags, how["grammar"])
-
-
 def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
     """The rows of a file as JSON, each with the units of its caption or of each of its captions."""
     from captious.io.formats import name_of, rows_of
@@ -125,35 +121,30 @@ def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules
     with display() as shown:
         rows = list(rows_of(source))
         captions = [_captions(row, column) for row in rows]
-        shown.step(f"cutting {sum(map(len, captions)):,} captions")
-        parts = iter(cut([text for texts in captions for text in texts], rules=rules, **how))
+        texts = [text for own in captions for text in ([own] if isinstance(own, str) else own)]
+        shown.step(f"cutting {len(texts):,} captions")
+        parts = iter(cut(texts, rules=rules, **how))
     if not rows:
         raise InputError(f"{name_of(source)}: holds no captions")
-    for row, texts in zip(rows, captions, strict=True):
-        own = list(islice(parts, len(texts)))
-        single = isinstance(row.fields[_caption_column(row, column)], str)
-        yield json.dumps({**row.fields, "units": own[0] if single else own}, ensure_ascii=False, default=str)
+    for row, own in zip(rows, captions, strict=True):
+        units = next(parts) if isinstance(own, str) else list(islice(parts, len(own)))
+        yield json.dumps({**row.fields, "units": units}, ensure_ascii=False, default=str)
 
 
-def _caption_column(row: Row, column: str | None) -> str:
+def _captions(row: Row, column: str | None) -> str | list[str]:
+    """The caption of a row, or all of its captions."""
     from captious.io.columns import CANDIDATE_COLUMNS
 
     names = (column,) if column else CANDIDATE_COLUMNS
-    for name in names:
-        if name in row.fields:
-            return name
-    present = ", ".join(map(str, row.fields)) or "none"
-    raise InputError(f"{row.where}: no caption: found columns {present}, expected {' or '.join(names)}")
-
-
-def _captions(row: Row, column: str | None) -> list[str]:
-    name = _caption_column(row, column)
-    value = row.fields[name]
-    texts = value if isinstance(value, list) else [value]
-    for text in texts:
+    name = next((name for name in names if name in row.fields), None)
+    if name is None:
+        present = ", ".join(map(str, row.fields)) or "none"
+        raise InputError(f"{row.where}: no caption: found columns {present}, expected {' or '.join(names)}")
+    value: str | list[str] = row.fields[name]
+    for text in value if isinstance(value, list) else [value]:
         if not isinstance(text, str):
             raise InputError(f"{row.where}: {name} is {text!r}, expected a string")
-    return texts
+    return value
 
 
 @command(app)
@@ -240,11 +231,11 @@ def negatives(
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")
-        made = make(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
+        wrong = make(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
         if output.out is not None:
             step("writing")
-            save(made, output.out)
-    deliver(Sample(made, look, seed, warnings), replace(output, out=None))
+            save(wrong, output.out)
+    deliver(Sample(wrong, look, seed, warnings), replace(output, out=None))
     if output.out is not None:
         typer.echo(f"written: {output.out}", err=True)
 
@@ -297,5 +288,4 @@ def _is_pickle(source: str) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as stream:
-        start = stream.read(2)
-    return start[:1] == b"\x80" and start[1:] in (b"\x02", b"\x03", b"\x04", b"\x05")
+        return stream.read(2) in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")

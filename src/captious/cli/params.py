@@ -249,13 +249,14 @@ def with_flags(message: str, params: Sequence[Param]) -> str:
 
 def deliver(result: Result, output: Output) -> None:
     """End a command: warnings on standard error, the result on standard output, and saved where --out says."""
+    from captious.render.terminal import warn
+
     try:
         if output.out is not None:
             result.save(output.out, output.overwrite)
     finally:  # a full disk must not take the printed numbers along, nor a closed pipe the saved ones
         if output.json or output.latex:
-            for warning in result.document().warnings:
-                typer.echo(f"{typer.style('warning:', fg='yellow')} {warning}", err=True)
+            warn(result.document().warnings)
             typer.echo(result.to_json() if output.json else result.to_latex(), nl=False)
         else:
             result.print()

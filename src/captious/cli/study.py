@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,6 +12,9 @@ from captious.cli.params import Omit, Only, command
 from captious.cli.session import Items, Permutations, Seeds, Session
 from captious.options import Option, Resampling
 from captious.study.options import StudyInput
+
+if TYPE_CHECKING:
+    from captious.study import Study
 
 app = typer.Typer(
     help="Metrics against people: correlations with intervals, tests, agreement, power.", no_args_is_help=True
@@ -33,22 +37,19 @@ def run(
     Example: captious study run flickr8k-expert --data flickr8k --metrics "bleu(n=4),rouge,cider"
     Example: captious study run flickr8k-expert --data flickr8k --images photos/ --metrics clipscore,refclipscore
     """
-    from captious.study import correlate, load_ratings, load_scores
-
     with session.working() as step:
-        ratings, recipe = load_ratings(study_input, session.reading)
-        study = correlate(
-            ratings,
-            load_scores(ratings, study_input, session.reading.missing, step),
-            recipe=recipe,
-            statistic=study_input.statistic,
-            resampling=session.resampling,
-            test=test,
-            permutations=permutations,
-            progress=step,
-        )
+        study = _correlate(study_input, session, step, test=test, permutations=permutations)
         study.document()  # intervals and tests are computed here, while progress is shown
     session.deliver(study)
+
+
+def _correlate(study_input: StudyInput, session: Session, step: Callable[[str], None], **options: Any) -> Study:
+    from captious.study import correlate, load_ratings, load_scores
+
+    ratings, recipe = load_ratings(study_input, session.reading)
+    scores = load_scores(ratings, study_input, session.reading.missing, step)
+    options |= {"statistic": study_input.statistic, "resampling": session.resampling, "progress": step}
+    return correlate(ratings, scores, recipe=recipe, **options)
 
 
 @command(app)
@@ -151,14 +152,10 @@ def lengths(
     Example: captious study lengths ratings.jsonl --images photos/ --metrics clipscore,specs --tokens captious-mini
     """
     from captious.models import loading
-    from captious.study import correlate, length_regimes, load_ratings, load_scores
+    from captious.study import length_regimes
 
     with session.working() as step:
-        ratings, recipe = load_ratings(study_input, session.reading)
-        scores = load_scores(ratings, study_input, session.reading.missing, step)
-        study = correlate(
-            ratings, scores, recipe=recipe, statistic=study_input.statistic, resampling=session.resampling
-        )
+        study = _correlate(study_input, session, step)
         step("buckets")
         result = length_regimes(study, edges or None, loading.load(tokens) if tokens else None)
     session.deliver(result)

@@ -1,10 +1,10 @@
-"""``captious.check``: the mistakes people really make with files of captions, found before or beside the numbers."""
+"""``captious.check``: the mistakes people really make with files of captions, reported before or beside the numbers."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,8 @@ import numpy as np
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import Row, name_of, rows_of
-from captious.io.join import Complain, Gathered, gather_candidates, gather_references, join
+from captious.io.images import UnreadableImage, open_image
+from captious.io.join import Complain, Gathered, first_few, gather_candidates, gather_references, join
 from captious.io.read import combined
 from captious.options import Reading
 from captious.render import Document, Phrase, Result, Span, Text
@@ -56,7 +57,7 @@ class Check(Result):
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """What must be mended."""
+        """The findings that must be repaired before scoring."""
         return tuple(finding for finding in self.findings if finding.level == "error")
 
     def document(self) -> Document:
@@ -95,12 +96,8 @@ def check(source: Any, references: Any = None, images: str | Path | None = None,
     captions = join(candidates, others, reading, name, joining.append)
     findings += [Finding("error", message) for message in joining]
     # Joining has said which ids one side lacks.
-    return Check(name, (*findings, *findings_of(replace(captions, skipped=0))))
-
-
-def findings_of(captions: CaptionSet) -> list[Finding]:
-    """Everything odd about a set that was read."""
-    return [*_texts(captions), *_shapes(captions), *_overlaps(captions), *_images(captions)]
+    captions = replace(captions, skipped=0)
+    return Check(name, (*findings, *_texts(captions), *_shapes(captions), *_overlaps(captions), *_images(captions)))
 
 
 def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
@@ -108,42 +105,30 @@ def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
     return [finding for finding in (*_shapes(captions), *_overlaps(captions)) if finding.misleads]
 
 
+_ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (
+    ("warning", 0, lambda text: not text.strip(), "empty ", "; scored as they are, not dropped"),
+    ("warning", 0, lambda text: "\n" in text, "", " with a line break inside; read as a space"),
+    ("warning", 0, _CONTROL.search, "", " with control characters"),
+    ("warning", 0, lambda text: "|||" in text, "", " with '|||': several captions in one string?"),
+    ("error", 0, _LISTED.search, "", " that look like a printed list, expected a list"),
+    ("note", 0.2, _TOKENIZED.search, "", " tokenized already (' .', \" 's\"): ptb copes, 13a differs"),
+    (
+        "note",
+        0,
+        lambda text: text.count(" ") >= CLIP_WORDS,
+        "",
+        f" of over {CLIP_WORDS} words: CLIP's encoder would cut them",
+    ),
+)
+"""Level, share of the items that may have it, test of a text, kind of caption, and what is wrong with it."""
+
+
 def _texts(captions: CaptionSet) -> Iterable[Finding]:
     for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
-        ids = texts.owners
-
-        def where(test: re.Pattern[str] | str, texts: Sequence[str] = texts.values, ids: np.ndarray = ids) -> list[str]:
-            odd = [
-                index
-                for index, text in enumerate(texts)
-                if (test in text if isinstance(test, str) else test.search(text))
-            ]
-            return list(dict.fromkeys(captions.ids[ids[index]] for index in odd))
-
-        blank = [captions.ids[ids[index]] for index, text in enumerate(texts.values) if not text.strip()]
-        if blank:
-            yield Finding("warning", f"{_count(blank, f'empty {part} caption')}; scored as they are, not dropped")
-        if broken := where("\n"):
-            yield Finding("warning", f"{_count(broken, f'{part} caption')} with a line break inside; read as a space")
-        if odd := where(_CONTROL):
-            yield Finding("warning", f"{_count(odd, f'{part} caption')} with control characters")
-        if piped := where("|||"):
-            yield Finding("warning", f"{_count(piped, f'{part} caption')} with '|||': several captions in one string?")
-        if listed := where(_LISTED):
-            yield Finding(
-                "error", f"{_count(listed, f'{part} caption')} that look like a printed list, expected a list"
-            )
-        tokenized = where(_TOKENIZED)
-        if len(tokenized) > 0.2 * max(len(captions), 1):
-            yield Finding(
-                "note",
-                f"{_count(tokenized, f'{part} caption')} tokenized already (' .', \" 's\"): ptb copes, 13a differs",
-            )
-        long = [captions.ids[ids[index]] for index, text in enumerate(texts.values) if text.count(" ") >= CLIP_WORDS]
-        if long:
-            yield Finding(
-                "note", f"{_count(long, f'{part} caption')} of over {CLIP_WORDS} words: CLIP's encoder would cut them"
-            )
+        for level, share, odd, kind, why in _ODD_TEXTS:
+            ids = [captions.ids[owner] for owner, text in zip(texts.owners, texts.values, strict=True) if odd(text)]
+            if len(set(ids)) > share * len(captions):
+                yield Finding(level, _count(ids, f"{kind}{part} caption") + why)
 
 
 def _shapes(captions: CaptionSet) -> Iterable[Finding]:
@@ -170,12 +155,10 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
 def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
     # A candidate that is nobody's reference, which is most of them, needs no closer look.
     shared = set(captions.candidates.values).intersection(captions.references.values)
-    suspects = [index for index, text in enumerate(captions.candidates.values) if text in shared and text]
-    owners = np.searchsorted(captions.candidates.offsets, suspects, side="right") - 1
     equal = [
         captions.ids[owner]
-        for owner, index in zip(owners.tolist(), suspects, strict=True)
-        if captions.candidates.values[index] in captions.references[owner]
+        for owner, text in zip(captions.candidates.owners.tolist(), captions.candidates.values, strict=True)
+        if text and text in shared and text in captions.references[owner]
     ]
     if len(equal) > max(1, 0.05 * len(captions)):
         message = f"{_count(equal, 'item')} whose candidate is also one of its references: are they left in by mistake?"
@@ -208,26 +191,21 @@ def _images(captions: CaptionSet) -> Iterable[Finding]:
     present = [(key, str(value)) for key, value in paths if Path(str(value)).is_file()]
     if not present:
         return
-    from PIL import Image
-
     if len(present) < len(paths):
         missing = sorted({key for key, _ in paths} - {key for key, _ in present})
         yield Finding("warning", f"{_count(missing, 'image')} that do not exist")
     broken = []
     for key, path in present:
         try:
-            with Image.open(path) as image:
-                image.load()
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+            open_image(path)
+        except UnreadableImage:
             broken.append(key)
     if broken:
         yield Finding("error", f"{_count(broken, 'image')} that do not open")
 
 
 def _count(ids: Sequence[str], what: str) -> str:
-    distinct = list(dict.fromkeys(ids))
-    more = ", …" if len(distinct) > 5 else ""
-    return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} (id {', '.join(distinct[:5])}{more})"
+    return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} (id {first_few(list(dict.fromkeys(ids)))})"
 
 
 def _rows(source: Any, format: str | None, complain: Complain) -> Iterator[Row]:

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -156,9 +157,9 @@ def _json(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a JSON document, whatever of the known layouts it has."""
     text = _decoded(content, name)
     try:
-        document = json.loads(text, object_pairs_hook=_object)
-    except _DuplicateKey as error:
-        raise InputError(f"{name}: id {error} occurs more than once in one JSON object, expected unique ids") from None
+        document = json.loads(text, object_pairs_hook=partial(_object, name=name))
+    except InputError:
+        raise
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and error.lineno > 1:
             return _jsonl(content, name)
@@ -233,19 +234,12 @@ def _records(document: Sequence[Any], name: str) -> Iterator[Row]:
         yield Row(where, dict(record))
 
 
-class _DuplicateKey(ValueError):
-    pass
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        earlier: set[str] = set()
-        for key, _ in pairs:
-            if key in earlier:
-                raise _DuplicateKey(repr(key))
-            earlier.add(key)
-    return result
+def _object(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        key = next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1)
+        raise InputError(f"{name}: id {key!r} occurs more than once in one JSON object, expected unique ids")
+    return unique
 
 
 def _parquet(content: bytes, name: str) -> Iterator[Row]:

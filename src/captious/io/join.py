@@ -196,17 +196,15 @@ def _no_column(row: Row, what: str, wanted: str | None, usual: Sequence[str]) ->
 
 
 def _described(value: Any) -> str:
-    kinds = {
-        type(None): "null",
-        bool: "a boolean",
-        int: "a number",
-        float: "a number",
-        list: "a list",
-        dict: "an object",
-    }
+    number = "a number"
+    kinds = {type(None): "null", bool: "a boolean", int: number, float: number, list: "a list", dict: "an object"}
     return f"{kinds.get(type(value), type(value).__name__)} ({str(value)[:40]})"
 
 
 def _some(ids: Sequence[str]) -> str:
-    more = ", …" if len(ids) > 5 else ""
-    return f"{len(ids)} {'id' if len(ids) == 1 else 'ids'} ({', '.join(ids[:5])}{more})"
+    return f"{len(ids)} {'id' if len(ids) == 1 else 'ids'} ({first_few(ids)})"
+
+
+def first_few(ids: Sequence[str]) -> str:
+    """The first five ids, as messages show them."""
+    return ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from captious._files import digest, whole_file
 from captious._typing import Ints, Ints32
+from captious.errors import one_line
 
 FORMAT = 2
 SUFFIX = ".arrow"
@@ -93,8 +94,13 @@ class Segment:
 
 
 def key_of(content: bytes) -> bytes:
-    """The key of an image or a text: 16 bytes over its content."""
+    """The key of a content: 16 bytes."""
     return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def text_key(text: str) -> bytes:
+    """The key of a text, lone surrogates included."""
+    return key_of(text.encode("utf-8", "surrogatepass"))
 
 
 def as_keys(keys: Iterable[bytes]) -> Keys:
@@ -191,7 +197,7 @@ def _open(path: Path) -> tuple[dict[str, Any], Any]:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise Damaged(f"is cut short or damaged ({' '.join(str(error).split())[:80]})") from None
+        raise Damaged(f"is cut short or damaged ({one_line(error, 80)})") from None
     return {**header, "rows": len(batch)}, batch
 
 

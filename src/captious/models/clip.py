@@ -19,6 +19,7 @@ from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.encoder import Features, Pixels, Tokens
+from captious.models.folders import differences, load_pretrained, read_json
 from captious.models.preprocess import Order, Preparation
 from captious.models.tokenizers import Tokenizer, tokenizer_of
 from captious.options import Runtime
@@ -98,8 +99,12 @@ class TorchEncoder:
         torch = require("torch", "clip")
         tensor = torch.as_tensor(pixels if _writeable(pixels) else np.array(pixels))
         channels_first = tensor.to(self.device, non_blocking=True).permute(0, 3, 1, 2)
-        normal = (channels_first.float() / 255 - self._mean) / self._std
-        return normal.to(torch_dtype(self.precision)).contiguous()  # type: ignore[no-any-return]
+        normal = self.normalize(channels_first.float() / 255)
+        return normal.to(torch_dtype(self.precision)).contiguous()
+
+    def normalize(self, values: torch.Tensor) -> torch.Tensor:
+        """Values from 0 to 1, n × 3 × height × width, with the mean and deviation that the model was trained with."""
+        return (values - self._mean) / self._std
 
     def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
         """Features of normalized pixels, with gradients."""
@@ -225,17 +230,17 @@ NOT_WEIGHTS = ("position_ids", "num_batches_tracked")
 
 def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = None) -> TorchEncoder:
     """The encoder of a folder."""
-    settings = _configuration(folder)
-    kind = settings.get("model_type")
+    kind = read_json(folder / "config.json").get("model_type")
     if kind not in MODELS:
         raise InputError(f"{folder / 'config.json'}: model_type is {kind!r}, expected one of {', '.join(MODELS)}")
-    module = _model(folder, MODELS[kind])
+    module, report = load_pretrained(folder, MODELS[kind], ignore_mismatched_sizes=True)
+    missing = [key for key in report["missing_keys"] if not key.endswith(NOT_WEIGHTS)]
+    shaped = [entry[0] if isinstance(entry, (tuple, list)) else entry for entry in report["mismatched_keys"]]
+    if missing or shaped:
+        raise InputError(f"{folder}: its weights are not those of its config.json: {differences(missing, [], shaped)}")
     text, vision = module.config.text_config, module.config.vision_config
-    tokenizer = tokenizer_of(folder, int(text.max_position_embeddings))
-    if kind != "clip":  # RoBERTa's table has two rows more than tokens it can take; its tokenizer knows
-        tokenizer = replace(
-            tokenizer, limit=min(tokenizer.limit, int(tokenizer.settings.get("model_max_length", 10**9)))
-        )
+    # RoBERTa's table has two rows more than tokens it can take; its tokenizer knows.
+    tokenizer = tokenizer_of(folder, int(text.max_position_embeddings), own_limit=kind != "clip")
     if kind == "siglip":
         tokenizer = replace(tokenizer, full=True)
     if kind == "clip":
@@ -262,46 +267,3 @@ def check_end(module: Any, tokenizer: Tokenizer, where: str) -> None:
         )
     if expected not in (2, tokenizer.end):
         raise InputError(f"{where}: the model looks for the end token {expected}, the tokenizer writes {tokenizer.end}")
-
-
-def _configuration(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder}: has no config.json, expected a model folder in transformers' layout") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON ({error})") from None
-    return cast("dict[str, Any]", config) if isinstance(config, dict) else {}
-
-
-def _model(folder: Path, kind: str) -> Any:
-    """The model with every weight from the folder; ``transformers`` alone would initialize missing ones at random."""
-    transformers = require("transformers", "clip")
-    try:
-        with quiet():
-            model, report = getattr(transformers, kind).from_pretrained(
-                folder, output_loading_info=True, local_files_only=True, ignore_mismatched_sizes=True
-            )
-    except Exception as error:  # the library raises many kinds, from missing files to unknown formats
-        raise InputError(f"{folder}: cannot be loaded as {kind} ({' '.join(str(error).split())[:200]})") from None
-    missing = [key for key in report["missing_keys"] if not key.endswith(NOT_WEIGHTS)]
-    shaped = [entry[0] if isinstance(entry, (tuple, list)) else entry for entry in report["mismatched_keys"]]
-    if missing or shaped:
-        raise InputError(f"{folder}: its weights are not those of its config.json: {differences(missing, [], shaped)}")
-    return model
-
-
-def differences(missing: list[str], unexpected: list[str], shaped: list[str], shown: int = 3) -> str:
-    """A few of the keys that differ, for an error.
-
-    >>> differences(["a", "b"], [], ["c"])
-    'missing a, b; of another shape c'
-    """
-    named = {"missing": missing, "unexpected": unexpected, "of another shape": shaped}
-    parts = []
-    for what, keys in named.items():
-        if keys:
-            more = f" and {len(keys) - shown} more" if len(keys) > shown else ""
-            parts.append(f"{what} {', '.join(sorted(keys)[:shown])}{more}")
-    return "; ".join(parts)

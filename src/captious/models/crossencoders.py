@@ -7,7 +7,6 @@ directory: ``captious-umic.json`` names the backbone, the other files are the ba
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,9 @@ from captious.io.images import UnreadableImage, read_image
 from captious.models._segments import Space, as_keys, key_of
 from captious.models.devices import resolve_precision, torch_dtype, weights_digest
 from captious.models.encoder import Encoder, Tokens
-from captious.models.registry import ModelRegistry
+from captious.models.features import distinct_values
+from captious.models.folders import read_json, write_json
+from captious.models.hub import ModelRegistry, file_stats
 from captious.models.store import file_index, file_state, lookup, open_store, record
 from captious.options import current
 
@@ -192,7 +193,7 @@ def mark(folder: str | Path, backbone: Backbone, record: dict[str, Any]) -> None
         "captious": __version__,
         **record,
     }
-    (Path(folder) / MARKER).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_json(Path(folder) / MARKER, content)
 
 
 def read_marker(folder: str | Path) -> dict[str, Any]:
@@ -201,13 +202,8 @@ def read_marker(folder: str | Path) -> dict[str, Any]:
     path = folder / MARKER
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder, expected one that captious train umic wrote")
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder}: has no {MARKER}, expected a folder that captious train umic wrote") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON ({error})") from None
-    if not isinstance(record, dict) or record.get("kind") != "umic" or record.get("format") != FORMAT:
+    record = read_json(path, "a folder that captious train umic wrote")
+    if record.get("kind") != "umic" or record.get("format") != FORMAT:
         raise InputError(f"{path}: is not of a UMIC model in format {FORMAT}")
     if record.get("backbone") not in NAMES:
         raise InputError(f"{path}: backbone {record.get('backbone')!r}, expected one of {', '.join(NAMES)}")
@@ -224,8 +220,7 @@ def load_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
     """
     folder, runtime = Path(folder), current()
     read_marker(folder)
-    stamps = [(path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(folder.iterdir())]
-    key = (str(folder.resolve()), tuple(stamps), runtime.device, runtime.precision, regions)
+    key = (str(folder.resolve()), file_stats(folder), runtime.device, runtime.precision, regions)
 
     def load() -> Backbone:
         backbone = open_backbone(folder, regions)
@@ -257,29 +252,6 @@ def open_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
     return LOADERS[kind](folder / "model")
 
 
-def read_state(path: Path) -> dict[str, Any]:
-    """The tensors of a file."""
-    try:
-        return require("safetensors.torch", "clip").load_file(str(path))  # type: ignore[no-any-return]
-    except Exception as error:  # missing, truncated, of another kind: the library has its own classes
-        raise InputError(f"{path}: cannot be read ({' '.join(str(error).split())[:200]})") from None
-
-
-def fill(module: Any, state: dict[str, Any], where: str) -> None:
-    """Load a state dict into a module that must have exactly these tensors."""
-    expected = {key: tuple(tensor.shape) for key, tensor in module.state_dict().items()}
-    shapes = {key: tuple(tensor.shape) for key, tensor in state.items()}
-    if shapes != expected:
-        differ = sorted(key for key in shapes.keys() | expected.keys() if shapes.get(key) != expected.get(key))
-        examples = ", ".join(
-            f"{key} {shapes.get(key, 'missing')} for {expected.get(key, 'nothing')}" for key in differ[:2]
-        )
-        raise InputError(
-            f"{where}: weights of another model: {len(differ)} of {len(expected)} tensors differ, such as {examples}"
-        )
-    module.load_state_dict(state)
-
-
 IMAGES = 512
 """Images laid out at a time."""
 
@@ -304,14 +276,9 @@ def judge(backbone: Backbone, paths: Sequence[str], texts: Sequence[str]) -> Jud
     precision = resolve_precision(backbone.device, runtime.precision)
     kind = f"scores-{precision}{'upright' if runtime.upright else ''}"
     store = open_store(Space(called(backbone.name), backbone.fingerprint, kind, (1,)))
-    distinct = list(dict.fromkeys(paths))
-    index_of = {path: index for index, path in enumerate(distinct)}
-    image = np.fromiter(map(index_of.__getitem__, paths), np.int64, len(paths))
+    distinct, image = distinct_values(paths)
     contents = content_keys([str(path) for path in backbone.files(distinct)])
-    pairs: dict[tuple[int, str], int] = {}
-    for pair in zip(image.tolist(), texts, strict=True):
-        pairs.setdefault(pair, len(pairs))
-    pair_of = np.array([pairs[pair] for pair in zip(image.tolist(), texts, strict=True)], np.int64)
+    pairs, pair_of = distinct_values(list(zip(image.tolist(), texts, strict=True)))
     keys = as_keys(_pair_key(contents[index], text) for index, text in pairs)
     rows, _, cached = store.gather(keys)
     logits = np.full(len(pairs), np.nan)
@@ -319,8 +286,7 @@ def judge(backbone: Backbone, paths: Sequence[str], texts: Sequence[str]) -> Jud
     missing = np.flatnonzero(~cached)
     faults: dict[int, str] = {}
     if len(missing):
-        all_pairs = list(pairs)
-        todo = [all_pairs[row] for row in missing.tolist()]
+        todo = [pairs[row] for row in missing.tolist()]
         logits[missing], faults = _compute(backbone, distinct, todo, precision)
         keep = missing[[contents[index] is not None for index, _ in todo] & np.isfinite(logits[missing])]
         store.put(keys[keep], logits[keep, None].astype(np.float32))

@@ -56,6 +56,18 @@ def torch_dtype(precision: str) -> Any:
 
 
 @contextmanager
+def tf32_products() -> Iterator[None]:
+    """On a GPU multiply in TF32: three decimal digits of each factor, sums in float32; elsewhere it changes nothing."""
+    matmul = require("torch", "clip").backends.cuda.matmul
+    before = matmul.allow_tf32
+    matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        matmul.allow_tf32 = before
+
+
+@contextmanager
 def quiet() -> Iterator[None]:
     """No progress bars and no advice from ``transformers`` inside the block."""
     logging = require("transformers", "clip").utils.logging
@@ -70,10 +82,11 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def weights_digest(module: Any) -> bytes:
-    """A digest of every tensor, in the order of their names."""
+def weights_digest(module: Any, dtypes: bool = False) -> bytes:
+    """A digest of every tensor, in the order of their names; ``dtypes`` tells types apart, for models of any type."""
+    torch = require("torch", "clip")
     state = hashlib.blake2b(digest_size=16)
     for key, tensor in sorted(module.state_dict().items()):
-        state.update(f"{key}{tuple(tensor.shape)}".encode())
-        state.update(memoryview(tensor.detach().cpu().contiguous().reshape(-1).numpy()).cast("B"))
+        state.update(f"{key}{tuple(tensor.shape)}{tensor.dtype if dtypes else ''}".encode())
+        state.update(memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
     return state.digest()

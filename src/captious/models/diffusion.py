@@ -21,8 +21,8 @@ import numpy as np
 
 from captious._files import data_folder, digest, whole_file
 from captious._typing import Bools
-from captious.errors import InputError, nearest, require
-from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype
+from captious.errors import InputError, nearest, one_line, require
+from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.hub import REPOSITORY, Unreachable, fetch, local, weights_folder
 from captious.models.painters import Options, PaintedBatch, Painter, Prompt, as_pixels
 from captious.models.pipeline import OomBackoff
@@ -36,21 +36,9 @@ def fingerprint(parts: Mapping[str, Any], settings: str) -> str:
     return digest(settings.encode(), *contents)
 
 
-def tensors(module: Any) -> str:
-    """A digest of every tensor of a module, of whichever type."""
-    import torch
-
-    state = hashlib.blake2b(digest_size=16)
-    for key, tensor in sorted(module.state_dict().items()):
-        state.update(f"{key}{tuple(tensor.shape)}{tensor.dtype}".encode())
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        state.update(memoryview(flat.view(torch.uint8).numpy()))
-    return state.hexdigest()
-
-
 def _content(part: Any) -> str:
     if hasattr(part, "state_dict") and hasattr(part, "parameters"):
-        return tensors(part) + _settled(part)
+        return weights_digest(part, dtypes=True).hex() + _settled(part)
     if hasattr(part, "get_vocab"):
         return hashlib.blake2b(repr(sorted(part.get_vocab().items())).encode(), digest_size=16).hexdigest()
     return _settled(part)
@@ -59,8 +47,8 @@ def _content(part: Any) -> str:
 def _settled(part: Any) -> str:
     """Class and configuration, less what differs between versions of the library and places of a folder."""
     config = getattr(part, "config", {})
-    known = config.to_dict() if hasattr(config, "to_dict") else dict(config) if isinstance(config, Mapping) else {}
-    plain = {key: value for key, value in known.items() if not key.startswith("_") and "version" not in key}
+    entries = config.to_dict() if hasattr(config, "to_dict") else dict(config) if isinstance(config, Mapping) else {}
+    plain = {key: value for key, value in entries.items() if not key.startswith("_") and "version" not in key}
     return type(part).__name__ + json.dumps(plain, sort_keys=True, default=str)
 
 
@@ -79,7 +67,7 @@ def settle(pipeline: Any, device: Any, compile: bool) -> None:
         raise InputError("compile is for a GPU; leave it out")
     pipeline.to(device)
     for module in _parts(pipeline, DECODERS):
-        module.decode = in_groups(undisguised(module.decode))
+        module.decode = in_groups(infinite_as_nan(module.decode))
     if compile:
         compile_heavy(pipeline)
 
@@ -103,16 +91,16 @@ def in_groups(decode: Callable[..., Any], size: int = DECODED) -> Callable[..., 
     return grouped
 
 
-def undisguised(decode: Callable[..., Any]) -> Callable[..., Any]:
+def infinite_as_nan(decode: Callable[..., Any]) -> Callable[..., Any]:
     """``decode``, but what is infinite is not a number: the pipeline would clamp infinity to white, which scores."""
 
-    def told(*arguments: Any, **options: Any) -> Any:
-        made = decode(*arguments, **options)
-        values = made[0] if isinstance(made, tuple) else made.sample
+    def decode_marked(*arguments: Any, **options: Any) -> Any:
+        output = decode(*arguments, **options)
+        values = output[0] if isinstance(output, tuple) else output.sample
         values.masked_fill_(values.isinf(), float("nan"))
-        return made
+        return output
 
-    return told
+    return decode_marked
 
 
 def compile_heavy(pipeline: Any) -> None:
@@ -183,14 +171,14 @@ class Diffusion:
         texts = [prompt.text for prompt in filled]
         with torch.no_grad(), quiet():
             try:
-                made = self.pipeline(prompt=texts, generator=generators, output_type="np", **self.call)
+                output = self.pipeline(prompt=texts, generator=generators, output_type="np", **self.call)
             except ValueError as error:  # such as a size that is no multiple of eight
-                line = " ".join(str(error).split())[:160]
+                line = one_line(error)
                 raise InputError(f"painter {self.name!r}: its pipeline refuses {self.settings} ({line})") from None
-        values = np.asarray(made.images, np.float32)[: len(prompts)]
+        values = np.asarray(output.images, np.float32)[: len(prompts)]
         if values.shape[1:] != self.shape:
             raise InputError(f"painter {self.name!r}: gave pictures of shape {values.shape[1:]}, expected {self.shape}")
-        flagged = getattr(made, "nsfw_content_detected", None)
+        flagged = getattr(output, "nsfw_content_detected", None)
         if flagged:  # as the filter itself does; its code is that of a black picture
             values[np.asarray(flagged[: len(prompts)], bool)] = 0.0
         return lambda: values
@@ -198,10 +186,10 @@ class Diffusion:
 
 def beyond(tokenizers: Sequence[Any], texts: Sequence[str]) -> Bools:
     """Texts longer than any of the tokenizers reads."""
-    known = [part for part in tokenizers if part is not None and part.model_max_length < 10**6]
-    if not known or not texts:
+    limited = [part for part in tokenizers if part is not None and part.model_max_length < 10**6]
+    if not limited or not texts:
         return np.zeros(len(texts), np.bool_)
-    reader = max(known, key=lambda part: part.model_max_length)
+    reader = max(limited, key=lambda part: part.model_max_length)
     with quiet():
         ids = reader(list(texts), truncation=False, padding=False)["input_ids"]
     return np.array([len(row) > reader.model_max_length for row in ids], np.bool_)
@@ -253,7 +241,7 @@ def _load(name: str, load: Callable[[], T]) -> T:
     try:
         return load()
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError) as error:
-        line = " ".join(str(error).split())[:160]
+        line = one_line(error)
         raise InputError(f"painter {name!r}: cannot be loaded ({line})") from None
 
 
@@ -264,11 +252,11 @@ def load_diffusion(name: str, options: Options) -> Diffusion:
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
 
-    def load(place: str, offline: bool) -> Any:
+    def load(path: str, offline: bool) -> Any:
         with quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # the name of this argument differs between versions
             return library.DiffusionPipeline.from_pretrained(
-                place, torch_dtype=torch_dtype(precision), local_files_only=offline
+                path, torch_dtype=torch_dtype(precision), local_files_only=offline
             )
 
     pipeline = open_model(name, "model_index.json", load)
@@ -313,24 +301,23 @@ def _side(pipeline: Any) -> int:
 
 
 def _scheduler(library: Any, name: str, config: Any) -> Any:
-    known = [one for one in dir(library) if one.endswith("Scheduler")]
-    kind = getattr(library, name, None) if name in known else None
-    if kind is None:
+    schedulers = [one for one in dir(library) if one.endswith("Scheduler")]
+    if name not in schedulers:
         raise InputError(
-            f"unknown scheduler {name!r}, expected one of diffusers, such as DDIMScheduler{nearest(name, known)}"
+            f"unknown scheduler {name!r}, expected one of diffusers, such as DDIMScheduler{nearest(name, schedulers)}"
         )
     with quiet():
-        return kind.from_config(config)
+        return getattr(library, name).from_config(config)
 
 
 def _called(name: str) -> str:
     """A folder by its last part, a hub id as it is."""
-    place = local(name)
-    return place.resolve().name if place is not None else name
+    path = local(name)
+    return path.resolve().name if path is not None else name
 
 
 FORMAT = "2"
-"""Of what is kept; another one wherever the fingerprint is made otherwise."""
+"""Version of the remembered facts; it changes when fingerprints are computed differently."""
 
 
 @dataclass(eq=False)
@@ -376,14 +363,15 @@ class LazyPipeline:
 
 def open_pipeline(name: str, options: Options) -> Painter:
     """The pipeline of a folder or hub id: from memory where nothing changed, else loaded and remembered."""
-    place, mark = local(name), _mark(name, options)
-    if place is None or mark is None:
+    folder = local(name)
+    state = None if folder is None else _folder_state(folder, options)
+    if folder is None or state is None:
         return load_diffusion(name, options)
-    path = data_folder() / "painters" / f"{mark}.json"
+    path = data_folder() / "painters" / f"{state}.json"
     with suppress(OSError, ValueError, TypeError, KeyError):  # absent or damaged: loaded again
-        known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        known["shape"] = tuple(known["shape"])
-        return LazyPipeline(**known, folder=place, load=lambda: load_diffusion(name, options))
+        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        facts["shape"] = tuple(facts["shape"])
+        return LazyPipeline(**facts, folder=folder, load=lambda: load_diffusion(name, options))
     pipeline = load_diffusion(name, options)
     facts = {key: getattr(pipeline, key) for key in ("name", "fingerprint", "settings", "shape")}
     with suppress(OSError), whole_file(path) as draft:  # a full disk costs the next run a load
@@ -391,17 +379,15 @@ def open_pipeline(name: str, options: Options) -> Painter:
     return pipeline
 
 
-def _mark(name: str, options: Options) -> str | None:
-    """The state of everything that a fingerprint follows; none where a file may yet change unseen."""
-    place, runtime = local(name), current()
-    if place is None or not runtime.cache:
+def _folder_state(folder: Path, options: Options) -> str | None:
+    """A digest of everything that moves the fingerprint; None where a file may yet change unseen."""
+    runtime = current()
+    entries = sorted(folder.rglob("*"))
+    if not runtime.cache or any(entry.is_symlink() and entry.is_dir() for entry in entries):  # rglob skips these
         return None
-    entries = sorted(place.rglob("*"))
-    if any(entry.is_symlink() and entry.is_dir() for entry in entries):  # rglob does not look inside
-        return None
-    files = [file_state(str(entry)) for entry in entries if not entry.is_dir()]
-    known = [file for file in files if file is not None]
-    if not known or len(known) < len(files):
+    states = [file_state(str(entry)) for entry in entries if not entry.is_dir()]
+    settled = [state for state in states if state is not None]
+    if not settled or len(settled) < len(states):
         return None
     how = {**asdict(options), "precision": resolve_precision(resolve_device(runtime.device), runtime.precision)}
-    return digest(FORMAT.encode(), json.dumps(how, sort_keys=True).encode(), *known)
+    return digest(FORMAT.encode(), json.dumps(how, sort_keys=True).encode(), *settled)

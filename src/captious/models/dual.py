@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +12,15 @@ from captious._files import digest
 from captious.errors import InputError, nearest, require
 from captious.models.clip import TorchEncoder, wrap
 from captious.models.devices import quiet
+from captious.models.folders import (
+    load_pretrained,
+    read_json,
+    read_state,
+    refuse_different,
+    refuse_missing,
+    save_state,
+    write_json,
+)
 from captious.models.hub import find
 from captious.models.loading import DUAL_MARKER
 from captious.models.preprocess import Preparation
@@ -248,10 +256,9 @@ class DualEncoder(TorchEncoder):
                 tower.save_pretrained(target / name)
         self.preparation.save(target / "vision")
         self.tokenizer.save(target / "text")
-        heads = {key: one.detach().cpu().contiguous() for key, one in self.module.state_dict().items() if _is_head(key)}
-        require("safetensors.torch", "clip").save_file(heads, str(target / WEIGHTS))
-        record = {"kind": "dual", "format": 1, **asdict(self.shape)}
-        (target / DUAL_MARKER).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        state = self.module.state_dict()
+        save_state(target / WEIGHTS, {key: tensor for key, tensor in state.items() if _is_head(key)})
+        write_json(target / DUAL_MARKER, {"kind": "dual", "format": 1, **asdict(self.shape)})
 
 
 def new_dual(
@@ -277,25 +284,16 @@ def load_dual(folder: str | Path, name: str | None = None, runtime: Runtime | No
     """The encoder of a folder, in the runtime in force where none is given."""
     folder = Path(folder)
     module = DualModule(_load_tower(folder / "vision"), _load_tower(folder / "text"), _read_shape(folder))
-    path = folder / WEIGHTS
-    try:
-        heads = require("safetensors.torch", "clip").load_file(str(path))
-    except Exception as error:  # missing, truncated, of another kind: the library has its own classes
-        raise InputError(f"{path}: cannot be read ({' '.join(str(error).split())[:200]})") from None
-    expected = {key: tuple(tensor.shape) for key, tensor in module.state_dict().items() if _is_head(key)}
-    stored = {key: tuple(tensor.shape) for key, tensor in heads.items()}
-    if stored != expected:
-        differ = sorted(key for key in stored.keys() | expected.keys() if stored.get(key) != expected.get(key))
-        raise InputError(f"{path}: is not of the shape that {DUAL_MARKER} says; different: {', '.join(differ[:3])}")
+    heads = read_state(folder / WEIGHTS)
+    expected = {key: tensor for key, tensor in module.state_dict().items() if _is_head(key)}
+    refuse_different(heads, expected, f"{folder / WEIGHTS}: is not of the shape that {DUAL_MARKER} says")
     module.load_state_dict(heads, strict=False)
     return _encoder(module, folder / "vision", folder / "text", name or folder.resolve().name, runtime or current())
 
 
 def _encoder(module: DualModule, vision: Path, text: Path, name: str, runtime: Runtime) -> DualEncoder:
     tower = module.text_model.config
-    tokenizer = tokenizer_of(text, int(tower.max_position_embeddings))
-    limit = min(tokenizer.limit, int(tokenizer.settings.get("model_max_length", tokenizer.limit)))
-    tokenizer = replace(tokenizer, limit=limit)
+    tokenizer = tokenizer_of(text, int(tower.max_position_embeddings), own_limit=True)
     side = module.vision_model.config.image_size
     preparation = Preparation.read(vision, Preparation(side, side, "bicubic", *IMAGENET, "rgb-first"))
     encoder = wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)
@@ -306,31 +304,16 @@ def _encoder(module: DualModule, vision: Path, text: Path, name: str, runtime: R
 
 def _load_tower(folder: Path) -> Any:
     """A pretrained model of any kind, with every weight from its folder, save a pooler that is not used."""
-    transformers = require("transformers", "clip")
-    if not (folder / "config.json").is_file():
-        raise InputError(f"{folder}: has no config.json, expected a model folder in transformers' layout")
-    try:
-        with quiet():
-            model, report = transformers.AutoModel.from_pretrained(
-                folder, output_loading_info=True, local_files_only=True
-            )
-    except Exception as error:  # the library raises many kinds, from missing files to unknown formats
-        raise InputError(f"{folder}: cannot be loaded by transformers ({' '.join(str(error).split())[:200]})") from None
-    missing = [key for key in report["missing_keys"] if not key.startswith("pooler.")]
-    if missing:
-        raise InputError(f"{folder}: its weights lack {', '.join(sorted(missing)[:3])}")
+    read_json(folder / "config.json")
+    model, report = load_pretrained(folder, "AutoModel")
+    refuse_missing(folder, [key for key in report["missing_keys"] if not key.startswith("pooler.")])
     return model
 
 
 def _read_shape(folder: Path) -> Shape:
     path = folder / DUAL_MARKER
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder}: has no {DUAL_MARKER}, expected a folder that captious train clip wrote") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON ({error})") from None
-    kind = stored.get("kind") if isinstance(stored, Mapping) else None
+    stored = read_json(path, "a folder that captious train clip wrote")
+    kind = stored.get("kind")
     if kind != "dual" or stored.get("format") != 1:
         raise InputError(f"{path}: kind {kind!r}, expected 'dual' in format 1")
     try:

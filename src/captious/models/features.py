@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
-from captious._typing import Floats, Ints, Ints32
+from captious._typing import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
-from captious.models._segments import Keys, Space, as_keys, key_of, unique_keys
+from captious.models._segments import Keys, Space, as_keys, text_key, unique_keys
 from captious.models.encoder import Encoder, Features
 from captious.models.pipeline import image_batches, text_batches
 from captious.models.store import Store, file_index, file_state, lookup, open_store, record
@@ -28,6 +28,7 @@ from captious.options import current
 NOT_FINITE = "the encoder gave a vector that is not finite"
 CHUNK = 4096
 _ONE_AT_A_TIME = threading.RLock()
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,19 @@ def cosines(a: Encoded, b: Encoded) -> Floats:
     return values
 
 
+def distinct_values(values: Sequence[Value]) -> tuple[list[Value], Ints]:
+    """The distinct values in the order of their first appearance, and the index among them of each value.
+
+    >>> distinct, index = distinct_values(["b", "a", "b"])
+    >>> distinct, index.tolist()
+    (['b', 'a'], [0, 1, 0])
+    """
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return list(numbers), np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
+
+
 def _image_features(encoder: Encoder, names: list[str]) -> Encoded:
-    distinct = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    paths = list(distinct)
+    paths, distinct = distinct_values(names)
     files = file_index()
     store = open_store(vector_space(encoder, "images-upright" if current().upright else "images"))
     states = [file_state(path) for path in paths]
@@ -88,19 +99,18 @@ def _image_features(encoder: Encoder, names: list[str]) -> Encoded:
     store.settle()
     files.settle()
     faults = {number: f"{paths[number]}: {NOT_FINITE}" for number in np.flatnonzero(index < 0).tolist()} | faults
-    return _expand(rows, lengths, index, faults, [distinct[name] for name in names])
+    return _expand(rows, lengths, index, faults, distinct)
 
 
 def _text_features(encoder: Encoder, texts: Sequence[str]) -> Encoded:
-    distinct = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    contents = [key_of(text.encode("utf-8", "surrogatepass")) for text in distinct]
+    different, distinct = distinct_values(texts)
+    contents = [text_key(text) for text in different]
     store = open_store(vector_space(encoder, "texts"))
     rows, lengths, index = gather(store, contents)
     missing = np.flatnonzero(index < 0).tolist()
     if missing:
-        new = list(distinct)
         try:
-            for batch in text_batches(encoder, [new[number] for number in missing]):
+            for batch in text_batches(encoder, [different[number] for number in missing]):
                 keys = as_keys(contents[missing[number]] for number in batch.indices)
                 put_vectors(store, keys, batch.features, batch.lengths)
         finally:
@@ -108,7 +118,7 @@ def _text_features(encoder: Encoder, texts: Sequence[str]) -> Encoded:
         rows, lengths, index = gather(store, contents)
     store.settle()
     faults = dict.fromkeys(np.flatnonzero(index < 0).tolist(), NOT_FINITE)
-    return _expand(rows, lengths, index, faults, [distinct[text] for text in texts])
+    return _expand(rows, lengths, index, faults, distinct)
 
 
 def encode_missing(
@@ -164,11 +174,17 @@ def encode_missing(
 
 def put_vectors(store: Store, keys: Keys, features: Features, lengths: Ints | None = None) -> None:
     """Store vectors at unit length; those that are not finite are left out."""
-    rows = np.asarray(features, np.float32)
-    finite = np.isfinite(rows).all(axis=1)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit = rows / np.where(norms > 0, norms, 1)
+    unit, finite = unit_rows(features)
     store.put(keys[finite], unit[finite], None if lengths is None else lengths[finite].astype(np.int32))
+
+
+def unit_rows(features: Features) -> tuple[Features, Bools]:
+    """Rows at unit length (zeros stay zeros), and which of them are finite."""
+    rows = np.asarray(features, np.float32)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: Features = rows / np.where(norms > 0, norms, np.float32(1))
+    finite: Bools = np.logical_and.reduce(np.isfinite(rows), axis=1)
+    return unit, finite
 
 
 def vector_space(encoder: Encoder, kind: str) -> Space:
@@ -186,11 +202,11 @@ def gather(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, In
     return (rows, lengths, index) if stored.all() else (rows[stored], lengths[stored], index)
 
 
-def _expand(rows: Features, lengths: Ints32, index: Ints, faults: dict[int, str], distinct: list[int]) -> Encoded:
+def _expand(rows: Features, lengths: Ints32, index: Ints, faults: dict[int, str], distinct: Ints) -> Encoded:
     """From distinct inputs to all of them; ``distinct`` is the number of each input among the distinct ones."""
-    inputs = index[np.array(distinct, np.int64)]
+    inputs = index[distinct]
     counts = np.append(lengths.astype(np.int64), 0)[inputs] if len(inputs) else np.zeros(0, np.int64)
-    return Encoded(rows, inputs, counts, {int(i): faults[distinct[i]] for i in np.flatnonzero(inputs < 0)})
+    return Encoded(rows, inputs, counts, {i: faults[int(distinct[i])] for i in np.flatnonzero(inputs < 0).tolist()})
 
 
 def read_features(path: str | Path) -> tuple[list[str], Features]:

@@ -18,8 +18,9 @@ import numpy as np
 from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.models.clip import TorchEncoder
-from captious.models.crossencoders import Backbone, fill, mark, read_state, spread
+from captious.models.crossencoders import Backbone, mark, spread
 from captious.models.encoder import token_counts
+from captious.models.folders import fill, read_state, save_state
 from captious.models.states import HiddenStates, ImageStates, TextStates, frozen, image_states, text_states
 
 if TYPE_CHECKING:
@@ -48,10 +49,6 @@ class Shape:
         if min(self.width, self.layers, self.heads) < 1 or self.width % self.heads:
             raise InputError(f"width {self.width}, heads {self.heads}: expected a width that the heads divide")
 
-    def record(self) -> dict[str, Any]:
-        """Plain values, to be written as JSON."""
-        return asdict(self)
-
 
 class Attention(torch.nn.Module):
     """Cross-attention or self-attention after a layer norm, with a residual connection."""
@@ -78,8 +75,8 @@ class Attention(torch.nn.Module):
             one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(normal), key, value)
         )
         dropout = self.dropout if self.training else 0.0
-        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
-        mixed: torch.Tensor = self.out(found.transpose(1, 2).flatten(2))
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        mixed: torch.Tensor = self.out(attended.transpose(1, 2).flatten(2))
         return states + functional.dropout(mixed, self.dropout, self.training)
 
 
@@ -142,15 +139,15 @@ class FusionModule(torch.nn.Module):
         text: torch.Tensor,
     ) -> torch.Tensor:
         """Logits, b × k, of patch states b × p × w and token states b × k × t × w with the encoder's unit vectors."""
-        seen = self.image_in(self.image_norm(patches.float())) + self.image_position_embedding
-        read = self.text_in(self.text_norm(tokens.float())) + self.text_position_embedding[: tokens.shape[2]]
-        first = self.pool.expand(*read.shape[:2], 1, -1).to(read.dtype)
-        states, seen = torch.cat([first, read], dim=2), self.patch_norm(seen)
+        image_states = self.image_in(self.image_norm(patches.float())) + self.image_position_embedding
+        text_states = self.text_in(self.text_norm(tokens.float())) + self.text_position_embedding[: tokens.shape[2]]
+        first = self.pool.expand(*text_states.shape[:2], 1, -1).to(text_states.dtype)
+        states, image_states = torch.cat([first, text_states], dim=2), self.patch_norm(image_states)
         mask = functional.pad(inside, (1, 0), value=True).flatten(0, 1)[:, None, None, :]
         *most, last = self.layers
         for layer in most:
-            states = layer(states, mask, seen)
-        states = last(states, mask, seen, queries=1)  # of the last layer only the pooling token is read
+            states = layer(states, mask, image_states)
+        states = last(states, mask, image_states, queries=1)  # of the last layer only the pooling token is read
         image = image[:, None].expand_as(text)
         pair = self.pair(self.pair_norm(torch.cat([image * text, (image - text).abs()], dim=-1)))
         residual = self.head(self.norm(states[:, :, 0] + pair))[..., 0].float()
@@ -291,13 +288,12 @@ class Fusion(Backbone):
         """What the marker says of it."""
         encoder = self.encoder
         identity = {"name": encoder.name, "fingerprint": encoder.fingerprint, "precision": encoder.precision}
-        shape = self.module.shape.record()
+        shape = asdict(self.module.shape)
         return {"encoder": {"weights": self.weights, **identity}, "prefix": self.prefix, "shape": shape}
 
     def save(self, folder: str | Path) -> None:
         """The fusion alone; the encoder is named in the marker, or stands beside it in ``encoder/``."""
-        state = {key: one.detach().cpu().contiguous() for key, one in self.module.state_dict().items()}
-        require("safetensors.torch", "clip").save_file(state, str(Path(folder) / WEIGHTS))
+        save_state(Path(folder) / WEIGHTS, self.module.state_dict())
         mark(folder, self, self.record())
 
 
@@ -336,7 +332,7 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
             f"{folder}: was trained on an encoder {saved['name']} with states of {wanted}, but {weights} has {inside}"
         )
     module = FusionModule(shape)
-    fill(module, read_state(folder / WEIGHTS), str(folder / WEIGHTS))
+    fill(module, read_state(folder / WEIGHTS), folder / WEIGHTS)
     return Fusion(encoder, weights, module.eval(), record.get("prefix", ""))
 
 

@@ -6,20 +6,18 @@ are optimized one by one: a batch rounds differently, and hundreds of steps woul
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from captious._typing import Bools
 from captious.errors import InputError
 from captious.models.devices import quiet
 from captious.models.diffusion import diffusers, fingerprint, open_model
 from captious.models.encoder import token_counts
+from captious.models.folders import read_json
 from captious.models.loading import load_trainable
 from captious.models.painters import Options, PaintedBatch, Prompt, as_pixels
 from captious.options import current
@@ -56,9 +54,9 @@ class Guided:
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
         """Optimize one picture after another."""
-        for place, prompt in enumerate(prompts):
+        for index, prompt in enumerate(prompts):
             pixels, codes = as_pixels(self._one(prompt)[None])
-            yield PaintedBatch([place], pixels, codes)
+            yield PaintedBatch([index], pixels, codes)
 
     def _one(self, prompt: Prompt) -> Any:
         import torch
@@ -71,8 +69,8 @@ class Guided:
         optimizer = torch.optim.Adam([latent], lr=RATE)
         for _ in range(self.steps):
             optimizer.zero_grad()
-            seen = self.guide.image_tensor(self._views(self._decoded(latent), draws))
-            loss = -(torch.nn.functional.normalize(seen, dim=-1) @ goal.T).mean()
+            views = self.guide.image_tensor(self._views(self._decoded(latent), draws))
+            loss = -(torch.nn.functional.normalize(views, dim=-1) @ goal.T).mean()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         with torch.no_grad():
@@ -112,12 +110,7 @@ class Guided:
             torch.nn.functional.interpolate(one, (crop, crop), mode="bicubic", antialias=True, align_corners=False)
             for one in views
         ]
-        mean, std = (
-            torch.tensor(values, device=picture.device).view(1, 3, 1, 1)
-            for values in (self.guide.preparation.mean, self.guide.preparation.std)
-        )
-        result: torch.Tensor = (torch.cat(resized) - mean) / std
-        return result
+        return self.guide.normalize(torch.cat(resized))
 
 
 def load_guided(name: str, options: Options, cutouts: int = CUTOUTS) -> Guided:
@@ -125,14 +118,12 @@ def load_guided(name: str, options: Options, cutouts: int = CUTOUTS) -> Guided:
     options.refuse(f"guided:{name}", "steps", "size", "guide")
     library = diffusers()
 
-    def load(place: str, offline: bool) -> Any:
-        folder = Path(place)
-        kinds = (_folder_class(folder),) if folder.is_dir() else DECODERS
-        if kinds[0] not in DECODERS:
-            raise InputError(f"painter 'guided:{name}': is a {kinds[0]}, expected {' or '.join(DECODERS)}")
+    def load(path: str, offline: bool) -> Any:
+        kind = _decoder_class(library, path, offline)
+        if kind not in DECODERS:
+            raise InputError(f"painter 'guided:{name}': is a {kind}, expected {' or '.join(DECODERS)}")
         with quiet():
-            kind = getattr(library, kinds[0] if folder.is_dir() else _hub_class(library, place, offline))
-            return kind.from_pretrained(place, local_files_only=offline)
+            return getattr(library, kind).from_pretrained(path, local_files_only=offline)
 
     decoder = open_model(name, "config.json", load)
     weights = options.guide or GUIDE
@@ -146,22 +137,16 @@ def load_guided(name: str, options: Options, cutouts: int = CUTOUTS) -> Guided:
         raise InputError(f"painter 'guided:{name}': size is {side}, expected a multiple of {times}")
     steps = options.steps or STEPS
     settings = f"guide={guide.name}#{guide.fingerprint},steps={steps},rate={RATE:g},cutouts={cutouts},size={side}"
-    mark = fingerprint({"decoder": decoder}, settings)
+    weights_id = fingerprint({"decoder": decoder}, settings)
     called = f"guided:{Path(name).name if Path(name).exists() else name}"
-    return Guided(called, mark, settings, (side, side, 3), decoder, guide, steps, cutouts)
+    return Guided(called, weights_id, settings, (side, side, 3), decoder, guide, steps, cutouts)
 
 
-def _folder_class(folder: Path) -> str:
-    """The class that a folder's config.json names."""
-    try:
-        return str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["_class_name"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder}: its config.json does not say of which class the model is ({error})") from None
-
-
-def _hub_class(library: Any, place: str, offline: bool) -> str:
-    """Which decoder a repository holds, by its configuration."""
+def _decoder_class(library: Any, path: str, offline: bool) -> str:
+    """The class that the configuration of a folder or a repository names."""
+    if Path(path).is_dir():
+        return str(read_json(Path(path) / "config.json").get("_class_name", "model whose config.json names no class"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # diffusers' own use of the hub's package
-        config = library.AutoencoderKL.load_config(place, local_files_only=offline)
-    return str(np.asarray(config.get("_class_name", "AutoencoderKL")))
+        config = library.AutoencoderKL.load_config(path, local_files_only=offline)
+    return str(config.get("_class_name", "AutoencoderKL"))

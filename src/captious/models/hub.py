@@ -1,13 +1,16 @@
-"""Where weights are: a path, the user's own folder, the hub's cache, the hub; and what to say where they are not."""
+"""Where weights are (a path, the user's own folder, the hub's cache, the hub), and the models that stay loaded."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
+from typing import Generic, TypeVar
 
 from captious._files import data_folder
 from captious.errors import InputError, nearest, require
@@ -156,3 +159,49 @@ def _also(instead: str) -> str:
 
 def _where_to_put(file: str) -> str:
     return f"put it at {weights_folder() / file}, or anywhere and give its path as weights"
+
+
+def file_stats(path: Path | None) -> tuple[object, ...]:
+    """Changes when a file, or a file in a folder, is replaced; for keys of :class:`ModelRegistry`."""
+    if path is None:
+        return ()
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    stats = [(str(file), file.stat()) for file in files if file.is_file()]
+    return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats)
+
+
+Model = TypeVar("Model")
+
+
+class ModelRegistry(Generic[Model]):
+    """At most ``limit`` models by key; the least recently used one is dropped first.
+
+    Threads may share it: each model is loaded once, the others wait for it.
+
+    >>> registry = ModelRegistry[str](limit=2)
+    >>> [registry.get(key, lambda key=key: key.upper()) for key in "aba"]
+    ['A', 'B', 'A']
+    >>> registry.get("c", lambda: "C"), "a" in registry, "b" in registry
+    ('C', True, False)
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._models: OrderedDict[Hashable, Model] = OrderedDict()
+        self._lock = RLock()
+
+    def get(self, key: Hashable, load: Callable[[], Model]) -> Model:
+        """The model of a key, loaded where it is not there; a load that fails leaves nothing behind."""
+        with self._lock:
+            if key not in self._models:
+                self._models[key] = load()
+                while len(self._models) > self.limit:
+                    self._models.popitem(last=False)
+            self._models.move_to_end(key)
+            return self._models[key]
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._models
+
+    def __len__(self) -> int:
+        return len(self._models)

@@ -11,10 +11,9 @@ import numpy as np
 
 from captious._files import digest
 from captious._typing import Ints
-from captious.errors import InputError, require
+from captious.errors import InputError, one_line, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
-from captious.models.hub import find
-from captious.models.registry import ModelRegistry
+from captious.models.hub import ModelRegistry, find
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def _load(folder: Path, weights: str, layer: int | None, device: Any, precision:
             # RoBERTa's tokenizer tells a word at the start of a text from one within, unless asked not to.
             tokenizer = library.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
     except (OSError, ValueError, KeyError) as error:
-        line = " ".join(str(error).split())[:160]
+        line = one_line(error)
         raise InputError(f"weights {weights!r}: {folder} is no language model with its tokenizer ({line})") from None
     depth = int(module.config.num_hidden_layers)
     chosen = layer if layer is not None else LAYERS.get(Path(weights).name, depth)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from captious.errors import InputError
 from captious.models.encoder import Encoder
-from captious.models.hub import find, local
-from captious.models.registry import ModelRegistry
+from captious.models.hub import ModelRegistry, file_stats, find, local
 from captious.options import Runtime, current
 
 if TYPE_CHECKING:
@@ -38,18 +37,8 @@ def load(weights: str, activation: str | None = None, order: str | None = None) 
 
 def _load_once(weights: str, activation: str | None, order: str | None) -> Encoder:
     runtime = current()
-    key = (weights, _file_stats(weights), runtime.device, runtime.precision, activation, order)
+    key = (weights, file_stats(local(weights)), runtime.device, runtime.precision, activation, order)
     return _LOADED.get(key, lambda: _load(weights, runtime, activation, order))
-
-
-def _file_stats(weights: str) -> tuple[object, ...]:
-    """Change when a file, or a file of a folder, is replaced."""
-    path = local(weights)
-    if path is None:
-        return ()
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    stats = [(file.name, file.stat()) for file in files if file.is_file()]
-    return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats)
 
 
 def _reorders(encoder: Encoder, order: str) -> bool:

@@ -19,9 +19,10 @@ import numpy as np
 from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, open_image
-from captious.models.crossencoders import Backbone, Ids, fill, mark, read_state
+from captious.models.crossencoders import Backbone, Ids, mark
 from captious.models.devices import quiet, resolve_device
 from captious.models.encoder import Pixels
+from captious.models.folders import fill, load_pretrained, read_json, read_state, refuse_missing, save_state
 from captious.models.hub import find
 from captious.models.preprocess import Preparation
 from captious.models.states import SHARE, free_memory
@@ -37,38 +38,22 @@ else:
 RANK = "rank.safetensors"
 
 
-def pretrained(place: str | Path, kind: str, model: str) -> tuple[Any, Path, set[str], Mapping[str, Any]]:
+def pretrained(weights: str | Path, kind: str, model: str) -> tuple[Any, Path, set[str], Mapping[str, Any]]:
     """A model by folder or hub id: itself, its folder, the keys its file lacks, and the tensors of the file.
 
     ``kind`` is the ``model_type`` it must be of, ``model`` its class in ``transformers``.
     """
-    transformers = require("transformers", "clip")
-    folder = find(str(place))
-    try:
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # the library raises many kinds
-        raise InputError(f"{folder}: is no model of transformers ({_line(error)})") from None
-    if config.model_type != kind:
-        raise InputError(f"{folder}: holds a model of type {config.model_type!r}, expected {kind!r}")
-    try:
-        with quiet():
-            module, report = getattr(transformers, model).from_pretrained(
-                folder, output_loading_info=True, local_files_only=True
-            )
-    except Exception as error:
-        raise InputError(f"{folder}: cannot be loaded by transformers ({_line(error)})") from None
-    return module, folder, set(report["missing_keys"]), _tensors(folder)
-
-
-def refuse_missing(folder: Path, missing: set[str]) -> None:
-    """Every weight must come from the file."""
-    if missing:
-        raise InputError(f"{folder}: its weights lack {len(missing)} tensors, such as {min(missing)}")
+    folder = find(str(weights))
+    model_type = read_json(folder / "config.json").get("model_type")
+    if model_type != kind:
+        raise InputError(f"{folder}: holds a model of type {model_type!r}, expected {kind!r}")
+    module, report = load_pretrained(folder, model)
+    files = [folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).is_file()]
+    return module, folder, set(report["missing_keys"]), read_state(files[0]) if files else {}
 
 
 def positive_row(head: Any, weight: Any, bias: Any) -> None:
     """Start a rank head from the row of a two-way matching head that stands for a match."""
-    torch = require("torch", "clip")
     with torch.no_grad():
         head.weight.copy_(weight[1:])
         head.bias.copy_(bias[1:])
@@ -77,21 +62,6 @@ def positive_row(head: Any, weight: Any, bias: Any) -> None:
 def placed(module: Any) -> Any:
     """The model on the device of the runtime, for use."""
     return module.float().to(resolve_device(current().device)).eval()
-
-
-def _tensors(folder: Path) -> Mapping[str, Any]:
-    """The tensors of a folder's file, for those that the model's class has no place for."""
-    path = folder / "model.safetensors"
-    if path.is_file():
-        return require("safetensors.torch", "clip").load_file(str(path))  # type: ignore[no-any-return]
-    path = folder / "pytorch_model.bin"
-    if path.is_file():
-        return require("torch", "clip").load(path, map_location="cpu", weights_only=True)  # type: ignore[no-any-return]
-    return {}
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,14 +194,14 @@ class Vilt(_Matching):
         """Patches of an image are embedded once and repeated for its captions."""
         ids, inside = texts
         count = ids.shape[1]
-        patches, seen = self._patches(pictures)
-        found = self.module(
+        patches, mask = self._patches(pictures)
+        output = self.module(
             input_ids=ids.flatten(0, 1),
             attention_mask=inside.flatten(0, 1).long(),
             image_embeds=patches.repeat_interleave(count, dim=0),
-            pixel_mask=seen.repeat_interleave(count, dim=0),
+            pixel_mask=mask.repeat_interleave(count, dim=0),
         )
-        logits: torch.Tensor = found.logits[:, 0].unflatten(0, (-1, count))
+        logits: torch.Tensor = output.logits[:, 0].unflatten(0, (-1, count))
         return logits.float()
 
     def _patches(self, pictures: list[Pixels]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -245,31 +215,31 @@ class Vilt(_Matching):
         pixels = np.full((len(pictures), height * self.patch, width * self.patch, 3), 127, np.uint8)
         for row, one in zip(pixels, pictures, strict=True):
             row[: one.shape[0], : one.shape[1]] = one
-        there = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float() / 127.5 - 1
-        patches = embeddings.patch_embeddings(there)
+        normal = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float() / 127.5 - 1
+        patches = embeddings.patch_embeddings(normal)
         table = embeddings.position_embeddings
         side = self.side // self.patch
         square = table[:, 1:].transpose(1, 2).unflatten(2, (side, side))
-        places = [
+        positions = [
             torch.nn.functional.pad(_stretched(square, grid), (0, width - grid[1], 0, height - grid[0]))
             for grid in grids
         ]
-        states = (patches + torch.cat(places)).flatten(2).transpose(1, 2)
+        states = (patches + torch.cat(positions)).flatten(2).transpose(1, 2)
         first = (embeddings.cls_token + table[:, :1]).expand(len(pictures), -1, -1)
         states = embeddings.dropout(torch.cat([first, states], dim=1))
-        seen = torch.zeros(len(pictures), height, width, dtype=torch.long, device=self.device)
-        for row, (high, wide) in zip(seen, grids, strict=True):
+        mask = torch.zeros(len(pictures), height, width, dtype=torch.long, device=self.device)
+        for row, (high, wide) in zip(mask, grids, strict=True):
             row[:high, :wide] = 1
-        return states, torch.nn.functional.pad(seen.flatten(1), (1, 0), value=1)
+        return states, torch.nn.functional.pad(mask.flatten(1), (1, 0), value=1)
 
 
-def load_vilt(place: str | Path) -> Vilt:
+def load_vilt(weights: str | Path) -> Vilt:
     """A ViLT for retrieval, or one with a matching head, whose positive row becomes the rank head."""
-    module, folder, missing, tensors = pretrained(place, "vilt", "ViltForImageAndTextRetrieval")
+    module, folder, missing, tensors = pretrained(weights, "vilt", "ViltForImageAndTextRetrieval")
     if f"{ITM}.weight" in tensors and "rank_output.weight" in missing:
         positive_row(module.rank_output, tensors[f"{ITM}.weight"], tensors[f"{ITM}.bias"])
         missing -= {"rank_output.weight", "rank_output.bias"}
-    refuse_missing(folder, missing)
+    refuse_missing(folder, [*missing])
     tokenizer = tokenizer_of(folder, int(module.config.max_position_embeddings))
     return Vilt(placed(module), tokenizer)
 
@@ -310,13 +280,13 @@ class Blip(_Matching):
         pixels = torch.from_numpy(np.stack(pictures)).to(self.device).float() / 255
         normal = ((pixels - mean) / std).permute(0, 3, 1, 2).contiguous()
         image = self.module.vision_model(pixel_values=normal).last_hidden_state.repeat_interleave(count, dim=0)
-        found = self.module.text_encoder(
+        output = self.module.text_encoder(
             input_ids=ids.flatten(0, 1),
             attention_mask=inside.flatten(0, 1).long(),
             encoder_hidden_states=image,
             encoder_attention_mask=torch.ones(image.shape[:2], dtype=torch.long, device=self.device),
         )
-        logits: torch.Tensor = self.module.rank(found.last_hidden_state[:, 0])[:, 0].unflatten(0, (-1, count))
+        logits: torch.Tensor = self.module.rank(output.last_hidden_state[:, 0])[:, 0].unflatten(0, (-1, count))
         return logits.float()
 
     def save_module(self, target: Path) -> None:
@@ -324,18 +294,17 @@ class Blip(_Matching):
         state = {key: tensor for key, tensor in self.module.state_dict().items() if not key.startswith("rank.")}
         with quiet():
             self.module.save_pretrained(target, state_dict=state)
-        rank = {key: tensor.detach().cpu().contiguous() for key, tensor in self.module.rank.state_dict().items()}
-        require("safetensors.torch", "clip").save_file(rank, str(target / RANK))
+        save_state(target / RANK, self.module.rank.state_dict())
         self.preparation.save(target)
 
 
-def load_blip(place: str | Path) -> Blip:
+def load_blip(weights: str | Path) -> Blip:
     """A BLIP for retrieval; its rank head is its own where it was trained here, else the positive row for a match."""
-    module, folder, missing, _ = pretrained(place, "blip", "BlipForImageTextRetrieval")
-    refuse_missing(folder, missing)
+    module, folder, missing, _ = pretrained(weights, "blip", "BlipForImageTextRetrieval")
+    refuse_missing(folder, [*missing])
     module.rank = torch.nn.Linear(module.config.text_config.hidden_size, 1)
     if (folder / RANK).is_file():
-        fill(module.rank, read_state(folder / RANK), str(folder / RANK))
+        fill(module.rank, read_state(folder / RANK), folder / RANK)
     else:
         positive_row(module.rank, module.itm_head.weight, module.itm_head.bias)
     tokenizer = tokenizer_of(folder, int(module.config.text_config.max_position_embeddings))

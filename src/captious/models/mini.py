@@ -28,8 +28,10 @@ from captious._files import digest, whole_file
 from captious._typing import Floats32, Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
+from captious.models.folders import read_json
 from captious.models.loading import MINI
 from captious.models.preprocess import Preparation
+from captious.models.tokenizers import pad, tokenizer_of
 from captious.options import Runtime, current
 
 if TYPE_CHECKING:
@@ -101,13 +103,7 @@ class WordTokenizer:
         """A batch of texts, cut at the limit with the end kept, padded to its longest."""
         vocabulary = self.vocabulary
         rows = [[vocabulary.get(word, 1) for word in words_of(text)] for text in texts]
-        lengths = np.array([len(row) + 2 for row in rows], np.int64)
-        width = min(self.limit, int(lengths.max(initial=2)))
-        ids = np.zeros((len(rows), width), np.int64)
-        for line, row in zip(ids, rows, strict=True):
-            truncated = row[: self.limit - 2]
-            line[: len(truncated) + 2] = [self.start, *truncated, self.end]
-        return Tokens(ids, lengths)
+        return pad(rows, [self.start], self.end, self.pad, self.limit)
 
     def text(self) -> str:
         """The content of ``tokenizer.json``: equal for equal tokenizers, so it enters fingerprints."""
@@ -280,18 +276,15 @@ class NumpyClip:
 def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:
     """The model in a folder of ``transformers`` layout whose tokenizer is made of words."""
     folder = Path(folder)
-    try:
-        written = (folder / "config.json").read_bytes()
-        config = json.loads(written)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder}: no config.json of a CLIP model ({error})") from error
+    config = read_json(folder / "config.json")
     if config.get("model_type") != "clip":
         raise InputError(f"{folder}: the model type is {config.get('model_type')!r}, expected 'clip'")
     path = folder / "model.safetensors"
     if not path.exists():
         raise InputError(f"{folder}: no model.safetensors beside config.json")
     tokenizer, preparation = WordTokenizer.load(folder), Preparation.read(folder)
-    parts = (path.read_bytes(), written, tokenizer.text().encode(), preparation.text.encode(), b"numpy fp32")
+    files = path.read_bytes(), (folder / "config.json").read_bytes()
+    parts = (*files, tokenizer.text().encode(), preparation.text.encode(), b"numpy fp32")
     arrays = read_tensors(path)
     tokenizer = replace(tokenizer, limit=min(tokenizer.limit, len(arrays[f"{_TEXT}position_embedding.weight"])))
     return NumpyClip(name or folder.name, digest(*parts), config, arrays, tokenizer, preparation)
@@ -448,7 +441,6 @@ def new_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "a
     import tempfile
 
     from captious.models.clip import wrap
-    from captious.models.tokenizers import tokenizer_of
 
     words = WordTokenizer.from_texts((PREFIX, *texts), LIMIT)
     with tempfile.TemporaryDirectory() as folder:

@@ -13,10 +13,11 @@ import numpy as np
 
 from captious._typing import Bools, Floats32, Ints, Ints32
 from captious.errors import InputError
-from captious.models._segments import Space, as_keys, key_of
+from captious.models._segments import Space, as_keys, text_key
 from captious.models.encoder import Encoder, Features, Pixels
-from captious.models.pipeline import Fetch, OomBackoff
-from captious.models.registry import ModelRegistry
+from captious.models.features import distinct_values, unit_rows
+from captious.models.hub import ModelRegistry, file_stats, local
+from captious.models.pipeline import OomBackoff, image_start
 from captious.models.store import open_store
 from captious.options import current
 
@@ -93,11 +94,11 @@ class Options:
     compile: bool = False
     """Compile the model first: minutes, then faster; on a GPU alone."""
 
-    def refuse(self, painter: str, *known: str) -> None:
+    def refuse(self, painter: str, *accepted: str) -> None:
         """Say which option the painter does not have."""
         for field in fields(self):
-            if field.name not in known and getattr(self, field.name) != field.default:
-                takes = ", ".join(known) or "none"
+            if field.name not in accepted and getattr(self, field.name) != field.default:
+                takes = ", ".join(accepted) or "none"
                 raise InputError(f"painter {painter!r} has no option {field.name}, it takes: {takes}")
         for name in ("steps", "size"):
             value = getattr(self, name)
@@ -117,18 +118,9 @@ def load_painter(name: str, options: Options | None = None) -> Painter:
     ``module:attribute`` of Python code: a function that makes a painter of `Options`.
     """
     runtime, options = current(), options or Options()
-    key = (name, _stamp(name.removeprefix(GUIDED)), options, runtime.device, runtime.precision)
+    path = None if _ATTRIBUTE.fullmatch(name) else local(name.removeprefix(GUIDED))
+    key = (name, file_stats(path), options, runtime.device, runtime.precision)
     return _LOADED.get(key, lambda: _load(name, options))
-
-
-def _stamp(name: str) -> tuple[object, ...]:
-    """Tells a folder from what stood there before."""
-    from captious.models.hub import local
-
-    place = None if _ATTRIBUTE.fullmatch(name) else local(name)
-    files = sorted(place.rglob("*")) if place is not None and place.is_dir() else []
-    stats = [(str(file), file.stat()) for file in files if file.is_file()]
-    return tuple((path, found.st_size, found.st_mtime_ns) for path, found in stats)
 
 
 def _load(name: str, options: Options) -> Painter:
@@ -190,12 +182,11 @@ class Imagined:
 
 def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Sequence[int]) -> Imagined:
     """Vectors of the pictures of texts: from the cache, else from pictures in the cache, else painted."""
-    distinct = list(dict.fromkeys(texts))
+    distinct, text_of = distinct_values(texts)
     prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
-    keys = [prompt_key(prompt) for prompt in prompts]
+    keys = as_keys(prompt_key(prompt) for prompt in prompts)
     store = open_store(Space(encoder.name, encoder.fingerprint, f"painted-{painter.fingerprint}", (encoder.dimension,)))
-    all_keys = as_keys(keys)
-    rows, codes, cached = store.gather(all_keys)
+    rows, codes, cached = store.gather(keys)
     todo = np.flatnonzero(~cached).tolist()
     if todo:
         pace = OomBackoff(current().log)
@@ -203,16 +194,14 @@ def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Seq
             for batch in pictures(painter, [prompts[index] for index in todo]):
                 indices = [todo[index] for index in batch.indices]
                 vectors, wrong = _vectors(encoder, batch, pace)
-                store.put(all_keys[indices], vectors, wrong)
+                store.put(keys[indices], vectors, wrong)
         finally:
             store.flush()
-        rows, codes, cached = store.gather(all_keys)
+        rows, codes, cached = store.gather(keys)
     store.settle()
     usable = cached & (codes == 0)
     index = np.where(usable, np.cumsum(usable) - 1, -1).reshape(len(distinct), len(seeds))
-    index_of = {text: number for number, text in enumerate(distinct)}
-    spread = np.fromiter((index_of[text] for text in texts), np.int64, len(texts))
-    return Imagined(rows[usable], index[spread], codes.reshape(index.shape)[spread])
+    return Imagined(rows[usable], index[text_of], codes.reshape(index.shape)[text_of])
 
 
 def pictures(painter: Painter, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
@@ -254,7 +243,7 @@ def picture_list(painter: Painter, prompts: Sequence[Prompt]) -> tuple[list[Pixe
 
 def prompt_key(prompt: Prompt) -> bytes:
     """The key of a text and a seed; the painter's fingerprint stands in the name of the folder."""
-    return key_of(f"{prompt.seed}\0".encode() + prompt.text.encode("utf-8", "surrogatepass"))
+    return text_key(f"{prompt.seed}\0{prompt.text}")
 
 
 def _vectors(encoder: Encoder, batch: PaintedBatch, pace: OomBackoff) -> tuple[Features, Ints32]:
@@ -267,15 +256,8 @@ def _vectors(encoder: Encoder, batch: PaintedBatch, pace: OomBackoff) -> tuple[F
     size = current().batch
     for start in range(0, len(good), size):
         part = good[start : start + size]
-        prepared = np.stack([encoder.prepare(Image.fromarray(batch.pixels[index])) for index in part])
-        given = np.asarray(pace.start(lambda items: _now(encoder, items), prepared)(), np.float32)
-        finite = np.logical_and.reduce(np.isfinite(given), axis=1)
-        norms = np.linalg.norm(given, axis=1, keepdims=True)
-        vectors[part] = np.where(finite[:, None], given / np.where(norms > 0, norms, 1), 0)
+        prepared = [encoder.prepare(Image.fromarray(batch.pixels[index])) for index in part]
+        unit, finite = unit_rows(pace.start(image_start(encoder), prepared)())
+        vectors[part[finite]] = unit[finite]
         codes[part[~finite]] = NOT_FINITE
     return vectors, codes
-
-
-def _now(encoder: Encoder, pixels: Pixels) -> Fetch:
-    features = encoder.image_features(pixels)
-    return lambda: features

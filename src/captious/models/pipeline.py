@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Ints
-from captious.errors import InputError, require
+from captious.errors import InputError, one_line, require
 from captious.io.images import UnreadableImage, decode_image, read_image
 from captious.models._segments import key_of
 from captious.models.encoder import Encoder, Features, Pixels
@@ -58,7 +58,7 @@ class OomBackoff:
                 if not out_of_memory(error):
                     raise
                 if len(items) == 1:
-                    line = " ".join(str(error).split())[:120]
+                    line = one_line(error, 120)
                     raise InputError(f"even a batch of 1 does not fit into memory ({line})") from None
             # Outside the handler: the error's traceback holds what the batch had taken.
             self.largest = len(items) // 2

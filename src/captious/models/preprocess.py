@@ -17,6 +17,7 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.models.encoder import Pixels
+from captious.models.folders import write_json
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -122,7 +123,7 @@ class Preparation:
             "image_std": list(self.std),
             "captious_order": self.order,
         }
-        (Path(folder) / "preprocessor_config.json").write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+        write_json(Path(folder) / "preprocessor_config.json", written)
 
 
 def _from_config(config: Mapping[str, Any], order: Order) -> Preparation:

@@ -19,12 +19,13 @@ import numpy.typing as npt
 
 from captious._typing import Ints
 from captious.errors import InputError, require
-from captious.models._segments import Keys, Space, as_keys, key_of
-from captious.models.clip import TorchEncoder
-from captious.models.encoder import Features, Pixels, Tokens, token_counts
+from captious.models._segments import Keys, Space, as_keys, text_key
+from captious.models.clip import TorchEncoder, load_folder
+from captious.models.encoder import Features, token_counts
 from captious.models.features import (
     NOT_FINITE,
     Encoded,
+    distinct_values,
     encode_missing,
     gather,
     image_features,
@@ -32,15 +33,14 @@ from captious.models.features import (
     text_features,
     vector_space,
 )
+from captious.models.hub import ModelRegistry
 from captious.models.loading import MINI, load
 from captious.models.pipeline import text_batches
-from captious.models.registry import ModelRegistry
 from captious.models.store import Store, file_index, file_state, lookup, open_store
 from captious.options import current
 
 if TYPE_CHECKING:
     import torch
-    from PIL.Image import Image
 else:
     torch = require("torch", "clip")
 
@@ -58,7 +58,6 @@ _TORCH_MINI: ModelRegistry[TorchEncoder] = ModelRegistry(limit=2)
 def frozen(weights: str) -> TorchEncoder:
     """The encoder of these weights on torch, where its states are; captious-mini too."""
     if weights in MINI:
-        from captious.models.clip import load_folder
         from captious.models.mini import folder_of
 
         runtime = current()
@@ -70,16 +69,15 @@ def frozen(weights: str) -> TorchEncoder:
     return encoder
 
 
-class HiddenStates:
-    """An encoder whose output row is the flattened hidden states followed by the pooled vector.
+class HiddenStates(TorchEncoder):
+    """The encoder, but an output row is the flattened hidden states followed by the pooled vector.
 
-    ``tokens`` is the padded number of tokens of a text. The class has what the pipeline asks of an encoder on torch.
+    ``tokens`` is the padded number of tokens of a text; 0 where images are encoded.
     """
 
     def __init__(self, encoder: TorchEncoder, tokens: int = 0) -> None:
-        self.encoder, self.tokens = encoder, tokens
-        self.name, self.fingerprint, self.precision = encoder.name, encoder.fingerprint, encoder.precision
-        self.limit, self.device, self.preparation = encoder.limit, encoder.device, encoder.preparation
+        vars(self).update(vars(encoder))
+        self.tokens = tokens
         states = tokens * self.text_width if tokens else self.image_shape[0] * self.image_shape[1]
         self.dimension = states + encoder.dimension
 
@@ -87,8 +85,8 @@ class HiddenStates:
     def image_shape(self) -> tuple[int, int]:
         """Rows of an image, and their width."""
         if self.fingerprint not in _SHAPES:
-            side = self.encoder.preparation.crop
-            blank = self.encoder.pixels_to_tensor(np.zeros((1, side, side, 3), np.uint8))
+            side = self.preparation.crop
+            blank = self.pixels_to_tensor(np.zeros((1, side, side, 3), np.uint8))
             with torch.inference_mode():
                 states, _ = self.of_images(blank)
             _SHAPES[self.fingerprint] = int(states.shape[1]), int(states.shape[2])
@@ -97,21 +95,9 @@ class HiddenStates:
     @cached_property
     def text_width(self) -> int:
         """Of a token's state."""
-        ids = torch.from_numpy(self.encoder.tokenize(["a"]).ids).to(self.device)
+        ids = torch.from_numpy(self.tokenize(["a"]).ids).to(self.device)
         with torch.inference_mode():
             return int(self.of_texts(ids)[0].shape[2])
-
-    def prepare(self, picture: Image) -> Pixels:
-        """Delegate to the encoder."""
-        return self.encoder.prepare(picture)
-
-    def tokenize(self, texts: Sequence[str]) -> Tokens:
-        """Delegate to the encoder."""
-        return self.encoder.tokenize(texts)
-
-    def pixels_to_tensor(self, pixels: Any) -> torch.Tensor:
-        """Delegate to the encoder."""
-        return self.encoder.pixels_to_tensor(pixels)
 
     def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
         """States and vector of normalized pixels."""
@@ -123,43 +109,30 @@ class HiddenStates:
         short = max(0, self.tokens - states.shape[1])
         return _row(torch.nn.functional.pad(states, (0, 0, 0, short))[:, : self.tokens], vector)
 
-    def image_features(self, pixels: Pixels) -> Features:
-        """See :class:`captious.models.encoder.Encoder`."""
-        with torch.inference_mode():
-            return _array(self.image_tensor(self.pixels_to_tensor(pixels)))
-
-    def text_features(self, ids: Ints) -> Features:
-        """See :class:`captious.models.encoder.Encoder`."""
-        with torch.inference_mode():
-            return _array(self.text_tensor(torch.from_numpy(np.ascontiguousarray(ids)).to(self.device)))
-
     def of_images(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """States of normalized pixels, and their vectors."""
-        module = self.encoder.module
-        found = module.vision_model(pixel_values=pixels)
+        module = self.module
+        output = module.vision_model(pixel_values=pixels)
         if hasattr(module, "image_head"):
             from captious.models.dual import pool_image
 
-            vector = module.image_head(pool_image(found, module.shape.image_pooling))
+            vector = module.image_head(pool_image(output, module.shape.image_pooling))
         else:
-            vector = _projected(module, "visual_projection", found.pooler_output)
-        return on_grid(found.last_hidden_state), vector
+            vector = _projected(module, "visual_projection", output.pooler_output)
+        return on_grid(output.last_hidden_state), vector
 
     def of_texts(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """States of token ids, and their vectors."""
-        module, encoder = self.encoder.module, self.encoder
-        seen = encoder.attention_mask(ids)
-        if encoder.causal or encoder.tokenizer.full:
-            found = module.text_model(input_ids=ids)
-        else:
-            found = module.text_model(input_ids=ids, attention_mask=seen)
+        module, mask = self.module, self.attention_mask(ids)
+        masked = {} if self.causal or self.tokenizer.full else {"attention_mask": mask}
+        output = module.text_model(input_ids=ids, **masked)
         if hasattr(module, "text_head"):
             from captious.models.dual import pool_text
 
-            vector = module.text_head(pool_text(found, seen, module.shape.text_pooling))
+            vector = module.text_head(pool_text(output, mask, module.shape.text_pooling))
         else:
-            vector = _projected(module, "text_projection", found.pooler_output)
-        return found.last_hidden_state, vector
+            vector = _projected(module, "text_projection", output.pooler_output)
+        return output.last_hidden_state, vector
 
 
 def on_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
@@ -192,11 +165,6 @@ def _projected(module: Any, name: str, pooled: torch.Tensor) -> torch.Tensor:
 
 def _row(states: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
     return torch.cat([states.flatten(1), vector], dim=1)
-
-
-def _array(rows: torch.Tensor) -> Features:
-    array: Features = rows.float().cpu().numpy()
-    return array
 
 
 SHARE = 0.4
@@ -234,13 +202,12 @@ class ImageStates:
 def image_states(encoder: TorchEncoder, paths: Sequence[str]) -> ImageStates:
     """States and vectors of image files, with the reason where a file cannot be used."""
     runtime, inside = current(), HiddenStates(encoder)
-    distinct = list(dict.fromkeys(paths))
-    index_of = {path: index for index, path in enumerate(distinct)}
+    distinct, distinct_of = distinct_values(paths)
     kind = "-upright" if runtime.upright else ""
     store = open_store(Space(encoder.name, encoder.fingerprint, f"states{kind}", inside.image_shape, "float16"))
-    vectors, seen = open_store(vector_space(encoder, f"images{kind}")), file_index()
-    marks = [file_state(path) for path in distinct]
-    contents = lookup(seen, marks)
+    vectors, files = open_store(vector_space(encoder, f"images{kind}")), file_index()
+    file_states = [file_state(path) for path in distinct]
+    contents = lookup(files, file_states)
     rows, index, keys = _load_rows(store, contents)
     todo = np.flatnonzero(index < 0).tolist()
 
@@ -252,11 +219,10 @@ def image_states(encoder: TorchEncoder, paths: Sequence[str]) -> ImageStates:
 
     faults: dict[int, str] = {}
     if todo:
-        faults = encode_missing(inside, distinct, marks, todo, contents, store, seen, keep)
+        faults = encode_missing(inside, distinct, file_states, todo, contents, store, files, keep)
         rows, index, keys = _load_rows(store, contents)
-    for one in (vectors, store, seen):
+    for one in (vectors, store, files):
         one.settle()
-    distinct_of = np.fromiter(map(index_of.__getitem__, paths), np.int64, len(paths))
     pooled = image_features(encoder, paths)
     missing = np.flatnonzero(index[distinct_of] < 0).tolist()
     broken = {row: faults.get(int(distinct_of[row]), f"{paths[row]}: {NOT_FINITE}") for row in missing}
@@ -294,8 +260,7 @@ class TextStates:
 
 def text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) -> TextStates:
     """States and vectors of texts; ``keep`` writes them to the cache."""
-    distinct = list(dict.fromkeys(texts))
-    index_of = {text: index for index, text in enumerate(distinct)}
+    distinct, index = distinct_values(texts)
     lengths = token_counts(encoder, distinct)
     counts = np.minimum(lengths, encoder.limit)
     width = HiddenStates(encoder).text_width
@@ -313,7 +278,6 @@ def text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) 
             inside = np.arange(step) < counts[rows, None]
             flat[(starts[rows, None] + np.arange(step))[inside]] = states[inside]
             vectors[rows] = pooled
-    index = np.fromiter(map(index_of.__getitem__, texts), np.int64, len(texts))
     return TextStates(flat, starts, counts, index, lengths[index], vectors)
 
 
@@ -324,10 +288,10 @@ def _encoded(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> 
     inside = HiddenStates(encoder, step)
     shape = (step, inside.text_width)
     missing = list(range(len(texts)))
-    contents = [key_of(text.encode("utf-8", "surrogatepass")) for text in texts]
+    contents = [text_key(text) for text in texts]
     if keep:
         store = open_store(Space(encoder.name, encoder.fingerprint, f"tokens-{step}", shape, "float16"))
-        known = open_store(vector_space(encoder, "texts"))
+        vector_store = open_store(vector_space(encoder, "texts"))
         rows, _, there = store.gather(as_keys(contents))
         missing = np.flatnonzero(~there).tolist()
         if there.any():
@@ -342,12 +306,12 @@ def _encoded(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> 
             if keep:
                 keys = as_keys(contents[one] for one in at.tolist())
                 store.put(keys, states)
-                put_vectors(known, keys, pooled, batch.lengths)
+                put_vectors(vector_store, keys, pooled, batch.lengths)
             yield at, states, pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
     finally:
         if keep:
             store.settle()
-            known.settle()
+            vector_store.settle()
 
 
 def _refuse_too_many(size: int, texts: int) -> None:

@@ -23,6 +23,7 @@ from captious._files import digest
 from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Tokens
+from captious.models.folders import write_json
 from captious.models.hub import fetch, weights_folder
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
@@ -107,7 +108,7 @@ class Tokenizer:
             **{key: self.backend.id_to_token(number) for key, number in names.items() if number >= 0},
             "model_max_length": self.limit,
         }
-        (folder / "tokenizer_config.json").write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+        write_json(folder / "tokenizer_config.json", written)
 
 
 def pad(rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, limit: int, full: bool = False) -> Tokens:
@@ -130,9 +131,14 @@ def pad(rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, lim
     return Tokens(ids, lengths)
 
 
-def tokenizer_of(folder: Path, limit: int) -> Tokenizer:
-    """The tokenizer of a model folder: ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``."""
+def tokenizer_of(folder: Path, limit: int, own_limit: bool = False) -> Tokenizer:
+    """The tokenizer of a model folder: ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``.
+
+    With ``own_limit`` the limit is at most the ``model_max_length`` of its settings.
+    """
     settings = _settings(folder)
+    if own_limit:
+        limit = min(limit, int(settings.get("model_max_length", limit)))
     if (folder / "tokenizer.json").is_file():
         try:
             backend = require("tokenizers", "clip").Tokenizer.from_file(str(folder / "tokenizer.json"))

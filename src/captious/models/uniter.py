@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from captious._typing import Bools, Floats32, Ints
 from captious.errors import InputError, require
-from captious.models.crossencoders import Backbone, Ids, mark, read_state
+from captious.models.crossencoders import Backbone, Ids, mark
 from captious.models.devices import resolve_device
+from captious.models.folders import read_json, read_state, save_state
 from captious.models.tokenizers import Tokenizer, read_wordpiece
 from captious.options import current
 
@@ -131,8 +132,8 @@ class RegionEmbedding(torch.nn.Module):
     def forward(self, features: torch.Tensor, boxes: torch.Tensor, kind: torch.Tensor) -> torch.Tensor:
         """Features b × n × 2048 and boxes b × n × 7."""
         states = self.img_layer_norm(self.img_linear(features)) + self.pos_layer_norm(self.pos_linear(boxes)) + kind
-        found: torch.Tensor = self.dropout(self.LayerNorm(states))
-        return found
+        regions: torch.Tensor = self.dropout(self.LayerNorm(states))
+        return regions
 
 
 class UniterModule(torch.nn.Module):
@@ -149,15 +150,15 @@ class UniterModule(torch.nn.Module):
     def forward(
         self,
         ids: torch.Tensor,
-        read: torch.Tensor,
+        text_mask: torch.Tensor,
         features: torch.Tensor,
         boxes: torch.Tensor,
-        seen: torch.Tensor,
+        region_mask: torch.Tensor,
     ) -> torch.Tensor:
         """Logits of n captions with n images."""
         kind = self.bert.embeddings.token_type_embeddings.weight[1]
         states = torch.cat([self.bert.embeddings(input_ids=ids), self.img_embeddings(features, boxes, kind)], dim=1)
-        there = torch.cat([read, seen], dim=1)[:, None, None, :]
+        there = torch.cat([text_mask, region_mask], dim=1)[:, None, None, :]
         mask = torch.zeros(there.shape, dtype=states.dtype, device=states.device)
         mask = mask.masked_fill(~there, torch.finfo(states.dtype).min)
         states = self.bert.encoder(states, attention_mask=mask.expand(-1, 1, states.shape[1], -1)).last_hidden_state
@@ -208,18 +209,18 @@ class Uniter(Backbone):
         """The regions of an image are repeated for its captions."""
         ids, inside = texts
         count = ids.shape[1]
-        features, boxes, seen = (
+        features, boxes, region_mask = (
             torch.from_numpy(one).to(self.device).repeat_interleave(count, dim=0) for one in pictures
         )
-        found = self.module(ids.flatten(0, 1), inside.flatten(0, 1), features, boxes, seen)
-        logits: torch.Tensor = found.reshape(-1, count).float()
+        flat = self.module(ids.flatten(0, 1), inside.flatten(0, 1), features, boxes, region_mask)
+        logits: torch.Tensor = flat.reshape(-1, count).float()
         return logits
 
     def save(self, folder: str | Path) -> None:
         """Weights under the original's names, the configuration, the vocabulary."""
         target = Path(folder)
-        state = {_theirs(key): one.detach().cpu().contiguous() for key, one in self.module.state_dict().items()}
-        require("safetensors.torch", "clip").save_file(state, str(target / "model.safetensors"))
+        state = self.module.state_dict()
+        save_state(target / "model.safetensors", {_theirs(key): tensor for key, tensor in state.items()})
         self.module.config.save_pretrained(target)
         self.tokenizer.save(target)
         mark(folder, self, {"regions": self.module.regions})
@@ -228,9 +229,8 @@ class Uniter(Backbone):
 def load_uniter(folder: str | Path, regions: str | None = None) -> Uniter:
     """From a folder with ``config.json``, the vocabulary, and weights (``model.safetensors``, or any ``.pt`` file)."""
     folder = Path(folder)
-    if not (folder / "config.json").is_file():
-        raise InputError(f"{folder}: has no config.json, expected that of UNITER beside its weights")
-    config = require("transformers", "clip").BertConfig.from_json_file(str(folder / "config.json"))
+    settings = read_json(folder / "config.json", "that of UNITER beside its weights")
+    config = require("transformers", "clip").BertConfig.from_dict(settings)
     state = {_ours(key): one.float() for key, one in _weights(folder).items()}
     first = state.get("img_embeddings.img_linear.weight")
     if first is None:
@@ -256,11 +256,7 @@ def _weights(folder: Path) -> Mapping[str, Any]:
     files = sorted(path for path in folder.iterdir() if path.suffix in (".pt", ".pth", ".bin"))
     if len(files) != 1:
         raise InputError(f"{folder}: {len(files)} files of weights, expected model.safetensors or one .pt file")
-    try:
-        found: Mapping[str, Any] = torch.load(files[0], map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file makes the unpickler raise almost anything
-        raise InputError(f"{files[0]}: cannot be read ({' '.join(str(error).split())[:120]})") from None
-    return found
+    return read_state(files[0])
 
 
 def _ours(key: str) -> str:

@@ -81,17 +81,16 @@ class Classification(Probe):
         note = "Accuracy at 1 with its interval over images."
         chance = 1 / self.classes
         number = len(self.templates)
-        return Document(
-            f"Zero-shot classification: {self.short_name}",
+        return self.build(
+            "Zero-shot classification",
             f"The nearest of {self.classes:,} class names in {number} template{'s' * (number != 1)}, in per cent; "
             f"chance is {100 * chance:.1f}.",
             (*sections, forest("Accuracy at 1", points, note, chance)),
-            notes=[f"{row.encoder}: {row.faults:,} images cannot be used" for row in self.rows if row.faults],
-            signatures=(
-                self.signature(f"classification(classes={self.classes},templates={number})"),
-                *encoder_signatures(row.encoder for row in self.rows),
-            ),
-            data={"name": self.name, "templates": self.templates, "classification": self.rows, "ci": self.interval},
+            f"classification(classes={self.classes},templates={number})",
+            encoder_signatures(row.encoder for row in self.rows),
+            [f"{row.encoder}: {row.faults:,} images cannot be used" for row in self.rows if row.faults],
+            templates=self.templates,
+            classification=self.rows,
         )
 
 
@@ -181,15 +180,14 @@ def classify(
     depths = [depth for depth in DEPTHS if depth == 1 or depth < len(labeled.classes)]
     hits = np.stack([(rank < depth).astype(np.float64) for depth in depths], axis=1)
     cluster = clusters_of([labeled.images[image] for image in usable.tolist()])
-    by_class = {}
-    for number, name in enumerate(labeled.classes):
-        own = hits[truth == number, 0]
-        by_class[name] = (len(own), float(own.mean()) if len(own) else 0.0)
+    counts = np.bincount(truth, minlength=len(labeled.classes))
+    right = np.bincount(truth, weights=hits[:, 0], minlength=len(labeled.classes)) / np.maximum(counts, 1)
+    by_class = dict(zip(labeled.classes, zip(counts.tolist(), right.tolist(), strict=True), strict=True))
     wrong = rank > 0
-    pairs, counts = np.unique(np.stack([truth[wrong], order[wrong, 0]], axis=1), axis=0, return_counts=True)
+    pairs, times = np.unique(np.stack([truth[wrong], order[wrong, 0]], axis=1), axis=0, return_counts=True)
     confused = [
-        (labeled.classes[pairs[pair, 0]], labeled.classes[pairs[pair, 1]], int(counts[pair]))
-        for pair in np.argsort(-counts, kind="stable")[:MISTAKES].tolist()
+        (labeled.classes[pairs[pair, 0]], labeled.classes[pairs[pair, 1]], int(times[pair]))
+        for pair in np.argsort(-times, kind="stable")[:MISTAKES].tolist()
     ]
     return Accuracy(
         encoder_id(encoder),

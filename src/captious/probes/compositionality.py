@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
@@ -119,19 +120,18 @@ class Compositionality(Probe):
         two = any(len(contest.right) > 1 for contest in contests)
         chance = 1 / 3 if two and wrong == 1 else 1 / (1 + wrong)
         dropped = [f"left out: {number:,} captions ({reason})" for reason, number in self.contests.dropped.items()]
-        return Document(
-            f"Compositionality, {'word order' if ordered else 'minimal pairs'}: {self.short_name}",
+        return self.build(
+            f"Compositionality, {'word order' if ordered else 'minimal pairs'}",
             "How often the right caption has a higher score than every wrong one, in per cent; a tie is a miss.",
             (
                 self._orders() if ordered else self._pairs(),
                 forest("Accuracy", groups, "Accuracy with its interval over images.", chance),
             ),
-            notes=(f"{len(contests):,} captions of {len({contest.image for contest in contests}):,} images", *dropped),
-            signatures=(
-                self.signature(f"compositionality({self.contests.settings})"),
-                *(row.signature for row in self.rows),
-            ),
-            data={"name": self.name, "kinds": self.contests.kinds, "metrics": self.rows, "ci": self.interval},
+            f"compositionality({self.contests.settings})",
+            [row.signature for row in self.rows],
+            (f"{len(contests):,} captions of {len({contest.image for contest in contests}):,} images", *dropped),
+            kinds=self.contests.kinds,
+            metrics=self.rows,
         )
 
     def _orders(self) -> Table:
@@ -156,12 +156,9 @@ class Compositionality(Probe):
                 cells = [Cell.of(side[category]) if category in side else None for side in sides]
                 rows.append([row.label, category, *cells])
             if len(image) > 1:
-                rows.append([row.label, "mean", *(_mean(list(side.values())) for side in sides)])
+                means = [fmean(one.value for one in side.values()) if side else None for side in sides]
+                rows.append([row.label, "mean", *means])
         return Table("accuracy", "Right against wrong captions", columns, rows)
-
-
-def _mean(estimates: Sequence[Estimate]) -> float | None:
-    return sum(estimate.value for estimate in estimates) / len(estimates) if estimates else None
 
 
 def probe_compositionality(
@@ -188,7 +185,11 @@ def read_contests(
         for row in rows_of(source):
             contest = _contest(row, Path(name_of(source)).stem)
             if contest is None:
-                plain += [(image_of(row), caption) for caption in _captions(row)]
+                captions = texts_of(row, (*CAPTION_LIST_COLUMNS, *CAPTION_COLUMNS, *REFERENCE_COLUMNS))
+                if not captions:
+                    columns = ", ".join(row.fields)
+                    raise InputError(f"{row.where}: no caption: found {columns}, expected caption and negative")
+                plain += [(image_of(row), caption) for caption in captions]
             else:
                 contests.append(contest)
     name = ", ".join(name_of(source) for source in sources)
@@ -199,16 +200,12 @@ def read_contests(
     if plain:
         settings = f"word order,seed={seed}"
         contests = _word_orders(plain, perturbations, seed)
-        dropped = {"no other order of its words": len(plain) - len(contests)}
+        if lost := len(plain) - len(contests):
+            dropped = {"no other order of its words": lost}
     if not contests:
         raise InputError(f"{name}: holds no caption that can be compared")
-    return Contests(
-        name,
-        tuple(contests),
-        image_paths([contest.image for contest in contests], images),
-        {reason: number for reason, number in dropped.items() if number},
-        settings,
-    )
+    paths = image_paths([contest.image for contest in contests], images)
+    return Contests(name, tuple(contests), paths, dropped, settings)
 
 
 def _contest(row: Row, stem: str) -> Contest | None:
@@ -222,13 +219,6 @@ def _contest(row: Row, stem: str) -> Contest | None:
     category = str(row.fields.get("category") or row.fields.get("type") or stem)
     right = (caption,) if second is None else (caption, second)
     return Contest(image, right, tuple((NEGATIVE, text) for text in wrong), category)
-
-
-def _captions(row: Row) -> list[str]:
-    captions = texts_of(row, (*CAPTION_LIST_COLUMNS, *CAPTION_COLUMNS, *REFERENCE_COLUMNS))
-    if not captions:
-        raise InputError(f"{row.where}: no caption: found {', '.join(row.fields)}, expected caption and negative")
-    return captions
 
 
 def _word_orders(plain: Sequence[tuple[str, str]], perturbations: Sequence[str], seed: int) -> list[Contest]:
@@ -283,24 +273,22 @@ def _order(perturbation: str, tags: Sequence[str], generator: np.random.Generato
     groups = [np.arange(first, min(first + 3, number)) for first in range(0, number, 3)]
     if perturbation == "trigrams":
         return np.concatenate([groups[group] for group in generator.permutation(len(groups))] or [order])
+    start = np.array([tag[:2] for tag in tags], dtype=np.str_)
     if perturbation == "nouns-adjectives":
-        groups = [_tagged_as(tags, "NN"), _tagged_as(tags, "JJ")]
+        groups = [order[start == "NN"], order[start == "JJ"]]
     elif perturbation == "others":
-        groups = [np.setdiff1d(order, np.union1d(_tagged_as(tags, "NN"), _tagged_as(tags, "JJ")))]
+        groups = [order[(start != "NN") & (start != "JJ")]]
     for group in groups:
         order[group] = generator.permutation(group)
     return order
-
-
-def _tagged_as(tags: Sequence[str], start: str) -> Ints:
-    return np.array([index for index, tag in enumerate(tags) if tag.startswith(start)], dtype=np.int64)
 
 
 def _verdict(contests: Contests, label: str, measurement: Measurement, resampling: Resampling) -> Verdict:
     metric = measurement.metric
     values = measurement.values if metric.higher_is_better else -measurement.values
     kinds = contests.kinds
-    hits = np.full((len(contests.contests), len(kinds) + 1), np.nan)
+    # All wrong texts at once, each kind of them, and the texts alone.
+    hits = np.full((len(contests.contests), 1 + len(kinds) + 1), np.nan)
     first = 0
     for number, contest in enumerate(contests.contests):
         right = values[first : first + len(contest.right)]
@@ -312,15 +300,21 @@ def _verdict(contests: Contests, label: str, measurement: Measurement, resamplin
         for (kind, _), value in zip(contest.wrong, wrong.tolist(), strict=True):
             column = 1 + kinds.index(kind)
             hits[number, column] = np.fmin(hits[number, column], right.min() > value + TIE)
+    if isinstance(metric, EncodedMetric):
+        hits[:, -1] = text_only(contests, metric)
     accuracy, texts = {}, {}
-    by_text = text_only(contests, metric) if isinstance(metric, EncodedMetric) else np.full(len(hits), np.nan)
-    for category in contests.categories:
-        here = np.array([contest.category == category for contest in contests.contests])
-        accuracy[category] = dict(zip([ALL, *kinds], _shares(contests, hits, here, resampling), strict=True))
-        if not np.isnan(by_text[here]).all():
-            texts[category] = _shares(contests, by_text[:, None], here, resampling)[0]
-    scored = int((~np.isnan(hits[:, 0])).sum())
-    return Verdict(str(metric), label, accuracy, texts, scored, str(measurement.signature))
+    image = clusters_of([contest.image for contest in contests.contests])
+    category = np.array([contest.category for contest in contests.contests])
+    for name in contests.categories:
+        here = category == name
+        scored = ~np.isnan(hits[here])
+        counts = np.where(scored, hits[here], 0.0), scored.astype(np.float64)
+        *images, by_text = shares(*counts, image[here], resampling).estimates()
+        accuracy[name] = dict(zip([ALL, *kinds], images, strict=True))
+        if scored[:, -1].any():
+            texts[name] = by_text
+    scored_contests = int((~np.isnan(hits[:, 0])).sum())
+    return Verdict(str(metric), label, accuracy, texts, scored_contests, str(measurement.signature))
 
 
 def text_only(contests: Contests, metric: EncodedMetric) -> Floats:
@@ -328,22 +322,17 @@ def text_only(contests: Contests, metric: EncodedMetric) -> Floats:
     from captious.models.features import cosines, text_features
 
     encoder, hits = metric.encoder(), np.full(len(contests.contests), np.nan)
-    owners = [n for n, contest in enumerate(contests.contests) if len(contest.right) > 1 for _ in contest.wrong]
-    if not owners:
-        return hits
-    texts = [
-        [contests.contests[owner].right[0] for owner in owners],
-        [contests.contests[owner].right[1] for owner in owners],
-        [text for contest in contests.contests if len(contest.right) > 1 for _, text in contest.wrong],
+    trios = [
+        (number, *contest.right, text)
+        for number, contest in enumerate(contests.contests)
+        if len(contest.right) > 1
+        for _, text in contest.wrong
     ]
+    if not trios:
+        return hits
+    owners, *texts = zip(*trios, strict=True)
     first, second, wrong = (text_features(encoder, [metric.prefix + text for text in part]) for part in texts)
     together = cosines(first, second)
     nearer = (together > cosines(first, wrong) + TIE) & (together > cosines(second, wrong) + TIE)
-    np.fmin.at(hits, owners, nearer.astype(np.float64))
+    np.fmin.at(hits, list(owners), nearer.astype(np.float64))
     return hits
-
-
-def _shares(contests: Contests, hits: Floats, here: Bools, resampling: Resampling) -> list[Estimate]:
-    cluster = clusters_of([contest.image for contest in contests.contests])[here]
-    scored = ~np.isnan(hits[here])
-    return shares(np.where(scored, hits[here], 0.0), scored.astype(np.float64), cluster, resampling).estimates()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from captious.options import Resampling
 from captious.probes.pictures import GALLERY
 from captious.probes.probe import Probe, forest
 from captious.render import Cell, Column, Document, Table
+from captious.render.document import Value
 from captious.stats.agreement import Alpha, krippendorff
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import clusters_of, shares
@@ -65,9 +67,7 @@ def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:
         {
             "task": one["picture"],
             "painter": facts["painter"],
-            "text": one["text"],
-            "seed": one["seed"],
-            "picture": one["picture"],
+            **one,
             "question": QUESTION,
             "entities": things[one["text"]],
             "rater": None,
@@ -135,30 +135,15 @@ class EntityRecall(Probe):
 
     def document(self) -> Document:
         """One row per painter."""
-        level = self.resampling.level
-        table = Table(
-            "recall",
-            "Entity recall",
-            (
-                "painter",
-                self.percent("recall %"),
-                Column("answers"),
-                Column("raters"),
-                Column("alpha", decimals=3, level=level),
-                Column("shared"),
-            ),
-            [
-                (
-                    painter,
-                    Cell.of(row.recall),
-                    row.answers,
-                    row.raters,
-                    Cell.of(row.agreement.estimate) if row.agreement else "not defined",
-                    row.agreement.units if row.agreement else None,
-                )
-                for painter, row in self.painters.items()
-            ],
-        )
+        numbers = (Column("answers"), Column("raters"))
+        alpha = (Column("alpha", decimals=3, level=self.resampling.level), Column("shared"))
+        rows: list[list[Value]] = []
+        for painter, row in self.painters.items():
+            agreement = (
+                [Cell.of(row.agreement.estimate), row.agreement.units] if row.agreement else ["not defined", None]
+            )
+            rows.append([painter, Cell.of(row.recall), row.answers, row.raters, *agreement])
+        table = Table("recall", "Entity recall", ("painter", self.percent("recall %"), *numbers, *alpha), rows)
         points = {"recall": [(painter, row.recall) for painter, row in self.painters.items()]}
         return Document(
             f"{self.short_name}: entity recall",
@@ -175,19 +160,18 @@ class EntityRecall(Probe):
 
 def recall(answers: Answers, resampling: Resampling = Resampling(), name: str = "answers") -> EntityRecall:
     """The share of entities seen by painter, and how far raters agree about the same entity of the same picture."""
-    painters = list(dict.fromkeys(str(row["painter"]) for row in answers))
-    own = np.array([[str(row["painter"]) == painter for painter in painters] for row in answers])
-    hits, trials = (
-        np.where(own, np.array(column, dtype=np.float64)[:, None], 0.0)
-        for column in ([sum(row["seen"].values()) for row in answers], [len(row["seen"]) for row in answers])
-    )
-    cluster = clusters_of([str(row.get("text")) for row in answers])
+    painter = np.array([str(row["painter"]) for row in answers])
+    names = list(dict.fromkeys(painter.tolist()))
+    own = painter[:, None] == np.array(names)
+    hits = own * np.array([[sum(row["seen"].values())] for row in answers], dtype=np.float64)
+    trials = own * np.array([[len(row["seen"])] for row in answers], dtype=np.float64)
+    texts = clusters_of([str(row.get("text")) for row in answers])
     rows = {}
-    for column, estimate in enumerate(shares(hits, trials, cluster, resampling).estimates()):
-        mine = [row for row in answers if str(row["painter"]) == painters[column]]
+    for column, estimate in enumerate(shares(hits, trials, texts, resampling).estimates()):
+        mine = list(compress(answers, own[:, column]))
         raters = {str(row.get("rater")) for row in mine}
         number = int(trials[:, column].sum())
-        rows[painters[column]] = PainterRecall(estimate, number, len(raters), agreement(mine, resampling))
+        rows[names[column]] = PainterRecall(estimate, number, len(raters), agreement(mine, resampling))
     best_first = sorted(rows.items(), key=lambda pair: -pair[1].recall.value)
     return EntityRecall(name, resampling, dict(best_first))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from captious.options import Resampling
 from captious.probes.probe import Probe, encoder_name, encoder_signatures
 from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed, load_encoders
 from captious.render import Cell, Chart, Column, Document, Series, Table
+from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.resampling import bootstrap_weights
 
@@ -52,56 +54,36 @@ class Hubness(Probe):
     def document(self) -> Document:
         """One row per encoder and direction, the worst hubs, and the distribution of N_k."""
         k = self.rows[0].k
-        table = Table(
-            "hubness",
-            "Skewness",
-            (
-                "encoder",
-                "direction",
-                Column(f"skewness of N_{k}", decimals=2, level=self.resampling.level, key="skewness"),
-                Column("most"),
-                Column("mean", decimals=1),
-                Column("never, %", decimals=2, scale=100, key="never"),
-            ),
-            [
-                (
-                    encoder_name(row.encoder),
-                    row.direction,
-                    Cell.of(row.skewness),
-                    row.most,
-                    row.k * row.queries / row.gallery,
-                    row.never,
-                )
-                for row in self.rows
-            ],
-        )
-        worst = Table(
-            "hubs",
-            "The worst hubs",
-            ("encoder", "direction", "entry", Column(f"N_{k}")),
-            [(encoder_name(row.encoder), row.direction, entry, times) for row in self.rows for entry, times in row.top],
-        )
+        skewness = Column(f"skewness of N_{k}", decimals=2, level=self.resampling.level, key="skewness")
+        never = Column("never, %", decimals=2, scale=100, key="never")
         bins = [
             str(low) if high - low == 1 else f"{low}–{high - 1}" if high < EDGES[-1] else f">{low - 1}"
             for low, high in pairwise(EDGES)
         ]
-        charts = []
-        for direction in dict.fromkeys(row.direction for row in self.rows):
-            series = [
-                Series(encoder_name(row.encoder), bins, [100 * share for share in row.spread])
-                for row in self.rows
-                if row.direction == direction
-            ]
-            title = f"Entries by N_{k}, {direction}"
-            charts.append(Chart("lines", series, title, f"Share of entries, in per cent, by N_{k}."))
-        return Document(
-            f"Hubness: {self.short_name}",
+        rows: list[list[Value]] = []
+        worst: list[tuple[str, str, str, int]] = []
+        series: dict[str, list[Series]] = defaultdict(list)
+        for row in self.rows:
+            name, mean = encoder_name(row.encoder), row.k * row.queries / row.gallery
+            rows.append([name, row.direction, Cell.of(row.skewness), row.most, mean, row.never])
+            worst += [(name, row.direction, entry, times) for entry, times in row.top]
+            series[row.direction].append(Series(name, bins, [100 * share for share in row.spread]))
+        columns = ("encoder", "direction", skewness, Column("most"), Column("mean", decimals=1), never)
+        sections = [
+            Table("hubness", "Skewness", columns, rows),
+            Table("hubs", "The worst hubs", ("encoder", "direction", "entry", Column(f"N_{k}")), worst),
+        ]
+        note = f"Share of entries, in per cent, by N_{k}."
+        charts = [Chart("lines", lines, f"Entries by N_{k}, {name}", note) for name, lines in series.items()]
+        return self.build(
+            "Hubness",
             f"N_{k} is how often an entry is among the {k} nearest of a query. A skewness far above 0 means that a few "
             "entries, the hubs, are near to almost everything, which spoils retrieval.",
-            (table, worst, *charts),
-            notes=self.notes,
-            signatures=(self.signature(f"hubness(k={k})"), *encoder_signatures(row.encoder for row in self.rows)),
-            data={"name": self.name, "hubness": self.rows, "ci": self.interval},
+            (*sections, *charts),
+            f"hubness(k={k})",
+            encoder_signatures(row.encoder for row in self.rows),
+            self.notes,
+            hubness=self.rows,
         )
 
 

@@ -5,7 +5,7 @@ This is the study of ImaginE's Figures 5 and 7. Tags are Universal ones, made fr
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -80,19 +80,15 @@ class Masking(Probe):
     def document(self) -> Document:
         """A row per group, and charts of how frequent and how influential the groups are."""
         rows = self.rows[:LISTED]
+        share = Column("% of words", decimals=2, scale=100, key="frequency")
         table = Table(
             "masking",
             "Influence of parts of speech",
-            (
-                "tag",
-                "frequent words",
-                Column("words"),
-                Column("% of words", decimals=2, scale=100, key="frequency"),
-                self.percent("decrease %"),
-            ),
+            ("tag", "frequent words", Column("words"), share, self.percent("decrease %")),
             [(row.group, ", ".join(row.common), row.tokens, row.frequency, Cell.of(row.decrease)) for row in rows],
         )
         frequency = Series("frequency", [row.group for row in rows], [100 * row.frequency for row in rows])
+        decrease = {"decrease": [(row.group, row.decrease) for row in rows]}
         painted = ~np.isnan(self.baseline)
         mean = float(self.baseline[painted].mean())
         notes = [f"baseline: mean cosine {mean:.4f} of pictures of one text, over {painted.sum():,} texts"]
@@ -106,11 +102,7 @@ class Masking(Probe):
             (
                 table,
                 Chart("bars", (frequency,), "Frequency", "How many of all words, per cent."),
-                forest(
-                    "Decrease",
-                    {"decrease": [(row.group, row.decrease) for row in rows]},
-                    "Relative decrease in similarity, per cent.",
-                ),
+                forest("Decrease", decrease, "Relative decrease in similarity, per cent."),
             ),
             notes=notes,
             signatures=(self.settings, f"ci:{self.interval}"),
@@ -204,14 +196,17 @@ def influences(
     if not painted.any():
         faults = filter(None, map(imagined.fault, range(len(imagined.index))))
         raise InputError(f"nothing to compare: {next(faults, 'no text was painted with and without a word')}")
-    counts = Counter(one.group for one in masked)
-    groups = list(counts)
-    member = np.array([[one.group == group for group in groups] for one in masked]) & painted[:, None]
+    words: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in masked:
+        words[one.group][one.token.lower()] += 1
+    member = np.array([[one.group == group for group in words] for one in masked]) & painted[:, None]
     drop, trials = (np.where(member, column[:, None], 0.0) for column in (before - after, before))
-    rows = [
-        Influence(group, counts[group], counts[group] / len(masked), estimate, _common(masked, group))
-        for group, estimate in zip(groups, shares(drop, trials, whole, resampling).estimates(), strict=True)
-    ]
+    rows = []
+    for (group, counts), estimate in zip(
+        words.items(), shares(drop, trials, whole, resampling).estimates(), strict=True
+    ):
+        common = tuple(word for word, _ in counts.most_common(WORDS))
+        rows.append(Influence(group, counts.total(), counts.total() / len(masked), estimate, common))
     rows.sort(key=lambda row: -np.nan_to_num(row.decrease.value, nan=-np.inf))
     return rows, baseline, int((~painted).sum())
 
@@ -225,8 +220,3 @@ def cosines_across_seeds(imagined: Imagined, one: Ints, two: Ints) -> Floats:
     same = np.einsum("isj,isj->i", vectors[one], vectors[two])
     result: Floats = (every - same) / (seeds * (seeds - 1))
     return result
-
-
-def _common(masked: Sequence[Masked], group: str) -> tuple[str, ...]:
-    counts = Counter(one.token.lower() for one in masked if one.group == group)
-    return tuple(token for token, _ in counts.most_common(WORDS))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path, PurePath
 
 import numpy as np
 
 from captious._typing import Floats
-from captious.captions import CaptionSet
+from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.imagine import Imagine, likeness
 from captious.metrics.registry import parse
@@ -142,7 +143,8 @@ def paint(
     if progress:
         progress("painting")
     seeds = range(metric.seeds)
-    shown = choose(captions, painter, encoder, seeds, human, most)
+    texts = [(captions.candidates[item] or ("",))[0] for item in range(len(captions))]
+    shown = _choose(captions, texts, painter, encoder, tuple(seeds), human, most)
     distinct = dict.fromkeys(text for one in shown for text in (one.text, one.reference) if text)
     prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
     painted = zip(*picture_list(painter, prompts), strict=True)
@@ -153,7 +155,7 @@ def paint(
         seeds,
         {(prompt.text, prompt.seed): picture for prompt, picture in zip(prompts, painted, strict=True)},
         imagine_signature(painter, encoder, metric.seeds),
-        sum(not text.strip() for text in _first_candidates(captions)),
+        sum(not text.strip() for text in texts),
     )
 
 
@@ -171,63 +173,44 @@ def imagine_signature(painter: Painter, encoder: Encoder | None, seeds: int) -> 
     return signature if encoder is None else f"{signature}|encoder:{encoder_id(encoder)}"
 
 
-def choose(
+def _choose(
     captions: CaptionSet,
+    texts: Sequence[str],
     painter: Painter,
     encoder: Encoder | None,
-    seeds: Sequence[int],
-    human: Floats | None = None,
-    most: int = 100,
+    seeds: tuple[int, ...],
+    human: Floats | None,
+    most: int,
 ) -> list[PaintedText]:
     """What to show: where people rated, the greatest disagreements first; with references, the least alike first."""
-    texts = _first_candidates(captions)
-    if encoder is None or not captions.references.counts.any():
+    if encoder is None:
         shown = [PaintedText(key, text) for key, text in zip(captions.ids, texts, strict=True) if text.strip()]
         return shown[:most]
-    pair = (tuple(seeds), tuple(seeds))
+
+    def compare(candidates: CaptionSet, others: Ragged, kind: str) -> Floats:
+        values: Floats = likeness(candidates, others, painter, encoder, kind, (seeds, seeds)).values.mean(axis=1)
+        return values
+
     single = CaptionSet.of(dict(zip(captions.ids, texts, strict=True)), name=captions.name)
-    image, cross = (
-        likeness(single, captions.references, painter, encoder, kind, pair).values.mean(axis=1)
-        for kind in ("image", "text&image")
-    )
+    image, cross = (compare(single, captions.references, kind) for kind in ("image", "text&image"))
     ratings = human if human is not None else np.full(len(texts), np.nan)
     both = ~np.isnan(ratings) & ~np.isnan(image)
     gap = np.full(len(texts), np.nan)
     gap[both] = standing(image[both]) - standing(ratings[both])
     key = -np.abs(gap) if both.any() else image
     order = [item for item in np.argsort(key, kind="stable").tolist() if texts[item].strip()][:most]
-    references = _nearest_references(captions, texts, order, painter, encoder, pair)
+    pairs = [(item, reference) for item in order for reference in captions.references[item] if reference.strip()]
+    each = CaptionSet.of({str(number): texts[item] for number, (item, _) in enumerate(pairs)})
+    alike = np.nan_to_num(compare(each, Ragged.of([[text] for _, text in pairs]), "image"), nan=-np.inf)
+    nearest = dict.fromkeys(order, "")
+    for item, scored in groupby(zip(pairs, alike.tolist(), strict=True), key=lambda pair: pair[0][0]):
+        (_, nearest[item]), _ = max(scored, key=lambda pair: pair[1])
     return [
         PaintedText(
             captions.ids[item],
             texts[item],
-            references[item],
+            nearest[item],
             *(float(values[item]) for values in (image, cross, ratings, gap)),
         )
         for item in order
     ]
-
-
-def _nearest_references(
-    captions: CaptionSet,
-    texts: Sequence[str],
-    items: Sequence[int],
-    painter: Painter,
-    encoder: Encoder,
-    pair: tuple[tuple[int, ...], tuple[int, ...]],
-) -> dict[int, str]:
-    """The reference whose pictures are most like those of the text, for each of some items."""
-    rows = [(item, reference) for item in items for reference in captions.references[item] if reference.strip()]
-    each = CaptionSet.of({str(number): texts[item] for number, (item, _) in enumerate(rows)})
-    against = type(captions.references).of([[reference] for _, reference in rows])
-    values = np.nan_to_num(likeness(each, against, painter, encoder, "image", pair).values.mean(axis=1), nan=-np.inf)
-    nearest: dict[int, str] = dict.fromkeys(items, "")
-    best: dict[int, float] = {}
-    for (item, reference), value in zip(rows, values.tolist(), strict=True):
-        if item not in best or value > best[item]:
-            best[item], nearest[item] = value, reference
-    return nearest
-
-
-def _first_candidates(captions: CaptionSet) -> list[str]:
-    return [(captions.candidates[item] or ("",))[0] for item in range(len(captions))]

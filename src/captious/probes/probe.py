@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.evaluation import disambiguate_labels
 from captious.metrics.contract import Measurement, Metric
 from captious.options import Resampling
-from captious.render import Chart, Column, Result, Series
+from captious.render import Chart, Column, Document, Result, Series
+from captious.render.document import Section
 from captious.stats.bootstrap import Estimate
 
 Labeled = tuple[str, Estimate]
@@ -44,9 +45,25 @@ class Probe(Result):
         """How intervals were made."""
         return self.resampling.signature(self.unit)
 
-    def signature(self, probe: str) -> str:
-        """The line of the probe's own settings."""
-        return f"{probe}|ci:{self.interval}|captious:{__version__}"
+    def build(
+        self,
+        title: str,
+        about: str,
+        sections: Sequence[Section],
+        settings: str,
+        signatures: Iterable[str],
+        notes: Sequence[str] = (),
+        **data: Any,
+    ) -> Document:
+        """The document of the probe: ``settings`` are its own, ``signatures`` those of encoders or metrics."""
+        return Document(
+            f"{title}: {self.short_name}",
+            about,
+            sections,
+            notes=notes,
+            signatures=(f"{settings}|ci:{self.interval}|captious:{__version__}", *signatures),
+            data={"name": self.name, **data, "ci": self.interval},
+        )
 
     def percent(self, name: str) -> Column:
         """A column of shares, in per cent, with their intervals."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,10 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.options import Resampling
-from captious.probes.probe import Probe, encoder_name, encoder_signatures, forest
+from captious.probes.probe import Labeled, Probe, encoder_name, encoder_signatures, forest
 from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed, load_encoders, own_cosines
 from captious.render import Cell, Column, Document, Table
+from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import shares
 
@@ -43,44 +45,23 @@ class Retrieval(Probe):
 
     def document(self) -> Document:
         """One row per encoder and direction."""
-        table = Table(
-            "retrieval",
-            "Recall in per cent",
-            (
-                "encoder",
-                "direction",
-                *(self.percent(f"R@{depth}") for depth in DEPTHS),
-                Column("median rank", decimals=None),
-                Column("queries"),
-                Column("among"),
-            ),
-            [
-                (
-                    encoder_name(row.encoder),
-                    row.direction,
-                    *map(Cell.of, row.recall),
-                    row.median_rank,
-                    row.queries,
-                    row.gallery,
-                )
-                for row in self.rows
-            ],
-        )
-        groups = {
-            direction: [
-                (f"{encoder_name(row.encoder)} {direction}", row.recall[0])
-                for row in self.rows
-                if row.direction == direction
-            ]
-            for direction in dict.fromkeys(row.direction for row in self.rows)
-        }
-        return Document(
-            f"Retrieval: {self.short_name}",
+        rows: list[list[Value]] = []
+        groups: dict[str, list[Labeled]] = defaultdict(list)
+        for row in self.rows:
+            name = encoder_name(row.encoder)
+            rows.append([name, row.direction, *map(Cell.of, row.recall), row.median_rank, row.queries, row.gallery])
+            groups[row.direction].append((f"{name} {row.direction}", row.recall[0]))
+        recall = [self.percent(f"R@{depth}") for depth in DEPTHS]
+        numbers = [Column("median rank", decimals=None), Column("queries"), Column("among")]
+        table = Table("retrieval", "Recall in per cent", ("encoder", "direction", *recall, *numbers), rows)
+        return self.build(
+            "Retrieval",
             "Recall at 1, 5 and 10 in per cent: how often the right image, or one of the right captions, is that near.",
             (table, forest("Recall at 1", groups, "Recall at 1 with its interval over images.")),
-            notes=self.notes,
-            signatures=(self.signature("retrieval|ties:shared"), *encoder_signatures(row.encoder for row in self.rows)),
-            data={"name": self.name, "recall": self.rows, "ci": self.interval},
+            "retrieval|ties:shared",
+            encoder_signatures(row.encoder for row in self.rows),
+            self.notes,
+            recall=self.rows,
         )
 
 

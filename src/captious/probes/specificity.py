@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,10 +36,16 @@ from captious.options import SEED, Resampling
 from captious.probes._rows import image_of, image_paths, text_of, texts_of
 from captious.probes.probe import TIE, Probe, forest, measure_all
 from captious.render import Cell, Chart, Column, Document, Series, Table
+from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import clusters_of, shares
 
 Counting = Literal["pooled", "macro", "legacy"]
+COUNTINGS: dict[Counting, str] = {
+    "pooled": "all steps together",
+    "macro": "the mean of the captions' own rates",
+    "legacy": "as the authors' code counts, see docs/specificity.md",
+}
 NEGATIVE_COLUMNS = ("negatives", "neg_captions")
 TRIES = 100
 """Random captions that are looked at for one of another image, before the first such caption is taken."""
@@ -95,14 +100,16 @@ class Details:
 
     def within(self, encoder: Encoder, prefix: str = "") -> Details:
         """The chains as far as every text fits the encoder: a detail beyond the limit cannot change the score."""
-        chains = []
-        sizes = iter(token_counts(encoder, [prefix + text for text in self.captions().candidates.values]).tolist())
-        for chain in self.chains:
-            grown, wrong = list(islice(sizes, len(chain.captions))), list(islice(sizes, len(chain.negatives)))
-            fits = [max(grown[step + 1], size) <= encoder.limit for step, size in enumerate(wrong)]
-            steps = fits.index(False) if False in fits else len(fits)
-            if steps:
-                chains.append(replace(chain, captions=chain.captions[: steps + 1], negatives=chain.negatives[:steps]))
+        sizes = token_counts(encoder, [prefix + text for text in self.captions().candidates.values])
+        steps = steps_of(self, sizes.astype(np.float64))
+        long = np.maximum(steps.right, steps.wrong) > encoder.limit
+        fitting = np.array([len(chain.negatives) for chain in self.chains])
+        np.minimum.at(fitting, steps.chain[long], steps.units[long] - 1)
+        chains = [
+            replace(chain, captions=chain.captions[: number + 1], negatives=chain.negatives[:number])
+            for chain, number in zip(self.chains, fitting.tolist(), strict=True)
+            if number
+        ]
         reason = f"nothing fits the {encoder.limit} tokens of {encoder.name}"
         if not chains:
             raise InputError(f"{self.name}: {reason}")
@@ -146,75 +153,57 @@ class Specificity(Probe):
     def document(self) -> Document:
         """One row per metric, and the rates by how many units the caption already had."""
         rates = ("SR_pos", "SR_neg", "average")
+        numbers = ("steps", "ties", "truncated")
+        rows: list[list[Value]] = []
+        for row in self.rows:
+            cells = map(Cell.of, (row.positive, row.negative, row.average))
+            rows.append([row.label, *cells, row.steps, row.ties, row.truncated])
         table = Table(
             "specificity",
             f"Specificity Rate in per cent, {self.counting}",
-            ("metric", *map(self.percent, rates), Column("steps"), Column("ties"), Column("truncated")),
-            [
-                (
-                    row.label,
-                    *map(Cell.of, (row.positive, row.negative, row.average)),
-                    row.steps,
-                    row.ties,
-                    row.truncated,
-                )
-                for row in self.rows
-            ],
+            ("metric", *map(self.percent, rates), *map(Column, numbers)),
+            rows,
         )
         groups = {
             "SR_pos": [(f"{row.label} SR_pos", row.positive) for row in self.rows],
             "SR_neg": [(f"{row.label} SR_neg", row.negative) for row in self.rows],
         }
         chart = forest("Specificity Rates", groups, "Rates with their intervals over images.", 0.5)
-        return Document(
-            f"Specificity Rate: {self.short_name}",
-            "SR_pos: how often a right detail raises the score. SR_neg: how often a wrong one lowers it. A coin "
-            "reaches 50; ties are misses. In per cent.",
-            (table, chart, self._by_units()),
-            notes=self._notes(),
-            signatures=(
-                self.signature("|".join((f"specificity({self.counting})", *self.details.settings))),
-                *(row.signature for row in self.rows),
-            ),
-            data={
-                "name": self.name,
-                "counting": self.counting,
-                "images": self._images,
-                "captions": len(self.details.chains),
-                "metrics": self.rows,
-                "ci": self.interval,
-            },
-        )
-
-    @property
-    def _images(self) -> int:
-        return len({chain.image for chain in self.details.chains})
-
-    def _notes(self) -> list[str]:
-        counted = {
-            "pooled": "all steps together",
-            "macro": "the mean of the captions' own rates",
-            "legacy": "as the authors' code counts, see docs/specificity.md",
-        }[self.counting]
-        captions = len(self.details.chains)
-        notes = [f"{captions:,} captions of {self._images:,} images; counted {self.counting}: {counted}"]
+        images, captions = len({chain.image for chain in self.details.chains}), len(self.details.chains)
+        notes = [f"{captions:,} captions of {images:,} images; counted {self.counting}: {COUNTINGS[self.counting]}"]
         if self.details.drawn:
             notes.append(f"{self.details.drawn:,} wrong details come from other images")
         notes += [f"left out: {number:,} captions ({reason})" for reason, number in self.details.dropped.items()]
-        return notes + [
+        notes += [
             f"{row.label}: {row.truncated:,} texts are longer than its encoder reads; a detail beyond the limit ties"
             for row in self.rows
             if row.truncated
         ]
+        return self.build(
+            "Specificity Rate",
+            "SR_pos: how often a right detail raises the score. SR_neg: how often a wrong one lowers it. A coin "
+            "reaches 50; ties are misses. In per cent.",
+            (table, chart, self._by_units()),
+            "|".join((f"specificity({self.counting})", *self.details.settings)),
+            [row.signature for row in self.rows],
+            notes,
+            counting=self.counting,
+            images=images,
+            captions=captions,
+            metrics=self.rows,
+        )
 
     def _by_units(self) -> Chart:
         last = min(max(units for row in self.rows for units, *_ in row.by_units), STEPS)
+        ticks = [str(units) for units in range(1, last + 1)]
         series = []
         for row in self.rows:
-            rates = {units: (100 * positive, 100 * negative) for units, _, positive, negative in row.by_units}
-            lines = zip(*(rates.get(units, (np.nan, np.nan)) for units in range(1, last + 1)), strict=True)
-            for name, line in zip(("SR_pos", "SR_neg"), lines, strict=True):
-                series.append(Series(f"{row.label} {name}", [str(units) for units in range(1, last + 1)], line))
+            rates = np.full((2, last), np.nan)
+            for units, _, positive, negative in row.by_units:
+                if units <= last:
+                    rates[:, units - 1] = positive, negative
+            for name, line in zip(("SR_pos", "SR_neg"), 100 * rates, strict=True):
+                series.append(Series(f"{row.label} {name}", ticks, line.tolist()))
         return Chart(
             "lines",
             series,
@@ -270,15 +259,18 @@ def _rate(
     scored = ~np.isnan(hits).any(axis=1)
     if not scored.any():
         raise InputError(f"{metric}: no step of {details.name} has all its scores")
+    rates, chain = hits[scored], steps.chain[scored]
     if counting == "legacy":
-        rates, chain = _legacy(steps, len(details.chains))
+        rates, chain = _legacy(steps)
     elif counting == "macro":
-        rates, chain = _macro(hits[scored], steps.chain[scored], len(details.chains))
-    else:
-        rates, chain = hits[scored], steps.chain[scored]
+        rates, chain = _macro(rates, chain)
     image = clusters_of([one.image for one in details.chains])
     both = shares(rates, np.ones_like(rates), image[chain], resampling)
     positive, negative = both.estimates()
+    by_units = []
+    for number in np.unique(steps.units[scored]).tolist():
+        here = hits[scored & (steps.units == number)]
+        by_units.append((number, len(here), float(here[:, 0].mean()), float(here[:, 1].mean())))
     ties = sum(int((np.abs(other - steps.base) <= TIE).sum()) for other in (steps.right, steps.wrong))
     return SpecificityRate(
         str(metric),
@@ -288,7 +280,7 @@ def _rate(
         both.mean([0, 1]),
         int(scored.sum()),
         ties,
-        _by_units(hits[scored], steps.units[scored]),
+        tuple(by_units),
         str(measurement.signature),
         measurement.signature.counts.get("truncated", 0),
     )
@@ -324,38 +316,28 @@ def exceeds(higher: Floats, lower: Floats) -> Floats:
     return np.where(missing, np.nan, (higher > lower + TIE).astype(np.float64))
 
 
-def _macro(hits: Floats, chain: Ints, chains: int) -> tuple[Floats, Ints]:
+def _macro(hits: Floats, chain: Ints) -> tuple[Floats, Ints]:
     """The own rates of each chain that has a step."""
-    number = np.bincount(chain, minlength=chains)
-    scored = np.flatnonzero(number)
-    sums = np.stack([np.bincount(chain, weights=column, minlength=chains)[scored] for column in hits.T], axis=1)
-    return sums / number[scored, None], scored
+    chains, index, steps = np.unique(chain, return_inverse=True, return_counts=True)
+    sums = np.stack([np.bincount(index, weights=column) for column in hits.T], axis=1)
+    return sums / steps[:, None], chains
 
 
-def _legacy(steps: Steps, chains: int) -> tuple[Floats, Ints]:
+def _legacy(steps: Steps) -> tuple[Floats, Ints]:
     """The authors' counting, chain by chain; the bases of a chain are all its captions but the last."""
-    rates, counted = [], []
-    bounds = np.searchsorted(steps.chain, np.arange(chains + 1))
-    for chain in range(chains):
-        here = slice(bounds[chain], bounds[chain + 1])
-        base, wrong = steps.base[here], steps.wrong[here]
+    rates, chains = [], []
+    numbers, first = np.unique(steps.chain, return_index=True)
+    parts = (np.split(values, first[1:]) for values in (steps.base, steps.wrong))
+    for chain, base, wrong in zip(numbers.tolist(), *parts, strict=True):
         length = int((base > 0).sum()) - 1
         if length > 1:
             rates.append([(base[1 : length + 1] > base[:length]).mean(), (base[:length] > wrong[:length]).mean()])
-            counted.append(chain)
-    if not counted:
+            chains.append(chain)
+    if not chains:
         raise InputError(
             "legacy counting passes over every caption: none has three growing captions with scores above 0"
         )
-    return np.array(rates), np.array(counted)
-
-
-def _by_units(hits: Floats, units: Ints) -> tuple[tuple[int, int, float, float], ...]:
-    rows = []
-    for number in np.unique(units).tolist():
-        here = hits[units == number]
-        rows.append((number, len(here), float(here[:, 0].mean()), float(here[:, 1].mean())))
-    return tuple(rows)
+    return np.array(rates), np.array(chains)
 
 
 @dataclass
@@ -385,9 +367,8 @@ def read_details(
     *,
     seed: int = SEED,
     grammar: str = "code",
-    legacy: bool = False,
 ) -> Details:
-    """Chains from a file; ``seed`` draws wrong units from other images, ``grammar`` and ``legacy`` cut captions.
+    """Chains from a file; ``seed`` draws wrong units from other images, ``grammar`` cuts captions into units.
 
     ``references`` by image are for metrics that need them; they win over those of the rows.
     """
@@ -399,8 +380,10 @@ def read_details(
         by_image = gather_references(rows_of(references)).references
         for draft in drafts:
             draft.references = tuple(by_image.get(draft.image) or by_image.get(Path(draft.image).stem) or ())
-    settings = [f"units:{grammar}{',legacy' * legacy}"] if any(draft.whole for draft in drafts) else []
-    _cut(drafts, grammar, legacy)
+    settings = []
+    if whole := [draft for draft in drafts if draft.whole]:
+        settings.append(f"units:{grammar}")
+        _cut(whole, grammar)
     dropped: Counter[str] = Counter()
     drawn = _draw(drafts, seed, dropped)
     chains = []
@@ -413,7 +396,8 @@ def read_details(
     if not chains:
         raise InputError(f"{name}: no caption has two detail units to compare")
     paths = image_paths([chain.image for chain in chains], images)
-    settings += [f"wrong:drawn(seed={seed})"] if drawn else []
+    if drawn:
+        settings.append(f"wrong:drawn(seed={seed})")
     return Details(name, tuple(chains), paths, dict(dropped), drawn, tuple(settings))
 
 
@@ -439,15 +423,11 @@ def _drafts(row: Row) -> list[_Draft]:
     return [_Draft(image, references, [text], negatives, whole=True) for text in captions]
 
 
-def _cut(drafts: Sequence[_Draft], grammar: str, legacy: bool) -> None:
+def _cut(drafts: Sequence[_Draft], grammar: str) -> None:
     """Whole captions into units; wrong details of the row are taken in turn, the last one again where they run out."""
-    whole = [draft for draft in drafts if draft.whole]
-    if not whole:
-        return
     from captious.syntax.units import units
 
-    cut = units([draft.units[0] for draft in whole], grammar=grammar, legacy=legacy)
-    for draft, parts in zip(whole, cut, strict=True):
+    for draft, parts in zip(drafts, units([draft.units[0] for draft in drafts], grammar=grammar), strict=True):
         draft.units = parts
         if draft.wrong:
             draft.wrong = [draft.wrong[min(step, len(draft.wrong) - 1)] for step in range(len(parts) - 1)]
@@ -460,24 +440,23 @@ def _draw(drafts: Sequence[_Draft], seed: int, dropped: Counter[str]) -> int:
     """
     generator, drawn = np.random.default_rng(seed), 0
     pool = [draft for draft in drafts if draft.units]
+    images = {draft.image for draft in pool}
     for draft in drafts:
         if draft.wrong is not None or draft.grown is not None:
             continue
-        others = [_other(pool, draft.image, generator) for _ in draft.units[1:]]
-        if None in others:
+        if len(draft.units) > 1 and len(images) == 1:
             dropped["no other image to draw a wrong detail from"] += 1
             continue
-        draft.wrong = [
-            other.units[min(step, len(other.units) - 1)] for step, other in enumerate(others) if other is not None
-        ]
+        others = [_other(pool, draft.image, generator).units for _ in draft.units[1:]]
+        draft.wrong = [units[min(step, len(units) - 1)] for step, units in enumerate(others)]
         drawn += len(draft.wrong)
     return drawn
 
 
-def _other(pool: Sequence[_Draft], image: str, generator: np.random.Generator) -> _Draft | None:
-    """A random draft of another image; None where there is none."""
+def _other(pool: Sequence[_Draft], image: str, generator: np.random.Generator) -> _Draft:
+    """A random draft of another image."""
     for _ in range(TRIES):
         other = pool[int(generator.integers(len(pool)))]
         if other.image != image:
             return other
-    return next((one for one in pool if one.image != image), None)
+    return next(one for one in pool if one.image != image)

@@ -19,8 +19,8 @@ from captious._typing import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
 from captious.io.formats import Row, name_of, rows_of
-from captious.metrics.style.model import ORDERS, StyleModel, fingerprint_of, model_of, sorted_table
-from captious.metrics.style.onlystyle import LITERAL, OnlyReading, Placed, Rows, added, columns, own_scores, runs
+from captious.metrics.style.model import ORDERS, StyleModel, fingerprint_of, model_of, sorted_table, style_heads
+from captious.metrics.style.onlystyle import LITERAL, ModelNgrams, OnlyReading, Rows, added, columns, own_scores, runs
 from captious.options import Reading, Resampling
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
@@ -91,7 +91,7 @@ def _columns(row: Row) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Retrieval:
+class StyleRanks:
     """Equation 9 and the rank of the true style, caption by caption."""
 
     wins: Floats
@@ -112,13 +112,13 @@ class Retrieval:
 
 @dataclass(frozen=True, eq=False)
 class StyledCaptions:
-    """The captions of a corpus in the order of their styles, placed in a model."""
+    """The captions of a corpus in the order of their styles, their n-grams located in a model."""
 
     corpus: StyledCorpus
     order: Ints
     """Index of each caption in the corpus."""
     style: Ints
-    placed: Placed
+    ngrams: ModelNgrams
     tested: Bools
     """Which captions are under test; all of them serve as references."""
 
@@ -144,12 +144,12 @@ class StyledCaptions:
         if 0 < sample < len(order):
             tested[:] = False
             tested[np.random.default_rng(resampling.seed).choice(len(order), sample, replace=False)] = True
-        return cls(corpus, order, styles[order], Placed(model.contrasting(), table), tested)
+        return cls(corpus, order, styles[order], ModelNgrams(model.contrasting(), table), tested)
 
     @property
     def model(self) -> StyleModel:
-        """The model that the captions are placed in."""
-        return self.placed.model
+        """The model in which the n-grams are located."""
+        return self.ngrams.model
 
     @cached_property
     def copy_of(self) -> Ints:
@@ -164,18 +164,18 @@ class StyledCaptions:
         """How many rows are copies of each row, itself included."""
         return np.bincount(self.copy_of, minlength=len(self.style))[self.copy_of]
 
-    def retrieval(self, reading: OnlyReading = LITERAL, progress: Progress | None = None) -> Retrieval:
+    def retrieval(self, reading: OnlyReading = LITERAL, progress: Progress | None = None) -> StyleRanks:
         """OnlyStyle of every caption under test under every style."""
-        style, placed, model = self.style[self.tested], self.placed, self.model
+        style, ngrams, model = self.style[self.tested], self.ngrams, self.model
         if not self.tested.all():
-            placed = Placed.of(model, [self.corpus.texts[index] for index in self.order[self.tested].tolist()])
-        own = own_scores(placed, style, reading)
+            ngrams = ModelNgrams.of(model, [self.corpus.texts[index] for index in self.order[self.tested].tolist()])
+        own = own_scores(ngrams, style, reading)
         below = np.zeros(len(own), dtype=np.int64)
-        for number, column in enumerate(columns(placed, reading), start=1):
+        for number, column in enumerate(columns(ngrams, reading), start=1):
             below += column < own - TIE
             if progress:
                 progress(f"OnlyStyle: {number} of {len(model.styles)} styles")
-        return Retrieval(below / (len(model.styles) - 1), len(model.styles) - below, len(model.styles))
+        return StyleRanks(below / (len(model.styles) - 1), len(model.styles) - below, len(model.styles))
 
     def stylecider(self, progress: Progress | None = None) -> Floats:
         """Equation 10 for every caption under test: the share of other styles whose captions it resembles less.
@@ -212,7 +212,7 @@ class _Order(NamedTuple):
     """Entry ``e`` has the rows ``heads[e]`` up to ``heads[e + 1]``."""
     first: Ints
     """N-gram ``g`` has the entries ``first[g]`` up to ``first[g + 1]``."""
-    known: Ints
+    in_model: Ints
     """Of each caption, how many of its n-grams the model knows."""
     shared: Floats
     """Of each caption, the squared length of its vector if none of its n-grams occurred in the style."""
@@ -221,9 +221,7 @@ class _Order(NamedTuple):
 def _order(rows: Rows, style: Ints, captions: int) -> _Order:
     grams = rows.grams
     styles = style[grams.caption]
-    new = np.ones(len(styles), dtype=np.bool_)
-    new[1:] = (grams.gram[1:] != grams.gram[:-1]) | (styles[1:] != styles[:-1])
-    heads = np.flatnonzero(new)
+    heads = style_heads(grams, styles)
     return _Order(
         rows,
         styles[heads],
@@ -240,17 +238,17 @@ def _similarities(checked: StyledCaptions) -> Iterator[tuple[Ints, Floats]]:
 
     The mean cosine to the captions of a style comes from the sum of their unit vectors, without looking at pairs.
     """
-    placed, style, captions = checked.placed, checked.style, checked.placed.captions
+    ngrams, style, captions = checked.ngrams, checked.style, checked.ngrams.captions
     styles = len(checked.model.styles)
     bounds = np.searchsorted(style, np.arange(styles + 1))
     sizes = np.diff(bounds)
-    orders = [_order(rows, style, captions) for rows in placed.orders]
+    orders = [_order(rows, style, captions) for rows in ngrams.orders]
     for number in np.flatnonzero(sizes).tolist():
         start, end = int(bounds[number]), int(bounds[number + 1])
         copies = checked.copies[start:end]
         total = np.zeros((end - start, styles))
         for order in orders:
-            dots, lengths = _dots(placed, order, number, start, end)
+            dots, lengths = _dots(ngrams, order, number, start, end)
             means = dots / np.where(sizes > 0, sizes, np.nan)
             # A caption has a cosine of 1 to each of its copies, itself included.
             rest, others = dots[:, number] - copies * (lengths > 0), end - start - copies
@@ -261,13 +259,13 @@ def _similarities(checked: StyledCaptions) -> Iterator[tuple[Ints, Floats]]:
             yield np.arange(start, end)[chosen], total[chosen] / ORDERS
 
 
-def _dots(placed: Placed, order: _Order, number: int, start: int, end: int) -> tuple[Floats, Floats]:
+def _dots(ngrams: ModelNgrams, order: _Order, number: int, start: int, end: int) -> tuple[Floats, Floats]:
     """Of the captions of one style, under its weights: their summed cosines to each style, and their lengths.
 
     Only n-grams that occur in the style, in the model or in the captions, can matter.
     """
-    rows, captions, styles = order.rows, placed.captions, len(placed.model.styles)
-    weights, in_style = placed.weights(rows, number)
+    rows, captions, styles = order.rows, ngrams.captions, len(ngrams.model.styles)
+    weights, in_style = ngrams.weights(rows, number)
     matters = np.zeros(rows.grams.size, dtype=np.bool_)
     matters[in_style] = True
     matters[order.gram[order.style == number]] = True
@@ -278,7 +276,7 @@ def _dots(placed: Placed, order: _Order, number: int, start: int, end: int) -> t
     # A caption without n-grams outside of the chosen ones must not inherit the rounding of a difference.
     inside = added(caption, rows.located[gram] >= 0, captions)
     outside = order.shared - added(caption, np.square(rows.base[gram]), captions)
-    lengths = np.sqrt(squares + np.where(order.known > inside, outside, 0.0))
+    lengths = np.sqrt(squares + np.where(order.in_model > inside, outside, 0.0))
     units = weights[gram] * np.divide(1.0, lengths, np.zeros_like(lengths), where=lengths > 0)[caption]
     entry, entries = runs(order.first, chosen)
     size = order.heads[entry + 1] - order.heads[entry]
@@ -301,7 +299,7 @@ class StyleCheck(Result):
     """Both columns of Table 1, and the rank of the true style."""
 
     captions: StyledCaptions
-    retrieval: Retrieval
+    retrieval: StyleRanks
     wins: Floats
     """Equation 10, caption by caption; NaN for the only caption of its style."""
 
@@ -311,8 +309,8 @@ class StyleCheck(Result):
     @property
     def stylecider(self) -> float:
         """Table 1's StyleCIDEr column."""
-        known = self.wins[~np.isnan(self.wins)]
-        return float(known.mean()) if len(known) else float("nan")
+        in_model = self.wins[~np.isnan(self.wins)]
+        return float(in_model.mean()) if len(in_model) else float("nan")
 
     def document(self) -> Document:
         """Both equations, and how high the true style ranks."""
@@ -441,7 +439,7 @@ def _agreement(model: StyleModel, name: str, style: str, raters: dict[str, dict[
             raise InputError(f"{name}: rater {rater!r} gives {missing[0]!r} no rank for {style!r}, others do")
     votes = Counter(tuple(ranks[caption] for caption in captions) for ranks in raters.values())
     ranking, _ = votes.most_common(1)[0]
-    scores = own_scores(Placed.of(model, captions), np.full(len(captions), model.style_number(style)))
+    scores = own_scores(ModelNgrams.of(model, captions), np.full(len(captions), model.style_number(style)))
     people = np.array(ranking)
     pearson, spearman = _pearson(people, scores), _pearson(rankdata(people), rankdata(scores))
     return Agreement(style, captions, ranking, len(raters), tuple(scores.tolist()), pearson, spearman)

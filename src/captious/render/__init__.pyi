@@ -11,10 +11,10 @@ from captious.render.document import Line as Line
 from captious.render.document import Meter as Meter
 from captious.render.document import Phrase as Phrase
 from captious.render.document import Picture as Picture
+from captious.render.document import Result as Result
 from captious.render.document import Section as Section
 from captious.render.document import Series as Series
 from captious.render.document import Span as Span
 from captious.render.document import Table as Table
 from captious.render.document import Text as Text
 from captious.render.document import link as link
-from captious.render.result import Result as Result

@@ -6,16 +6,21 @@ Cells keep numbers. The terminal and the page round them, LaTeX marks the best, 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from captious._files import MARKER, whole_folder
 from captious._typing import Floats
 from captious.errors import InputError, nearest
-from captious.render.result import Result
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 NAN = float("nan")
 Tone: TypeAlias = Literal["", "good", "bad", "strong", "struck", "quiet"]
@@ -227,7 +232,7 @@ class ItemMetric(NamedTuple):
 
 @dataclass(frozen=True)
 class Items:
-    """Items to explore on the page: searched, sorted by a metric, drawn in charts. Sequences may be lazy."""
+    """Items to explore on the page: searched, sorted by a metric, drawn in charts. Texts are read by index alone."""
 
     ids: Sequence[str]
     metrics: Sequence[ItemMetric]
@@ -242,8 +247,8 @@ class Items:
     """By system and metric: why an item, named by its id, has no value."""
     images: Sequence[str | None] = ()
     """By item, the path of its image."""
-    fields: Sequence[Mapping[str, Any]] = ()
-    """By item, further columns."""
+    fields: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Further columns, by name and item."""
     limit: int = 5000
     """Texts and images of at most so many items are on the page: the worst, the best, and a random remainder."""
 
@@ -302,6 +307,72 @@ class Group:
 
 
 Section: TypeAlias = Text | Table | Chart | Items | Gallery | Group
+
+
+class Result(ABC):
+    """A result that shows itself as a ``Document``.
+
+    A dataclass that inherits from it is declared with ``repr=False`` and defines a ``__repr__`` of one line.
+    """
+
+    @abstractmethod
+    def document(self) -> Document:
+        """Everything the result shows."""
+
+    def write_files(self, folder: Path) -> None:  # noqa: B027 - most results have nothing more to write
+        """Write what the document does not hold, such as values per item, into a run's folder."""
+
+    def __str__(self) -> str:
+        from captious.render.terminal import plain_text
+
+        return plain_text(self.document())
+
+    def _repr_html_(self) -> str:
+        from captious.render.html import notebook
+
+        return notebook(self.document())
+
+    def print(self, console: Console | None = None) -> None:
+        """Show the result on the terminal."""
+        from captious.render.terminal import print_document
+
+        print_document(self.document(), console)
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write a folder whole: the page, LaTeX, text, a CSV file per table, and ``captious-run.json``."""
+        from captious.render import html, latex, tables, terminal
+
+        document = self.document()
+        with whole_folder(path, overwrite) as folder:
+            self.write_files(folder)
+            for key, table in document.tables.items():
+                tables.write_csv(table, folder / f"{key}.csv")
+            texts = {
+                f"{document.name}.html": html.page(document),
+                f"{document.name}.tex": latex.document(document),
+                f"{document.name}.txt": terminal.plain_text(document, width=terminal.WIDE) + "\n",
+                MARKER: tables.to_json(document),
+            }
+            for name, text in texts.items():
+                (folder / name).write_text(text, encoding="utf-8", errors="replace")
+
+    def to_latex(self) -> str:
+        """The tables for a paper."""
+        from captious.render import latex
+
+        return latex.document(self.document())
+
+    def to_pandas(self, table: str | None = None) -> Any:
+        """A table as a data frame: the first, or the one of this key."""
+        from captious.render.tables import to_pandas
+
+        return to_pandas(self.document().table(table))
+
+    def to_json(self) -> str:
+        """The data of the document as JSON text."""
+        from captious.render.tables import to_json
+
+        return to_json(self.document())
 
 
 @dataclass(frozen=True, repr=False)

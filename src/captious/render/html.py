@@ -35,8 +35,7 @@ from captious.render.document import (
     Text,
     Value,
 )
-from captious.render.items import explorer
-from captious.render.pictures import thumbnail
+from captious.render.items import explorer, thumbnail
 from captious.render.tables import dumps
 
 SCRIPTS = ("base.js", "state.js", "charts.js", "views.js", "items.js", "main.js")

@@ -1,22 +1,33 @@
-"""The items of a document as the page's explorer reads them."""
+"""The items of a document as the page's explorer reads them, and pictures small enough to live inside a page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from base64 import b64encode
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from itertools import chain, zip_longest
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from captious._typing import Floats
 from captious.render.document import Items
-from captious.render.pictures import thumbnails
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 DECIMALS = 6
 """Of the values on the page; files hold them in full."""
 FIELD = 200
 """Letters of a further column that are shown."""
 SEED = 0
+SIDE = 224
+"""Longest side of a thumbnail in pixels."""
+Source = str | npt.NDArray[np.uint8] | None
 
 
 def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
@@ -39,7 +50,10 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
         "shown": shown,
         "candidates": [[texts[index] for index in shown] for texts in items.texts],
         "references": [items.references[index] if len(items.references) else () for index in shown],
-        "fields": [_fields(items.fields[index]) if items.fields else {} for index in shown],
+        "fields": [
+            {name: str(column[index])[:FIELD] for name, column in items.fields.items() if column[index] is not None}
+            for index in shown
+        ],
         "pictures": pictures,
         "unreadable": sum(bool(path) and number is None for path, number in zip(paths, pictures, strict=True)),
     }
@@ -47,7 +61,7 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
 
 
 def select(columns: Sequence[Floats], items: int, limit: int) -> list[int]:
-    """Half the places to the worst, a quarter to the best, taking turns between columns, and the rest drawn.
+    """Indices of the items on the page: half are the worst, a quarter the best, in turns by column; the rest are drawn.
 
     Columns hold one value per item, higher being better; NaN is neither good nor bad.
 
@@ -74,5 +88,56 @@ def _words(texts: Sequence[str]) -> float | None:
     return round(sum(len(text.split()) for text in texts) / len(texts), 2) if len(texts) else None
 
 
-def _fields(fields: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value)[:FIELD] for name, value in fields.items() if value is not None}
+def thumbnails(paths: Sequence[str | None]) -> tuple[list[str], list[int | None]]:
+    """Each different picture once as a data URI, and for every path the number of its picture."""
+    distinct = list(dict.fromkeys(path for path in paths if path))
+    with ThreadPoolExecutor() as pool:
+        uris = dict(zip(distinct, pool.map(thumbnail, distinct), strict=True))
+    numbers: dict[str, int] = {}
+    for uri in uris.values():
+        if uri:
+            numbers.setdefault(uri, len(numbers))
+    return list(numbers), [numbers.get(uris[path] or "") if path else None for path in paths]
+
+
+def thumbnail(source: Source) -> str | None:
+    """A file or an array of pixels as a data URI; None where it cannot be read."""
+    from PIL import Image, features
+
+    kind = "webp" if features.check("webp") else "jpeg"
+    buffer = BytesIO()
+    try:
+        small = _small(source)
+        white = Image.new("RGBA", small.size, "white")
+        Image.alpha_composite(white, small).convert("RGB").save(buffer, kind, quality=80)
+    except (OSError, ValueError, TypeError, SyntaxError, MemoryError, Image.DecompressionBombError):
+        return None
+    return f"data:image/{kind};base64,{b64encode(buffer.getvalue()).decode()}"
+
+
+def _small(source: Source) -> Image:
+    from PIL import Image, ImageOps
+
+    if not isinstance(source, str):
+        picture: Image.Image = Image.fromarray(np.asarray(source, dtype=np.uint8))
+        picture.thumbnail((SIDE, SIDE))
+        return picture.convert("RGBA")
+    if not Path(source).is_file():  # A named pipe would keep the reader waiting for ever.
+        raise OSError(f"{source}: is no file")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with Image.open(source) as opened:
+            picture = _eight_bits(opened)
+            picture.thumbnail((SIDE, SIDE))
+            return ImageOps.exif_transpose(picture).convert("RGBA")
+
+
+def _eight_bits(picture: Any) -> Image:
+    """Grey levels of 16 or 32 bits brought into the range of a byte, which PIL itself would cut off at white."""
+    from PIL import Image
+
+    if picture.mode[0] not in "IF":
+        return picture  # type: ignore[no-any-return]
+    levels = np.asarray(picture, dtype=np.float64)
+    white = 255.0 if levels.max(initial=0) <= 255 else max(65535.0, levels.max())
+    return Image.fromarray((255 * np.clip(levels, 0, white) / white).astype(np.uint8))

@@ -28,6 +28,8 @@ def finite(value: Any) -> Any:
     """
     if value is None or isinstance(value, (str, bool, int)):
         return value
+    if isinstance(value, Phrase):
+        return str(value)
     if isinstance(value, (float, np.floating)):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, (np.bool_, np.integer)):
@@ -67,7 +69,7 @@ def columns(table: Table) -> dict[str, list[Any]]:
     for index, column in enumerate(table.heads):
         cells = [row[index] for row in table.rows]
         name = _name(column, plain)
-        plain[name] = [_plain(cell.value if isinstance(cell, Cell) else cell) for cell in cells]
+        plain[name] = finite([cell.value if isinstance(cell, Cell) else cell for cell in cells])
         spreads = {"low": any(map(has_interval, cells)), "high": any(map(has_interval, cells))}
         spreads["sd"] = any(isinstance(cell, Cell) and not math.isnan(cell.sd) for cell in cells)
         for part in (part for part, wanted in spreads.items() if wanted):
@@ -130,7 +132,3 @@ def _name(column: Column, taken: Mapping[str, Any]) -> str:
     while unique in taken:
         unique, number = f"{name}_{number}", number + 1
     return unique
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Phrase) else finite(value)

@@ -12,6 +12,7 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from captious.render.cells import Shown, layout, numeric
@@ -141,24 +142,14 @@ def _marked(one: Shown, row: int) -> str | Phrase:
 
 def _parts(shown: Sequence[Shown], labels: int, room: int, gap: int) -> list[list[Shown]]:
     """Printed columns in groups that fit, each led by the columns that name the row."""
-    leading, units = list(shown[:labels]), _units(shown[labels:])
+    leading = list(shown[:labels])
     parts = [list(leading)]
-    for unit in units:
+    for _, group in groupby(shown[labels:], lambda one: one.index):
+        unit = list(group)  # a column together with its intervals
         if len(parts[-1]) > len(leading) and _width([*parts[-1], *unit], gap) > room:
             parts.append(list(leading))
         parts[-1] += unit
     return parts
-
-
-def _units(shown: Sequence[Shown]) -> list[list[Shown]]:
-    """A column together with its intervals."""
-    units: list[list[Shown]] = []
-    for one in shown:
-        if one.interval and units:
-            units[-1].append(one)
-        else:
-            units.append([one])
-    return units
 
 
 def _lengths(one: Shown) -> tuple[int, int]:

@@ -7,7 +7,7 @@ undefined. Whatever is estimated together sees the same draws, so differences be
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,7 +17,7 @@ import numpy as np
 from captious._typing import Floats
 from captious.options import LEVEL, Resampling
 from captious.stats.kendall import joined
-from captious.stats.resampling import bootstrap_weights
+from captious.stats.resampling import Statistic, bootstrap_weights, resampled
 
 WeightedStatistic: TypeAlias = Callable[[Floats], dict[str, Floats]]
 THREADS, SMALL = 8, 1 << 17
@@ -47,6 +47,18 @@ class Estimate:
             return cls(value, undefined=len(draws) - len(defined))
         low, high = np.percentile(defined, [50 * (1 - level), 50 * (1 + level)])
         return cls(value, float(low), float(high), float(defined.std(ddof=1)), len(draws) - len(defined))
+
+
+def bootstrap(statistics: Mapping[str, Statistic], resampling: Resampling = Resampling()) -> dict[str, Estimate]:
+    """Each number with its interval, from stored rows; all must be of the same items. None without resamples."""
+    if not statistics or not resampling.samples:
+        return {}
+    items = len(next(iter(statistics.values())).rows)
+    draws = resampled(list(statistics.values()), bootstrap_weights(items, resampling.samples, resampling.seed))
+    return {
+        key: Estimate.of(statistic.value, values, resampling.level)
+        for (key, statistic), values in zip(statistics.items(), draws, strict=True)
+    }
 
 
 def observed(statistic: WeightedStatistic, groups: int) -> dict[str, float]:

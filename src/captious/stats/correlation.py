@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from captious._typing import Floats, Ints
+from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError
 from captious.options import SEED
 from captious.stats.kendall import Kendall, narrow
@@ -191,8 +191,7 @@ class Within:
     @cached_property
     def _gains(self) -> tuple[Floats, Floats]:
         """By image: agreement with no tie made, and what each threshold adds to it (thresholds × images)."""
-        beyond = (np.sign(self.gap) == np.sign(self.human)) & (self.gap != 0)
-        gain = (self.human == 0).astype(np.float64) - beyond
+        beyond, gain = self._agreement
         steps = self._steps
         if len(steps) > THRESHOLDS:
             # The best on the data as they are stays among those tried.
@@ -203,10 +202,15 @@ class Within:
         untied = np.bincount(self.cluster, beyond, minlength=self.clusters)
         return untied.astype(np.float64), np.cumsum(flat.reshape(len(steps), self.clusters), axis=0)
 
+    @cached_property
+    def _agreement(self) -> tuple[Bools, Floats]:
+        """By pair: whether both sides have the same order, and what tying the metric would add to the agreement."""
+        beyond = (np.sign(self.gap) == np.sign(self.human)) & (self.gap != 0)
+        return beyond, (self.human == 0).astype(np.float64) - beyond
+
     def epsilon(self) -> float:
         """The threshold of ``accuracy_eq`` on the data as they are."""
-        beyond = (np.sign(self.gap) == np.sign(self.human)) & (self.gap != 0)
-        gained = np.cumsum((self.human == 0).astype(np.float64) - beyond)[self._steps]
+        gained = np.cumsum(self._agreement[1])[self._steps]
         best = int(np.argmax(gained)) if len(gained) else 0
         return float(abs(self.gap[self._steps[best]])) if len(gained) and gained[best] > 0 else 0.0
 

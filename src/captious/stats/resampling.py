@@ -1,4 +1,4 @@
-"""Intervals and paired tests from stored rows of statistics: nothing is computed again but sums.
+"""Draws of items, and paired tests from stored rows of statistics: nothing is computed again but sums.
 
 Items are resampled, never captions or tokens. All numbers of a run share the same draws, so they and their differences
 belong together. Draws belong to item ids, not to positions: the order of a file changes no interval.
@@ -6,14 +6,14 @@ belong together. Draws belong to item ids, not to positions: the order of a file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from captious._typing import Floats
-from captious.options import LEVEL, SAMPLES, SEED, Resampling
+from captious.options import LEVEL, SAMPLES, SEED
 
 BLOCK = 1 << 22
 """Draws held in memory at a time, counted in items."""
@@ -34,25 +34,10 @@ class Statistic:
     """The value of the whole set."""
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A percentile interval of a corpus value, and the standard error of the value."""
-
-    low: float
-    high: float
-    error: float
-    resampling: Resampling = Resampling()
-
-    def __str__(self) -> str:
-        return self.resampling.signature()
-
-
 def bootstrap_weights(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Floats]:
     """How often each item is drawn in each resample, block of resamples by block."""
     generator = np.random.default_rng(seed)
-    rows = max(1, BLOCK // max(items, 1))
-    for first in range(0, samples, rows):
-        size = min(rows, samples - first)
+    for size in _block_sizes(items, samples):
         draws = generator.integers(0, items, size=(size, items), dtype=np.int32 if items * size < 2**31 else np.int64)
         draws += np.arange(size, dtype=draws.dtype)[:, None] * items
         yield np.bincount(draws.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
@@ -61,11 +46,15 @@ def bootstrap_weights(items: int, samples: int = SAMPLES, seed: int = SEED) -> I
 def swap_masks(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Floats]:
     """Which items change sides in each shuffle of approximate randomization, each with probability one half."""
     generator = np.random.default_rng(seed)
-    rows = max(1, BLOCK // max(items, 1))
-    for first in range(0, samples, rows):
-        size = min(rows, samples - first)
+    for size in _block_sizes(items, samples):
         words = generator.integers(0, 2**64, size=(size, (items + 63) // 64), dtype=np.uint64)
         yield np.unpackbits(words.view(np.uint8), axis=1, count=items).astype(np.float64)
+
+
+def _block_sizes(items: int, samples: int) -> list[int]:
+    """Of the blocks in which samples are drawn."""
+    rows = max(1, BLOCK // max(items, 1))
+    return [min(rows, samples - first) for first in range(0, samples, rows)]
 
 
 def id_order(ids: Sequence[str]) -> list[int]:
@@ -75,22 +64,6 @@ def id_order(ids: Sequence[str]) -> list[int]:
     [2, 1, 0]
     """
     return sorted(range(len(ids)), key=lambda index: (len(ids[index]), ids[index]))
-
-
-def bootstrap(statistics: Mapping[str, Statistic], resampling: Resampling = Resampling()) -> dict[str, Interval]:
-    """A percentile interval for each number; all must be of the same items."""
-    if not statistics or not resampling.samples:
-        return {}
-    items = len(next(iter(statistics.values())).rows)
-    draws = resampled(list(statistics.values()), bootstrap_weights(items, resampling.samples, resampling.seed))
-    tail = 100 * (1 - resampling.level) / 2
-    intervals = {}
-    for key, values in zip(statistics, draws, strict=True):
-        defined = values[~np.isnan(values)]
-        low, high = np.percentile(defined, [tail, 100 - tail]) if len(defined) else (np.nan, np.nan)
-        error = float(defined.std(ddof=1)) if len(defined) > 1 else float("nan")
-        intervals[key] = Interval(float(low), float(high), error, resampling)
-    return intervals
 
 
 def resampled(statistics: Sequence[Statistic], weights: Iterator[Floats]) -> list[Floats]:

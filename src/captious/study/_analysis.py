@@ -18,8 +18,8 @@ from captious.options import Resampling
 from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.correlation import soft_pairwise_accuracy, standing
 from captious.stats.resampling import holm
-from captious.stats.tests import correlation_test, kendall_test, rank_clusters
-from captious.study.contests import Contest, TestName, contests
+from captious.stats.tests import bootstrap_p, correlation_test, kendall_test, permutation_p, rank_clusters
+from captious.study.contests import Contest, TestName, permuted, williams_test
 from captious.study.design import Design, Pairs, Rows
 from captious.study.ratings import Preferences, Ratings
 from captious.study.scores import Scores
@@ -192,12 +192,24 @@ class Analysis:
         ]
 
     def _contests(self, pairs: list[tuple[str, str]]) -> list[Contest]:
+        """Each pair of metrics, named by their keys; p-values are not adjusted."""
         self.progress("permutations")
         values = {score.key: score.oriented for score in self.scores}
-        draws = {key: draws[self.statistic] for key, draws in self._draws.items()} if self.resampling.samples else {}
-        return contests(
-            self.design, pairs, values, draws, self.statistic, self.test, self.permutations, self.resampling
-        )
+        sides = [(values[one], values[other]) for one, other in pairs]
+        permutations = permuted(self.design, sides, self.statistic, self.permutations, self.resampling.seed)
+        contests = []
+        for (one, other), (difference, shuffled) in zip(pairs, permutations, strict=True):
+            p, greater = permutation_p(difference, shuffled)
+            interval, p_bootstrap = Estimate(difference), NAN
+            if self.resampling.samples:
+                gaps = self._draws[one][self.statistic] - self._draws[other][self.statistic]
+                interval = Estimate.of(difference, gaps, self.resampling.level)
+                p_bootstrap = bootstrap_p(difference, gaps)
+            williams = williams_test(self.design, values[one], values[other])
+            chosen = {"permutation": p, "bootstrap": p_bootstrap, "williams": williams.p if williams else p}
+            tests = (p, greater, p_bootstrap, williams, chosen[self.test])
+            contests.append(Contest(one, other, self.statistic, difference, interval.low, interval.high, *tests))
+        return contests
 
     @cached_property
     def _families(self) -> dict[str, dict[str, Any]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from captious.render import Column
+from captious.render import Column, Series
+from captious.stats.bootstrap import Estimate
 
 INTERVALS = "Intervals are percentiles of the bootstrap over images."
 
@@ -44,6 +45,19 @@ STATISTICS = {
 def label(statistic: str) -> str:
     """What tables call a statistic; a category of pairs is called by its own name."""
     return STATISTICS[statistic].label if statistic in STATISTICS else statistic
+
+
+def scaled_label(statistic: str) -> str:
+    """The label with the factor of the printed values, such as τ-b × 100."""
+    return label(statistic) + (" × 100" if column(statistic).scale == 100 else "")
+
+
+def estimates_series(name: str, x: Sequence[str], estimates: Iterable[Estimate], statistic: str) -> Series:
+    """Estimates with their intervals for a chart, times 100 where tables print them so."""
+    scale = column(statistic).scale
+    points = [(scale * one.value, scale * one.low, scale * one.high) for one in estimates]
+    values, low, high = zip(*points, strict=True)
+    return Series(name, x, values, low, high)
 
 
 def column(statistic: str, name: str = "", *, best: bool = False, **options: Any) -> Column:

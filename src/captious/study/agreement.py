@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from captious.options import Resampling
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, krippendorff
-from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, bootstrap_draws, observed
+from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import INTERVALS, column, label
 from captious.study.design import Rows
 from captious.study.ratings import Preferences, Ratings
 
+STATISTICS = ("tau_b", "tau_c", "pearson")
 SHOWN = 50
 """Raters in the printed table."""
 
@@ -88,15 +89,15 @@ class Agreement(Result):
             "ceiling",
             "The human ceiling: one rater in the place of a metric, against the ratings of the others, × 100",
             ["statistic", column("tau_b", "value", key="value", level=level)],
-            [[label(name), Cell.of(getattr(self.ceiling, name))] for name in ("tau_b", "tau_c", "pearson")],
+            [[label(name), Cell.of(getattr(self.ceiling, name))] for name in STATISTICS],
         )
         sections = [first, ceiling, self._raters_table("raters", SHOWN)]
         if len(self.raters) > SHOWN:
             sections.append(replace(self._raters_table("all_raters", len(self.raters)), detail=True))
         data = {
-            "alpha": asdict(alpha),
-            "ceiling": asdict(self.ceiling),
-            "raters": [asdict(one) for one in self.raters],
+            "alpha": alpha,
+            "ceiling": self.ceiling,
+            "raters": self.raters,
             "ci": self.resampling.signature("images"),
         }
         signature = f"agreement({alpha.measurement}):{self.name}|ci:{data['ci']}"
@@ -157,10 +158,8 @@ def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) ->
         ).estimate.value
     except InputError:
         rest = NAN
-    statistics = dict.fromkeys(("tau_b", "tau_c", "pearson"), NAN)
-    if varied := others is not None and _varied(others, own):
-        for statistic in _families(others, own):
-            statistics |= observed(statistic, others.clusters)
+    statistic = _statistic(others, own)
+    values = observed(statistic, len({*ratings.groups})) if statistic else dict.fromkeys(STATISTICS, NAN)
     return Rater(
         name,
         len(rated),
@@ -168,11 +167,11 @@ def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) ->
         float(rated.mean()) if len(rated) else NAN,
         float(rated.std()) if len(rated) else NAN,
         NAN if others is None else float((own - others.mean).mean()),
-        statistics["pearson"],
-        statistics["tau_b"],
-        statistics["tau_c"],
+        values["pearson"],
+        values["tau_b"],
+        values["tau_c"],
         rest,
-        not varied,
+        statistic is None,
     )
 
 
@@ -182,39 +181,25 @@ def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
     Columns need not be persons: where every caption was rated by whoever came, a column is "a first rating", and the
     ceiling is that of a single rating.
     """
-    names = ("tau_b", "tau_c", "pearson")
-    values: dict[str, list[float]] = {name: [] for name in names}
-    draws: dict[str, list[Floats]] = {name: [] for name in names}
-    for index in range(ratings.values.shape[1]):
-        others, own = _against_others(ratings, index)
-        if others is None or not _varied(others, own):
-            continue
-        families = _families(others, own)
-        drawn = bootstrap_draws(families, others.clusters, resampling) if resampling.samples else []
-        for name, value in (pair for one in families for pair in observed(one, others.clusters).items()):
-            if name in names:
-                values[name].append(value)
-                draws[name] += [part[name] for part in drawn if name in part]
-    if not values["tau_b"]:
+    each = [_statistic(*_against_others(ratings, index)) for index in range(ratings.values.shape[1])]
+    comparable = [statistic for statistic in each if statistic is not None]
+    if not comparable:
         raise InputError(f"{ratings.name}: no rater can be compared with others, expected two who rated the same items")
-    means = {name: float(np.mean(values[name])) for name in names}
-    tau_b, tau_c, pearson = (
-        Estimate.of(means[name], np.mean(draws[name], axis=0), resampling.level)
-        if draws[name]
-        else Estimate(means[name])
-        for name in names
-    )
-    return Ceiling(tau_b, tau_c, pearson, len(values["tau_b"]))
+
+    def mean(weights: Floats) -> dict[str, Floats]:
+        values = [statistic(weights) for statistic in comparable]
+        return {name: np.mean([one[name] for one in values], axis=0) for name in STATISTICS}
+
+    return Ceiling(**estimate(mean, len({*ratings.groups}), resampling), raters=len(comparable))
 
 
-def _families(others: Rows, own: Floats) -> list[WeightedStatistic]:
-    """Both taus with every rating of the others, and Pearson's r with their means."""
+def _statistic(others: Rows | None, own: Floats) -> WeightedStatistic | None:
+    """Both taus with every rating of the others, and Pearson's r with their means; None where a side is constant."""
+    if others is None or np.ptp(own) == 0 or np.ptp(others.human) == 0:
+        return None
     means = replace(others, human=others.mean, item=np.arange(others.items))
-    return [others.family("kendall", own), means.family("moments", own)]
-
-
-def _varied(others: Rows, own: Floats) -> bool:
-    return bool(np.ptp(own) > 0 and np.ptp(others.human) > 0)
+    taus, moments = others.family("kendall", own), means.family("moments", own)
+    return lambda weights: {**taus(weights), "pearson": moments(weights)["pearson"]}
 
 
 def _against_others(ratings: Ratings, index: int) -> tuple[Rows | None, Floats]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,8 @@ from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p
-from captious.study._columns import column, label
-from captious.study.design import Design
+from captious.study._columns import column, scaled_label
+from captious.study.design import Design, family_of
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
 from captious.study.scores import Scores, measure, read_scores
@@ -91,7 +90,7 @@ class Combination(Result):
     def document(self) -> Document:
         """Before, after ± over seeds, the gain with its interval; and the λ that cross-validation chooses."""
         statistic = self.added[0].statistic
-        shown = label(statistic) + ("" if column(statistic).scale == 1 else " × 100")
+        shown = scaled_label(statistic)
         title = f"{self.name}: metric + λ · another, {shown}"
         note = "± is the standard deviation over seeds; p: of the gain, paired bootstrap over images"
         extra: list[Sequence[Value]] = [(row.p, row.seeds) for row in self.added]
@@ -102,10 +101,10 @@ class Combination(Result):
             extra = [(", ".join(f"{factor:g}" for factor in row.factors),) for row in self.chosen]
             sections.append(self._table("chosen", folds, self.chosen, ("λ of each fold",), extra, note))
         ci = self.resampling.signature("images")
-        data: dict[str, Any] = {
+        data = {
             "name": self.name,
-            "rows": [asdict(row) for row in self.added],
-            "chosen": [asdict(row) for row in self.chosen],
+            "rows": self.added,
+            "chosen": self.chosen,
             "ci": ci,
             "signatures": self.signatures,
         }
@@ -147,12 +146,11 @@ def combine_metrics(
     *,
     recipe: Recipe | None = None,
     factors: Sequence[float] = (1.0,),
-    grid: Sequence[float] = GRID,
     folds: int = FOLDS,
     statistic: str = "pearson",
     resampling: Resampling = Resampling(),
 ) -> Combination:
-    """Add every one of ``others`` to every one of ``base``, by each factor and by the best of ``grid``.
+    """Add every one of ``others`` to every one of ``base``, by each factor and by the best of ``GRID``.
 
     Columns of others called ``name@1``, ``name@2``, … are seeds of one metric. ``folds=0`` leaves out the search for
     the best factor.
@@ -163,7 +161,7 @@ def combine_metrics(
     return Combination(
         ratings.name,
         tuple(add(study.design, metrics, by_seed, factors, statistic, resampling)),
-        tuple(cross_validate(study.design, metrics, by_seed, grid, folds, statistic, resampling.seed) if folds else ()),
+        tuple(cross_validate(study.design, metrics, by_seed, GRID, folds, statistic, resampling.seed) if folds else ()),
         resampling,
         tuple(join_signatures(dict.fromkeys(score.signature for score in study.scores if score.signature))),
         study.warnings,
@@ -223,7 +221,7 @@ def add(
     >>> round(abs(added.before), 6), round(added.after, 6)  # 1 1 2 3 against 1 2 3 4: 3.5 / √(5 · 2.75)
     (0.0, 0.94388)
     """
-    family = _family(design, statistic)
+    family = family_of(design, statistic)
     results = []
     for metric in metrics:
         alone = design.family(family, metric.oriented)
@@ -260,7 +258,7 @@ def cross_validate(
     Images are dealt into folds, so captions of one image never stand on both sides. A λ is chosen on the other folds
     and judged on its own; values are averaged over folds, before and after alike. Of equal λ the smallest is taken.
     """
-    family, order = _family(design, statistic), sorted(set(grid))
+    family, order = family_of(design, statistic), sorted(set(grid))
     if not 2 <= folds <= design.clusters:
         raise InputError(f"folds={folds}: expected 2 to {design.clusters}, the number of images or groups")
     fold = np.random.default_rng(seed).permutation(design.clusters) % folds
@@ -292,9 +290,3 @@ def cross_validate(
                 )
             )
     return results
-
-
-def _family(design: Design, statistic: str) -> str:
-    if statistic not in design.families:
-        raise InputError(f"{statistic}: no such statistic of these data, there are {', '.join(design.families)}")
-    return design.families[statistic]

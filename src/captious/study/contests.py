@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,11 +10,10 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.errors import InputError
-from captious.options import Resampling
-from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, in_threads
+from captious.stats.bootstrap import NAN, WeightedStatistic, in_threads
 from captious.stats.kendall import Halves, Kendall
 from captious.stats.resampling import swap_masks
-from captious.stats.tests import Test, bootstrap_p, permutation_p, williams
+from captious.stats.tests import Test, williams
 from captious.study.design import Design, Rows
 
 TestName: TypeAlias = Literal["permutation", "bootstrap", "williams"]
@@ -39,51 +38,6 @@ class Contest:
     """Of the study's test, two-sided."""
     p_holm: float = NAN
     """Adjusted over all pairs of metrics in the study."""
-
-
-def contests(
-    design: Design,
-    pairs: Sequence[tuple[str, str]],
-    values: Mapping[str, Floats],
-    draws: Mapping[str, Floats],
-    statistic: str,
-    test: TestName,
-    permutations: int,
-    resampling: Resampling,
-) -> list[Contest]:
-    """Each pair of metrics, named by their keys; p-values are not adjusted.
-
-    ``values`` are those of each metric, higher being better; ``draws`` those of its statistic on resampled images, none
-    where there are no resamples.
-    """
-    sides = [(values[one], values[other]) for one, other in pairs]
-    results = []
-    for (one, other), (difference, shuffled) in zip(
-        pairs, permuted(design, sides, statistic, permutations, resampling.seed), strict=True
-    ):
-        p, greater = permutation_p(difference, shuffled)
-        interval, p_bootstrap = Estimate(difference), NAN
-        if draws:
-            gaps = draws[one] - draws[other]
-            interval, p_bootstrap = Estimate.of(difference, gaps, resampling.level), bootstrap_p(difference, gaps)
-        by_williams = _williams(design, values[one], values[other])
-        chosen = {"permutation": p, "bootstrap": p_bootstrap, "williams": by_williams.p if by_williams else p}[test]
-        results.append(
-            Contest(
-                one,
-                other,
-                statistic,
-                difference,
-                interval.low,
-                interval.high,
-                p,
-                greater,
-                p_bootstrap,
-                by_williams,
-                chosen,
-            )
-        )
-    return results
 
 
 def permuted(
@@ -133,7 +87,8 @@ def _difference(statistic: WeightedStatistic, name: str) -> WeightedStatistic:
     return lambda weights: {name: statistic(weights)[name] - statistic(1 - weights)[name]}
 
 
-def _williams(design: Design, one: Floats, other: Floats) -> Test | None:
+def williams_test(design: Design, one: Floats, other: Floats) -> Test | None:
+    """Williams' test of two metrics on mean ratings; None for pairs, few items or constant ratings."""
     if not isinstance(design, Rows) or len(one) < 4 or np.ptp(design.mean) == 0:
         return None
     r = np.asarray(np.corrcoef(np.stack([design.mean, one, other])))

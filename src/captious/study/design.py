@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from captious._typing import Bools, Floats, Ints
-from captious.errors import InputError
+from captious.errors import InputError, nearest
 from captious.stats.bootstrap import WeightedStatistic
 from captious.stats.correlation import Moments, Spearman, Systems, Within
 from captious.stats.kendall import Kendall
@@ -165,6 +165,15 @@ Both have the number of captions (``items``) and of images (``clusters``), every
 it (``families``), one family for one metric (``family``), and the same answers twice, the second time for other images
 (``doubled``): two metrics on one design.
 """
+
+
+def family_of(design: Design, statistic: str) -> str:
+    """The family that computes a statistic; an unknown one is an error."""
+    if statistic not in design.families:
+        names = list(design.families)
+        hint = nearest(statistic, names)
+        raise InputError(f"{statistic}: no such statistic of these data, there are {', '.join(names)}{hint}")
+    return design.families[statistic]
 
 
 def build_design(ratings: Ratings | Preferences, available: Bools, recipe: Recipe) -> tuple[Design, Ints]:

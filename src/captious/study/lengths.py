@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -12,10 +12,10 @@ from captious._typing import Ints
 from captious.errors import InputError
 from captious.evaluation import join_signatures
 from captious.models.encoder import Encoder, token_counts
-from captious.render import Cell, Chart, Column, Document, Result, Series, Table
+from captious.render import Cell, Chart, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import NAN, Estimate, estimate
-from captious.study._columns import INTERVALS, column, label, meanings
+from captious.study._columns import INTERVALS, column, estimates_series, meanings, scaled_label
 from captious.study.design import Rows
 from captious.study.study import Study
 
@@ -54,8 +54,7 @@ class LengthRegimes(Result):
         """One row per bucket and metric, and the regimes as lines."""
         study, unit = self.study, self.buckets[0].unit
         statistic = study.statistic
-        scale = column(statistic).scale
-        shown = label(statistic) + (" × 100" if scale == 100 else "")
+        shown = scaled_label(statistic)
         rows: list[list[Value]] = [
             [bucket.label, name, bucket.items, bucket.rows, Cell.of(bucket.estimates[key])]
             for bucket in self.buckets
@@ -76,11 +75,10 @@ class LengthRegimes(Result):
             range(len(study.labels), len(rows), len(study.labels)),
         )
         ticks = [f"{bucket.label} {unit}" for bucket in self.buckets]
-        series = []
-        for key, name in study.labels.items():
-            estimates = [bucket.estimates[key] for bucket in self.buckets]
-            values, low, high = ([scale * getattr(one, part) for one in estimates] for part in ("value", "low", "high"))
-            series.append(Series(name, ticks, values, low, high))
+        series = [
+            estimates_series(name, ticks, [bucket.estimates[key] for bucket in self.buckets], statistic)
+            for key, name in study.labels.items()
+        ]
         chart = Chart("lines", series, table.title, "Whiskers are the intervals over images.", x=unit, y=shown)
         return Document(
             table.title,
@@ -89,11 +87,7 @@ class LengthRegimes(Result):
             study.warnings,
             (),
             (study.signature, *join_signatures(score.signature for score in study.scores if score.signature)),
-            {
-                "name": study.ratings.name,
-                "statistic": statistic,
-                "buckets": [asdict(bucket) for bucket in self.buckets],
-            },
+            {"name": study.ratings.name, "statistic": statistic, "buckets": self.buckets},
             "lengths",
         )
 

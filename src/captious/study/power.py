@@ -114,7 +114,10 @@ def simulate_power(
     world = _World(raters, levels, noise, alike)
     loads = [world.load(target, resampling.seed) for target in (tau, tau + difference)]
     generator = np.random.default_rng(resampling.seed)
-    gaps = [_gap(world.sample(items, loads, generator)) for _ in range(resampling.samples)]
+    gaps = []
+    for _ in range(resampling.samples):
+        (weaker, stronger), ratings = world.sample(items, loads, generator)
+        gaps.append(_tau(stronger, ratings) - _tau(weaker, ratings))
     error = float(np.std(gaps, ddof=1))
     point, ready = normal_point((1 + resampling.level) / 2), normal_point(0.8)
     ratio = abs(difference) / error
@@ -162,8 +165,3 @@ def _tau(values: Floats, ratings: Floats) -> float:
     item = np.repeat(np.arange(len(values)), ratings.shape[1])
     taus = Kendall.of(values, ratings.ravel(), item, np.zeros(len(values), np.int64))(np.ones((1, 1)))
     return float(taus["tau_b"][0])
-
-
-def _gap(sample: tuple[list[Floats], Floats]) -> float:
-    (one, other), ratings = sample
-    return _tau(other, ratings) - _tau(one, ratings)

@@ -199,8 +199,8 @@ def _record(
     image = _optional(row, layout.image, GROUP_COLUMNS) or key
     if image is None:
         raise InputError(f"{where}: no image or id: found columns {', '.join(row)}; name it with group=...")
-    own = next((row[name] for name in REFERENCE_COLUMNS if name in row), None)
-    texts = references_of(references, image, key) if references else own or ()
+    own = _column(row, None, REFERENCE_COLUMNS)
+    texts = references_of(references, image, key) if references else (own and row[own]) or ()
     common = Record(
         where,
         image,
@@ -266,7 +266,7 @@ def references_of(references: Mapping[str, list[str]], image: str, key: str | No
 
 def pick(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], where: str, what: str) -> str:
     """The column to use: the one asked for, or the first usual one."""
-    column = wanted if wanted in row else None if wanted else next((name for name in usual if name in row), None)
+    column = _column(row, wanted, usual)
     if column is None:
         expected = repr(wanted) if wanted else f"one of {', '.join(usual)}"
         hint = nearest(wanted, map(str, row)) if wanted else ""
@@ -274,9 +274,13 @@ def pick(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], whe
     return column
 
 
+def _column(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...]) -> str | None:
+    return next((name for name in ((wanted,) if wanted else usual) if name in row), None)
+
+
 def _optional(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...]) -> str | None:
-    name = wanted or next((name for name in usual if name in row), None)
-    value = row.get(name) if name is not None else None
+    column = _column(row, wanted, usual)
+    value = row[column] if column is not None else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return None if value is None or value == "" else str(value)
@@ -355,46 +359,45 @@ def gather(
         raise InputError(f"{name}: no item is left; dropped: {reasons}")
     if recipe.kind == "pairs":
         return _preferences(used, name, dropped, images)
-    used = _merged(used)
-    ids = _ids(used)
-    raters = tuple(dict.fromkeys(rater for record in used for rater in record.ratings))
-    values = matrix([[record.ratings.get(rater) for rater in raters] for record in used])
-    rated = ~np.isnan(values).all(axis=1)
-    if not rated.all():
-        dropped["nobody rated it"] += int((~rated).sum())
-        indices = np.flatnonzero(rated).tolist()
-        used, ids, values = [used[index] for index in indices], [ids[index] for index in indices], values[rated]
-    if not used:
+    merged = _merged(used)
+    raters = tuple(dict.fromkeys(rater for record in merged for rater in record.ratings))
+    items = [
+        (key, record)
+        for key, record in zip(_ids(merged), merged, strict=True)
+        if any(rating is not None for rating in record.ratings.values())
+    ]
+    if not items:
         raise InputError(f"{name}: no item has a rating")
+    if unrated := len(merged) - len(items):
+        dropped["nobody rated it"] = unrated
+    ids, rated = zip(*items, strict=True)
     captions = None
-    if all(record.captions for record in used):
-        captions = _caption_set(
-            [(key, record.captions[0], record) for key, record in zip(ids, used, strict=True)], name, images
-        )
+    if all(record.captions for record in rated):
+        captions = _caption_set([(key, record.captions[0], record) for key, record in items], name, images)
     return Ratings(
-        tuple(ids),
-        values,
-        tuple(record.image for record in used),
-        tuple(str(record.system) for record in used) if all(record.system is not None for record in used) else None,
+        ids,
+        matrix([[record.ratings.get(rater) for rater in raters] for record in rated]),
+        tuple(record.image for record in rated),
+        tuple(str(record.system) for record in rated) if all(record.system is not None for record in rated) else None,
         captions,
         recipe.scale,
         name,
         tuple(rater or "rating 1" for rater in raters),
         dict(dropped),
-        tuple(record.where for record in used),
+        tuple(record.where for record in rated),
     )
 
 
 def _without_own(recipe: Recipe, record: Record, dropped: Counter[str]) -> Record | None:
     """The record after the recipe's rule for candidates that are among their own references."""
-    candidates = {" ".join(text.split()) for text in record.captions}
-    if recipe.own == "keep" or not candidates & {" ".join(text.split()) for text in record.references}:
+    candidates = {*map(_clean, record.captions)}
+    others = tuple(text for text in record.references if _clean(text) not in candidates)
+    if recipe.own == "keep" or len(others) == len(record.references):
         return record
     if recipe.own == "drop":
         dropped["the caption is one of the image's references"] += 1
         return None
-    rest = tuple(text for text in record.references if " ".join(text.split()) not in candidates)
-    return replace(record, references=rest)
+    return replace(record, references=others)
 
 
 def _merged(records: Sequence[Record]) -> list[Record]:
@@ -456,10 +459,15 @@ def _preferences(records: list[Record], name: str, dropped: Counter[str], images
     )
 
 
+def _clean(text: str) -> str:
+    """The text with single spaces."""
+    return " ".join(text.split())
+
+
 def _caption_set(texts: Sequence[tuple[str, str, Record]], name: str, images: str | Path | None) -> CaptionSet:
     captions = CaptionSet.of(
-        {key: " ".join(text.split()) for key, text, _ in texts},
-        {key: [" ".join(text.split()) for text in record.references] for key, _, record in texts},
+        {key: _clean(text) for key, text, _ in texts},
+        {key: [*map(_clean, record.references)] for key, _, record in texts},
         {"image": [record.image for _, _, record in texts]},
         name,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from captious.errors import InputError, nearest, require
+from captious.errors import InputError, nearest
 from captious.render import Document, Result, Text
 
 
@@ -88,17 +89,12 @@ def from_toml(path: str | Path) -> Recipe:
     """A recipe from a TOML file: the fields of `Recipe`, and one ``[[layouts]]`` table per `Layout`."""
     path = Path(path)
     try:
-        table = _toml().loads(path.read_text(encoding="utf-8"))
+        table = _parse(path)
     except FileNotFoundError:
         raise InputError(f"{path}: no such recipe") from None
     except (ValueError, OSError) as error:
         raise InputError(f"{path}: not a recipe in TOML ({str(error).splitlines()[0]})") from None
-    layouts = table.pop("layouts", [])
-    if not isinstance(layouts, list) or not layouts:
-        raise InputError(f"{path}: no [[layouts]] table, expected at least one that names the file of ratings")
-    parts = tuple(_build(Layout, layout, f"{path}: [[layouts]] {number}") for number, layout in enumerate(layouts, 1))
-    recipe: Recipe = _build(Recipe, {"name": path.stem, **table, "layouts": parts}, str(path))
-    return recipe
+    return _recipe(path.stem, table, str(path))
 
 
 def recipe_named(name: str) -> Recipe | None:
@@ -112,12 +108,26 @@ def recipe_named(name: str) -> Recipe | None:
     return None
 
 
+def _parse(path: Path) -> dict[str, Any]:
+    parser = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    table: dict[str, Any] = parser.loads(path.read_text(encoding="utf-8"))
+    return table
+
+
+def _recipe(name: str, table: dict[str, Any], where: str) -> Recipe:
+    layouts = table.pop("layouts", [])
+    if not isinstance(layouts, list) or not layouts:
+        raise InputError(f"{where}: no [[layouts]] table, expected at least one that names the file of ratings")
+    parts = tuple(_build(Layout, layout, f"{where}: [[layouts]] {number}") for number, layout in enumerate(layouts, 1))
+    recipe: Recipe = _build(Recipe, {"name": name, **table, "layouts": parts}, where)
+    return recipe
+
+
 def _build(kind: Any, table: dict[str, Any], where: str) -> Any:
     hints = get_type_hints(kind)
-    known = [field.name for field in fields(kind)]
     for name, value in table.items():
-        if name not in known:
-            raise InputError(f"{where}: unknown field {name!r}, known: {', '.join(known)}{nearest(name, known)}")
+        if name not in hints:
+            raise InputError(f"{where}: unknown field {name!r}, known: {', '.join(hints)}{nearest(name, hints)}")
         if get_origin(hints[name]) is Literal and value not in (choices := get_args(hints[name])):
             raise InputError(f"{where}: {name} = {value!r}, expected one of {', '.join(choices)}")
         if isinstance(value, list):
@@ -128,152 +138,21 @@ def _build(kind: Any, table: dict[str, Any], where: str) -> Any:
         raise InputError(f"{where}: no field 'ratings', expected the name of the file of ratings") from None
 
 
-def _toml() -> Any:
-    return require("tomllib" if sys.version_info >= (3, 11) else "tomli", "study")
+RECIPES = {name: _recipe(name, table, name) for name, table in _parse(Path(__file__).with_suffix(".toml")).items()}
+"""The built-in recipes by name, those of ``recipes.toml``."""
 
 
-_COCO = ("val2014.jsonl.gz", "../coco/val2014.jsonl.gz", "captions_val2014.json", "../coco/karpathy_test.jsonl")
-
-FLICKR8K_EXPERT = Recipe(
-    name="flickr8k-expert",
-    title="Flickr8k-Expert: 5,664 captions of 1,000 images, three experts each",
-    layouts=(
-        Layout(
-            "expert.jsonl", ("captions.jsonl",), image="image", caption="caption", rating="ratings", images="images"
-        ),
-        Layout("ExpertAnnotations.txt", ("Flickr8k.token.txt",), format="flickr8k", images="Flicker8k_Dataset"),
-        Layout("flickr8k.json", format="clipscore", images="images"),
-    ),
-    own="drop",
-    tau="c",
-    scale=(1, 4),
-    expected=16_992,
-    source="Flickr8k_text.zip of Hodosh et al. (ExpertAnnotations.txt, Flickr8k.token.txt), or flickr8k.json of "
-    "jmhessel/clipscore",
-    citation="Hodosh, Young, Hockenmaier 2013, JAIR 47",
-    notes=("averaging the three experts first gives other numbers: not done",),
-)
-
-FLICKR8K_CF = Recipe(
-    name="flickr8k-cf",
-    title="Flickr8k-CF: 47,830 image–caption pairs, share of yes votes of three or more crowd workers",
-    layouts=(
-        Layout(
-            "crowdflower.jsonl", ("captions.jsonl",), image="image", caption="caption", rating="rating", images="images"
-        ),
-        Layout("CrowdFlowerAnnotations.txt", ("Flickr8k.token.txt",), format="flickr8k", images="Flicker8k_Dataset"),
-        Layout("crowdflower_flickr8k.json", format="clipscore", images="images"),
-    ),
-    own="unreference",
-    tau="b",
-    scale=(0, 1),
-    expected=47_830,
-    source="Flickr8k_text.zip of Hodosh et al. (CrowdFlowerAnnotations.txt, Flickr8k.token.txt), or "
-    "crowdflower_flickr8k.json of jmhessel/clipscore",
-    citation="Hodosh, Young, Hockenmaier 2013, JAIR 47",
-)
-
-COMPOSITE = Recipe(
-    name="composite",
-    title="Composite: 3,995 images of Flickr8k, Flickr30k and COCO, three captions each, correctness 1 to 5",
-    layouts=(
-        Layout("composite.jsonl", image="image", caption="caption", rating="rating"),
-        Layout("composite.json", format="clipscore"),
-    ),
-    tau="c",
-    scale=(1, 5),
-    expected=11_985,
-    source="the AMT_eval folder of Aditya et al., made into rows of image, caption, rating and references",
-    citation="Aditya et al. 2015, arXiv:1511.03292",
-    notes=("papers differ on candidates equal to a reference (UMIC keeps them): see references above",),
-)
-
-PASCAL50S = Recipe(
-    name="pascal50s",
-    title="Pascal-50S: 4 × 1,000 caption pairs (HC, HI, HM, MM), the caption that most of 48 people prefer",
-    kind="pairs",
-    layouts=(Layout("pairs.jsonl", image="image", caption="captions", preferred="preferred"),),
-    expected=4_000,
-    source="Vedantam et al., vrama91.github.io/cider, made into rows of image, captions, preferred, category and "
-    "references",
-    citation="Vedantam, Zitnick, Parikh 2015, CVPR",
-    notes=("the mean is the unweighted mean of the categories",),
-)
-
-CAPEVAL1K = Recipe(
-    name="capeval1k",
-    title="CapEval1k: 1,000 captions of 250 COCO images by four models, human score 0 to 1",
-    layouts=(Layout("capeval1k.jsonl", _COCO, id="id", image="image", caption="caption", rating="human"),),
-    tau="c",
-    scale=(0, 1),
-    expected=1_000,
-    source="hwanheelee1993/UMIC (capeval1k), references from COCO val2014",
-    citation="Lee et al. 2021, ACL",
-    notes=("the paper reports tau-b under a protocol that is not quite clear; both variants are printed",),
-)
-
-THUMB = Recipe(
-    name="thumb",
-    title="THumB 1.0: 500 COCO images, four models and a human caption each",
-    layouts=(
-        Layout("mscoco_THumB-1.0.jsonl", _COCO, image="image", caption="hyp", rating="human_score", system="SYS"),
-        Layout(
-            "mscoco/mscoco_THumB-1.0.jsonl", _COCO, image="image", caption="hyp", rating="human_score", system="SYS"
-        ),
-    ),
-    own="unreference",
-    tau="b",
-    source="jungokasai/THumB (mscoco/mscoco_THumB-1.0.jsonl), references from COCO val2014",
-    citation="Kasai et al. 2022, NAACL",
-)
-
-DECAPBENCH = Recipe(
-    name="decapbench",
-    title="DeCapBench-style ratings of long captions: the same images described by several models",
-    layouts=(
-        Layout("ratings.jsonl", ("references.jsonl",), image="image", caption="caption", rating="rating"),
-        Layout("ratings.jsonl", image="image", caption="caption", rating="rating"),
-    ),
-    rows="mean",
-    tau="b",
-    source="rows of image, system, caption, rating (a number or one per rater), and references if a metric needs them",
-    citation="Ye et al. 2025, ICLR",
-    notes=("sample tau: Kendall within each image, averaged over images; 1−R² with the metric's own sum of squares",),
-)
-
-IIW = Recipe(
-    name="iiw",
-    title="ImageInWords side-by-sides: which of two long descriptions is better, on five points",
-    kind="pairs",
-    layouts=(
-        Layout("side_by_side.jsonl", image="image", caption="captions", category="aspect", preferred="preferred"),
-    ),
-    source="google/imageinwords, datasets/*/data.jsonl (the fields iiw-human-sxs-*), made into rows of image, captions,"
-    " aspect and preferred: 0 or 1, or null for a tie of the people, which is left out",
-    citation="Garg et al. 2024, EMNLP",
-)
-
-RECIPES = {
-    recipe.name: recipe
-    for recipe in (FLICKR8K_EXPERT, FLICKR8K_CF, COMPOSITE, PASCAL50S, CAPEVAL1K, THUMB, DECAPBENCH, IIW)
-}
-
-
-@dataclass(frozen=True, repr=False)
 class Catalog(Result):
     """The benchmarks that have a recipe."""
 
-    recipes: tuple[Recipe, ...] = tuple(RECIPES.values())
-
     def __repr__(self) -> str:
-        return f"Catalog({', '.join(recipe.name for recipe in self.recipes)})"
+        return f"Catalog({', '.join(RECIPES)})"
 
     def document(self) -> Document:
         """Each recipe's protocol, the files that are looked for, and where to get them."""
         sections = []
-        for recipe in self.recipes:
+        for recipe in RECIPES.values():
             files = "; or ".join(" + ".join([layout.ratings, *layout.references[:1]]) for layout in recipe.layouts)
             lines = [*recipe.protocol(), f"files: {files}", f"source: {recipe.source}", recipe.citation]
             sections.append(Text(lines, recipe.name, bullets=True))
-        data = {recipe.name: asdict(recipe) for recipe in self.recipes}
-        return Document("Benchmarks that have a recipe", "", sections, data=data, name="recipes")
+        return Document("Benchmarks that have a recipe", "", sections, data=RECIPES, name="recipes")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from captious.errors import InputError, nearest
+from captious.errors import InputError
 from captious.evaluation import join_signatures
 from captious.options import SAMPLES, Missing, Resampling, Runtime, current, using
 from captious.render import (
@@ -31,11 +31,11 @@ from captious.render import (
     Text,
 )
 from captious.render.document import Value
-from captious.render.tables import finite, write_jsonl
+from captious.render.tables import write_jsonl
 from captious.study._analysis import Analysis
-from captious.study._columns import INTERVALS, column, label, meanings
+from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
 from captious.study.contests import TestName
-from captious.study.design import Pairs, Rows, build_design
+from captious.study.design import Pairs, Rows, build_design, family_of
 from captious.study.ratings import Ratings, open_ratings
 from captious.study.recipes import Recipe
 from captious.study.scores import Scores, measure, scores_of
@@ -201,18 +201,12 @@ class Study(Analysis, Result):
         return Group("Every statistic", [full])
 
     def _forest(self) -> Chart:
+        names = [self.labels[key] for key in self.order]
         estimates = [self.estimates[key][self.statistic] for key in self.order]
-        scale = column(self.statistic).scale
         return Chart(
             "intervals",
-            [
-                Series(
-                    label(self.statistic),
-                    [self.labels[key] for key in self.order],
-                    *([scale * getattr(e, part) for e in estimates] for part in ("value", "low", "high")),
-                )
-            ],
-            label(self.statistic) + (" × 100" if scale == 100 else ""),
+            [estimates_series(label(self.statistic), names, estimates, self.statistic)],
+            scaled_label(self.statistic),
             "Neighbors of one shade cannot be told apart.",
             bands=[self.rank(key) for key in self.order],
         )
@@ -288,25 +282,24 @@ class Study(Analysis, Result):
 
     def _data(self) -> dict[str, Any]:
         """Every number with everything that moves it, as JSON holds it."""
-        resampling = {name: getattr(self.resampling, name) for name in ("samples", "seed", "level")}
         return {
             "name": self.ratings.name,
             "signature": self.signature,
-            "protocol": list(self.protocol),
+            "protocol": self.protocol,
             "headline": self.statistic,
             "options": {
                 "statistic": self.statistic,
-                **resampling,
+                **asdict(self.resampling),
                 "permutations": self.permutations,
                 "test": self.test,
             },
             "rows": self.rows,
             "items": self.design.items,
             "images": self.design.clusters,
-            "dropped": dict(self.ratings.dropped),
+            "dropped": self.ratings.dropped,
             "metrics": [self._metric_data(key) for key in self.order],
-            "contests": [finite(contest) for contest in self.contests],
-            "clusters": [list(cluster) for cluster in self.clusters],
+            "contests": self.contests,
+            "clusters": self.clusters,
         }
 
     def _metric_data(self, key: str) -> dict[str, Any]:
@@ -316,7 +309,7 @@ class Study(Analysis, Result):
             "metric": key,
             "label": score.label,
             "rank": self.rank(key),
-            "statistics": {name: asdict(estimate) for name, estimate in self.estimates[key].items()},
+            "statistics": self.estimates[key],
             "metric_ties": metric_ties,
             "human_ties": human_ties,
             "missing": self.missing[key],
@@ -416,10 +409,7 @@ def correlate(
                 "with nothing; leave it out"
             )
     statistic = statistic or ("mean" if isinstance(design, Pairs) else f"tau_{recipe.tau}")
-    if statistic not in design.families:
-        known = list(design.families)
-        hint = nearest(statistic, known)
-        raise InputError(f"{statistic}: no such statistic of these data, there are {', '.join(known)}{hint}")
+    family_of(design, statistic)
     if test == "bootstrap" and resampling.samples < 1:
         raise InputError("the bootstrap test needs resamples, found samples 0")
     if test == "williams" and (isinstance(design, Pairs) or design.items < 4):

@@ -19,33 +19,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from captious.errors import InputError, nearest
 
 LABELS = {"n": "NP", "v": "VP", "p": "PP", "c": "CLAUSE", "k": "CONJ"}
 
 
-@dataclass(frozen=True)
-class Grammar:
-    """Stages in their order: the letter of the chunk that a stage makes, and the pattern it is made of."""
-
-    name: str
-    stages: tuple[tuple[str, re.Pattern[str]], ...]
+Stages = tuple[tuple[str, re.Pattern[str]], ...]
+"""In their order: the letter of the chunk that a stage makes, and the pattern it is made of."""
 
 
-def _grammar(name: str, noun: str, verb: str, joined: str) -> Grammar:
+def _grammar(noun: str, verb: str, joined: str) -> Stages:
     stages = (("n", noun), ("v", verb), ("p", "In_*"), ("c", "n_*v_*"), ("k", joined))
-    return Grammar(name, tuple((letter, re.compile(pattern, re.MULTILINE)) for letter, pattern in stages))
+    return tuple((letter, re.compile(pattern, re.MULTILINE)) for letter, pattern in stages)
 
 
 GRAMMARS = {
-    grammar.name: grammar
-    for grammar in (
-        # VP comes before PP and CLAUSE, so a verb can only take noun phrases; written as in the original all the same.
-        _grammar("code", "D?J*N+", "V(?:[npc]_*)*", "C(?:[nvpc]_*)+"),
-        _grammar("paper", "D?[Jj]*N+", "V(?:[npc]_*)+$", "C[nvpc]_*"),
-    )
+    # VP comes before PP and CLAUSE, so a verb can only take noun phrases; written as in the original all the same.
+    "code": _grammar("D?J*N+", "V(?:[npc]_*)*", "C(?:[nvpc]_*)+"),
+    "paper": _grammar("D?[Jj]*N+", "V(?:[npc]_*)+$", "C[nvpc]_*"),
 }
 """The grammar of SPECS's repository, and the one that the paper's Appendix A prints."""
 
@@ -61,15 +53,6 @@ _LETTERS = _Letters(
 )
 
 
-def grammar_named(name: str) -> Grammar:
-    """Look a grammar up, or say which there are."""
-    try:
-        return GRAMMARS[name]
-    except KeyError:
-        names = " or ".join(GRAMMARS)
-        raise InputError(f"unknown grammar {name!r}, expected {names}{nearest(name, GRAMMARS)}") from None
-
-
 def outline(tagged: Sequence[Sequence[str]], grammar: str = "code") -> list[str]:
     """The topmost chunks of every sentence, a letter or ``_`` for each of its tokens.
 
@@ -83,8 +66,11 @@ def outline(tagged: Sequence[Sequence[str]], grammar: str = "code") -> list[str]
 
 def _stages(tagged: Sequence[Sequence[str]], grammar: str) -> list[str]:
     """All sentences as one text, before the first stage and after each."""
+    if grammar not in GRAMMARS:
+        names = " or ".join(GRAMMARS)
+        raise InputError(f"unknown grammar {grammar!r}, expected {names}{nearest(grammar, GRAMMARS)}")
     texts = ["\n".join("".join(map(_LETTERS.__getitem__, tags)) for tags in tagged)]
-    for letter, pattern in grammar_named(grammar).stages:
+    for letter, pattern in GRAMMARS[grammar]:
 
         def chunk(match: re.Match[str], letter: str = letter) -> str:
             return letter + "_" * (match.end() - match.start() - 1)

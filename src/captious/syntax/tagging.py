@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -129,11 +128,11 @@ class Tagger:
                 scores[:-shift] += sums[numbers[shift:]]
         chosen = self._forced[numbers]
         order = np.argsort(-lengths, kind="stable")
-        starts, lengths = starts[order], lengths[order]
+        longest_first = starts[order]
         last = before = np.full(len(lengths), len(self.tags), np.int64)
-        reach = np.searchsorted(-lengths, -np.arange(1, lengths.max(initial=0) + 1), side="right")
+        reach = np.searchsorted(-lengths[order], -np.arange(1, lengths.max(initial=0) + 1), side="right")
         for step, number in enumerate(reach.tolist()):
-            at = starts[:number] + step
+            at = longest_first[:number] + step
             last, before = last[:number], before[:number]
             totals = scores[at]
             totals += self.history[before, last]
@@ -143,8 +142,7 @@ class Tagger:
             chosen[at] = best
             before, last = last, best
         names = [self.tags[tag] for tag in chosen.tolist()]
-        ends = list(accumulate(len(sentence) + 4 for sentence in sentences))
-        return [names[end - 2 - len(words) : end - 2] for end, words in zip(ends, sentences, strict=True)]
+        return [names[start : start + len(words)] for start, words in zip(starts.tolist(), sentences, strict=True)]
 
     def _learn(self, forms: Iterable[str]) -> None:
         """Add up the weights of new forms."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import pairwise
 from typing import Literal, overload
 
 from captious.errors import InputError
 from captious.syntax.chunking import outline
-from captious.syntax.sentences import Sentence, sentences
-from captious.syntax.tagging import Tagging, tagger_named
+from captious.syntax.sentences import Sentence
+from captious.syntax.tagging import Tagging, tag_texts
 
 PREPOSITIONS = frozenset(
     ["behind", "in", "under", "on", "to", "above", "left", "right", "next", "up", "down", "out", "of", "'s", "is"]
@@ -60,6 +60,8 @@ class Rules:
 
 RULES = Rules()
 Text = Literal["tokens", "surface"]
+Outlined = list[tuple[Sentence, str]]
+"""The sentences of a caption, each with its outline, as `outline` makes it."""
 
 
 @overload
@@ -107,15 +109,15 @@ def units(
         raise InputError("legacy units are cut out of tokenized text and have no surface; leave out legacy or surface")
     if legacy and rules != RULES:
         raise InputError("legacy units have the original's rules; leave out legacy or rules")
-    parsed = [sentences(one) for one in captions]
-    parts: list[list[str]]
-    if legacy:
-        parts = [_legacy(segments) for segments in _segments(parsed, grammar, tagger)]
-    elif text == "tokens":
-        parts = [[" ".join(words) for words in one] for one in _token_units(parsed, grammar, tagger, rules)]
-    else:
-        spans = _spans(parsed, grammar, tagger, rules)
-        parts = [[one[start:stop] for start, stop in own] for one, own in zip(captions, spans, strict=True)]
+    parts: list[list[str]] = []
+    for one, outlined in zip(captions, _outlines(captions, grammar, tagger), strict=True):
+        if legacy:
+            parts.append(_legacy(outlined))
+        elif text == "tokens":
+            tokens = [token for sentence, _ in outlined for token in sentence.tokens]
+            parts.append([" ".join(tokens[start:end]) for start, end in pairwise([0, *_ends(outlined, rules)])])
+        else:
+            parts.append([one[start:stop] for start, stop in _spans(outlined, rules)])
     return parts[0] if isinstance(caption, str) else parts
 
 
@@ -127,72 +129,53 @@ def unit_spans(
     >>> unit_spans(["A dog, with a ball."])
     [[(0, 5), (5, 19)]]
     """
-    return list(_spans([sentences(one) for one in captions], grammar, tagger, rules))
+    return [_spans(outlined, rules) for outlined in _outlines(captions, grammar, tagger)]
 
 
-def _shapes(parsed: Sequence[list[Sentence]], grammar: str, tagger: str | Tagging) -> Iterator[list[str]]:
-    """The outlines of the sentences of every caption, tagged all at once."""
-    shapes = iter(outline(tagger_named(tagger)([sentence.tokens for one in parsed for sentence in one]), grammar))
-    return (list(islice(shapes, len(one))) for one in parsed)
+def _outlines(captions: Sequence[str], grammar: str, tagger: str | Tagging) -> Iterator[Outlined]:
+    """The sentences of every caption with their outlines; all captions are tagged at once."""
+    tagged = tag_texts(captions, tagger)
+    outlines = iter(outline([tags for one in tagged for _, tags in one], grammar))
+    return ([(sentence, next(outlines)) for sentence, _ in one] for one in tagged)
 
 
-def _ends(parsed: Sequence[list[Sentence]], grammar: str, tagger: str | Tagging, rules: Rules) -> Iterator[list[int]]:
-    """After which tokens of each caption, counted through all its sentences, a unit ends."""
-    for one, shapes in zip(parsed, _shapes(parsed, grammar, tagger), strict=True):
-        ends: list[int] = []
-        offset = 0
-        for (tokens, _, _), shape in zip(one, shapes, strict=True):
-            words = len(tokens)
-            while words and not _is_word(tokens[words - 1]):
-                words -= 1
-            if not words and ends:
-                ends.pop()  # marks alone belong to what stands before them
-            verb = next((at for at, token in enumerate(tokens) if token in ("is", "are")), len(tokens))
-            for segment in _SEGMENT.finditer(shape):
-                end = segment.end()
-                if end < words and not rules.takes_back(tokens, end, verb, offset == 0):
-                    ends.append(offset + end)
-            offset += len(tokens)
-            ends.append(offset)
-        yield ends
+def _ends(outlined: Outlined, rules: Rules) -> list[int]:
+    """After which tokens of a caption, counted through all its sentences, a unit ends."""
+    ends: list[int] = []
+    offset = 0
+    for (tokens, _, _), shape in outlined:
+        words = len(tokens)
+        while words and not any(map(str.isalnum, tokens[words - 1])):
+            words -= 1
+        if not words and ends:
+            ends.pop()  # marks alone belong to what stands before them
+        verb = next((index for index, token in enumerate(tokens) if token in ("is", "are")), len(tokens))
+        for segment in _SEGMENT.finditer(shape):
+            end = segment.end()
+            if end < words and not rules.takes_back(tokens, end, verb, offset == 0):
+                ends.append(offset + end)
+        offset += len(tokens)
+        ends.append(offset)
+    return ends
 
 
-def _is_word(token: str) -> bool:
-    return token.isalpha() or any(map(str.isalnum, token))
+def _spans(outlined: Outlined, rules: Rules) -> list[tuple[int, int]]:
+    """Where the units of a caption start and stop in it."""
+    starts = [start for sentence, _ in outlined for start in sentence.starts]
+    stops = [stop for sentence, _ in outlined for stop in sentence.stops]
+    return [(starts[first], stops[end - 1]) for first, end in pairwise([0, *_ends(outlined, rules)])]
 
 
-def _token_units(
-    parsed: Sequence[list[Sentence]], grammar: str, tagger: str | Tagging, rules: Rules
-) -> Iterator[Iterator[list[str]]]:
-    for one, ends in zip(parsed, _ends(parsed, grammar, tagger, rules), strict=True):
-        tokens = [token for sentence in one for token in sentence.tokens]
-        yield (tokens[start:end] for start, end in zip([0, *ends], ends, strict=False))
-
-
-def _spans(
-    parsed: Sequence[list[Sentence]], grammar: str, tagger: str | Tagging, rules: Rules
-) -> Iterator[list[tuple[int, int]]]:
-    for one, ends in zip(parsed, _ends(parsed, grammar, tagger, rules), strict=True):
-        starts = [start for sentence in one for start in sentence.starts]
-        stops = [stop for sentence in one for stop in sentence.stops]
-        yield [(starts[start], stops[end - 1]) for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def _segments(parsed: Sequence[list[Sentence]], grammar: str, tagger: str | Tagging) -> Iterator[list[str]]:
-    """The segments of each caption before any cut is taken back."""
-    for one, shapes in zip(parsed, _shapes(parsed, grammar, tagger), strict=True):
-        yield [
-            " ".join(tokens[segment.start() : segment.end()])
-            for (tokens, _, _), shape in zip(one, shapes, strict=True)
-            for segment in _SEGMENT.finditer(shape)
-        ]
-
-
-def _legacy(segments: Sequence[str]) -> list[str]:
+def _legacy(outlined: Outlined) -> list[str]:
     """The units of the original, which edits one string with bars between the segments.
 
     Every period in the text counts as the end of a sentence, also in ``3.5``, and no other mark does.
     """
+    segments = (
+        " ".join(tokens[segment.start() : segment.end()])
+        for (tokens, _, _), shape in outlined
+        for segment in _SEGMENT.finditer(shape)
+    )
     text = " | ".join(segments) + " |"
     for ending in ("| . |", "| .", ". |"):
         text = text.replace(ending, ".")

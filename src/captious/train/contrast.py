@@ -5,9 +5,10 @@ All similarities are cosines times exp(logit scale), about 100, as in the publis
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,19 +18,14 @@ from captious.errors import InputError, require
 from captious.options import Runtime, using
 from captious.train import processes
 from captious.train.data import Example, TokenLists, tokenized
-from captious.train.objective import Batch, Method, Objective, Validation, means
+from captious.train.objective import Batch, Method, Objective, Validation
 from captious.train.schedule import Rows
-from captious.train.towers import Towers, halves, lock, towers_of
+from captious.train.towers import Towers, halves, lock, towers_of, unit
 from captious.train.validation import Recall
 
 torch = require("torch", "clip")
 
 Tensor = Any
-
-
-def unit(features: Tensor) -> Tensor:
-    """Vectors of unit length, in float32 whatever the precision they came in."""
-    return torch.nn.functional.normalize(features.float(), dim=-1)
 
 
 def contrast(
@@ -96,11 +92,17 @@ class Contrast(Objective):
         return len(self.images)
 
     def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
-        """Images, each with a caption of this epoch."""
+        """Images, each with its captions of this epoch."""
+        chosen = self.chosen(rows, epoch)
+        texts = [[self.towers.frame.around(self.captions[caption])] for caption in chosen.ravel().tolist()]
+        images = self.towers.image_batch(self.images[rows], epoch)
+        return Batch(images, self.towers.text_batch(texts), (rows, chosen))
+
+    def chosen(self, rows: Rows, epoch: int) -> Ints:
+        """The caption of each example, as a column."""
         counts = self.first[rows + 1] - self.first[rows]
-        chosen = self.first[rows] + (draws(rows, self.seed, epoch, _CAPTION) * counts).astype(np.int64)
-        texts = [[self.towers.frame.around(self.captions[caption])] for caption in chosen.tolist()]
-        return Batch(self.towers.image_batch(self.images[rows], epoch), self.towers.text_batch(texts))
+        captions = self.first[rows] + (draws(rows, self.seed, epoch, _CAPTION) * counts).astype(np.int64)
+        return captions[:, None]
 
     def parts(self, batch: Batch) -> dict[str, Tensor]:
         images = unit(self.towers.images(batch.images))
@@ -113,8 +115,25 @@ class Contrast(Objective):
             self.towers.encoder.logit_scale.clamp_(max=self.most_scale)
 
 
+class Joined(Objective):
+    """Several texts an image; batches are encoded together, and their losses taken one by one."""
+
+    texts_per_image: ClassVar[int]
+    joins = True
+
+    def parts(self, batch: Batch) -> dict[str, Tensor]:
+        images = unit(self.towers.images(batch.images)).chunk(batch.joined)
+        texts = unit(self.towers.texts(batch.texts)).unflatten(0, (-1, self.texts_per_image)).chunk(batch.joined)
+        losses = [self.losses(*pair) for pair in zip(images, texts, strict=True)]
+        return {key: sum(parts[key] for parts in losses) / len(losses) for key in losses[0]}
+
+    @abstractmethod
+    def losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
+        """The losses of one batch, of unit vectors: images × dimensions, images × texts × dimensions."""
+
+
 @dataclass
-class LongShort(Objective):
+class LongShort(Joined):
     """LongCLIP: the long caption against the image, its first sentence against the image's coarse features.
 
     Coarse features are the projection on the first principal components of the batch. Both directions, labels smoothed.
@@ -127,7 +146,7 @@ class LongShort(Objective):
     gather: bool = True
     components: int = 32
     smoothing: float = 0.1
-    joins = True
+    texts_per_image = 2
 
     def __len__(self) -> int:
         return len(self.images)
@@ -138,12 +157,7 @@ class LongShort(Objective):
         texts = [[around(self.long[row]), around(self.short[row])] for row in rows.tolist()]
         return Batch(self.towers.image_batch(self.images[rows], epoch), self.towers.text_batch(texts), joined=count)
 
-    def parts(self, batch: Batch) -> dict[str, Tensor]:
-        images = unit(self.towers.images(batch.images)).chunk(batch.joined)
-        texts = unit(self.towers.texts(batch.texts)).unflatten(0, (-1, 2)).chunk(batch.joined)
-        return means([self._losses(*pair) for pair in zip(images, texts, strict=True)])
-
-    def _losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
+    def losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
         long, short = texts.unbind(1)
         coarse = coarse_images(images, self.components, gather=self.gather)
         scale, gather, smoothing = self.towers.scale, self.gather, self.smoothing
@@ -174,13 +188,6 @@ class SoftContrast(Contrast):
             sums = torch.zeros(len(self), self._texts.shape[1], device=self._texts.device)
             self._images = unit(sums.index_add_(0, owner, self._texts))
 
-    def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
-        """Images, each with its captions of this epoch."""
-        chosen = self.chosen(rows, epoch)
-        texts = [[self.towers.frame.around(self.captions[caption])] for caption in chosen.ravel().tolist()]
-        images = self.towers.image_batch(self.images[rows], epoch)
-        return Batch(images, self.towers.text_batch(texts), (rows, chosen))
-
     def chosen(self, rows: Rows, epoch: int) -> Ints:
         """Captions of each example, all different where it has enough."""
         counts = self.first[rows + 1] - self.first[rows]
@@ -199,9 +206,9 @@ class SoftContrast(Contrast):
         rows, chosen = batch.extra
         to_text, to_image = self._targets(rows, chosen, images.device)
         scale = self.towers.scale
-        one = _entropy(scale * images @ every_text.T, to_text)
-        other = _entropy(scale * texts @ every_image.T, to_image)
-        return {"loss": (one + other) / 2}
+        entropy = torch.nn.functional.cross_entropy
+        loss = entropy(scale * images @ every_text.T, to_text) + entropy(scale * texts @ every_image.T, to_image)
+        return {"loss": loss / 2}
 
     def _targets(self, rows: Rows, chosen: Ints, device: Any) -> tuple[Tensor, Tensor]:
         """How much of each image belongs to each caption of all processes, and of each caption to each image."""
@@ -235,10 +242,6 @@ class SoftContrast(Contrast):
                     self.towers.add_text_features(texts, features)
                 vectors.append(unit(features))
         return torch.cat(vectors)[torch.from_numpy(np.argsort(order)).to(encoder.device)]
-
-
-def _entropy(logits: Tensor, target: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(logits, target)
 
 
 class EncoderMethod(Method):

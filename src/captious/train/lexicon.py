@@ -33,6 +33,12 @@ class Corpus:
     """Image i has the captions ``offsets[i]`` up to ``offsets[i + 1]``."""
     as_given: Ints
     """The captions in the order they came."""
+    chunks: list[str]
+    """The distinct whitespace tokens."""
+    tokens: Ints32
+    """All captions' tokens as numbers of chunks, one after another."""
+    lengths: Ints
+    """Tokens of each caption."""
     name: str = "captions"
 
     @classmethod
@@ -45,7 +51,8 @@ class Corpus:
         index = {key: number for number, key in enumerate(ids)}
         order = np.array([index[key] for key in with_captions], dtype=np.int64)
         texts = tuple(text for key in ids for text in captions[key])
-        return cls(tuple(ids), texts, offsets, runs(offsets[:-1][order], counts[order]), name)
+        as_given = runs(offsets[:-1][order], counts[order])
+        return cls(tuple(ids), texts, offsets, as_given, *tokenize(texts, TOKENIZERS["whitespace"]), name)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -61,23 +68,9 @@ class Corpus:
         return np.arange(len(self.texts)) - self.offsets[self.image]
 
     @cached_property
-    def _tokenized(self) -> tuple[list[str], Ints32, Ints]:
-        return tokenize(self.texts, TOKENIZERS["whitespace"])
-
-    @property
-    def chunks(self) -> list[str]:
-        """The distinct whitespace tokens."""
-        return self._tokenized[0]
-
-    @property
-    def tokens(self) -> Ints32:
-        """All captions' tokens as numbers of chunks, one after another."""
-        return self._tokenized[1]
-
-    @property
-    def lengths(self) -> Ints:
-        """Tokens of each caption."""
-        return self._tokenized[2]
+    def caption(self) -> Ints:
+        """The caption of each token."""
+        return np.repeat(np.arange(len(self.texts)), self.lengths)
 
     @cached_property
     def starts(self) -> Ints:
@@ -102,18 +95,18 @@ class Corpus:
 
     def is_own(self, captions: Ints, hashes: Keys) -> Bools:
         """Whether these texts (by signature) are captions of the images of these captions, or hold no word at all."""
-        wanted = mix(hashes + fork(self._image_salt, 0)[self.image[captions]])
+        wanted = mix(hashes + self._salt[self.image[captions]])
         nearest = np.minimum(np.searchsorted(self._own, wanted), len(self._own) - 1)
         own: Bools = (self._own[nearest] == wanted) | (hashes == 0)
         return own
 
     @cached_property
-    def _image_salt(self) -> Keys:
-        return np.arange(len(self.ids), dtype=np.uint64)
+    def _salt(self) -> Keys:
+        return fork(np.arange(len(self.ids), dtype=np.uint64), 0)
 
     @cached_property
     def _own(self) -> Keys:
-        return np.sort(mix(self.signatures + fork(self._image_salt, 0)[self.image]))
+        return np.sort(mix(self.signatures + self._salt[self.image]))
 
 
 def signatures(keys: Ints, lengths: Ints) -> Keys:
@@ -165,7 +158,6 @@ class Lexicon:
     """The tags of all tokens, and how often each word stands with each content tag."""
 
     corpus: Corpus
-    tags: tuple[str, ...]
     tag: npt.NDArray[np.int16]
     """Of each token of the corpus; -1 where it holds no word."""
     content: Bools
@@ -198,7 +190,7 @@ class Lexicon:
         )
         entry[where] = inverse
         surface = _surfaces(corpus, tags, tag[where], where, inverse.astype(np.int64), len(codes))
-        return cls(corpus, tags, tag, content, entry, codes // width, codes % width, count, surface)
+        return cls(corpus, tag, content, entry, codes // width, codes % width, count, surface)
 
     @cached_property
     def _before(self) -> Ints:

@@ -13,11 +13,9 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ import numpy as np
 
 from captious._files import refuse_occupied, whole_file, whole_folder, with_default_modes
 from captious.errors import InputError, require
+from captious.models.pipeline import ahead
 from captious.options import Runtime
 from captious.train.objective import Batch, Objective, Validation
 from captious.train.options import Settings
@@ -48,7 +47,6 @@ class Log:
         self._pending: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._writes = writes
         self._since, self._samples = time.perf_counter(), 0
-        self.last: dict[str, Any] = {}
         if writes:
             before = [row for row in read(folder) if row["step"] <= step] if step else []
             with whole_file(self.path) as draft:
@@ -70,15 +68,14 @@ class Log:
         """Fetch what is pending and write it; stops the training where a loss is not a number."""
         if not self._pending:
             return
-        values = [{key: float(value) for key, value in parts.items()} for _, parts in self._pending]
+        values = [{key: float(f"{float(value):.6g}") for key, value in parts.items()} for _, parts in self._pending]
         now = time.perf_counter()
         speed = round(self._samples / max(now - self._since, 1e-9), 1)
         rows = [
-            {**record, **_rounded(parts), "samples_per_second": speed}
+            {**record, **parts, "samples_per_second": speed}
             for (record, _), parts in zip(self._pending, values, strict=True)
         ]
         self._pending, self._samples, self._since = [], 0, now
-        self.last = rows[-1]
         self._append(rows)
         broken = next((row for row in rows if not math.isfinite(row["loss"])), None)
         if broken is not None:
@@ -112,38 +109,24 @@ def _line(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
-def _rounded(parts: dict[str, float]) -> dict[str, float]:
-    return {key: float(f"{value:.6g}") for key, value in parts.items()}
-
-
 AHEAD = 4
 """Batches that are laid out before they are needed."""
 
 
-@contextmanager
-def ahead(plan: Plan, objective: Objective, done: int, together: int = 1) -> Iterator[Iterator[Batch]]:
+def batches_ahead(plan: Plan, objective: Objective, done: int, together: int) -> Generator[Batch, None, None]:
     """Batches from a step on, laid out by threads before they are needed, always in the same order."""
-    with ThreadPoolExecutor(2, thread_name_prefix="batches") as pool:
-        groups = (
-            (plan.epoch(step), group)
-            for step in range(done, plan.steps)
-            for group in grouped(plan.batches(step), together)
-        )
 
-        def submit(epoch: int, group: list[int]) -> Future[Batch]:
-            rows = np.concatenate([plan.rows(epoch, number, rank()) for number in group])
-            return pool.submit(objective.batch, rows, epoch, len(group))
+    def layout(group: tuple[int, list[int]]) -> Batch:
+        epoch, numbers = group
+        rows = np.concatenate([plan.rows(epoch, number, rank()) for number in numbers])
+        return objective.batch(rows, epoch, len(numbers))
 
-        def batches() -> Iterator[Batch]:
-            waiting = [submit(*group) for group in islice(groups, AHEAD)]
-            while waiting:
-                yield waiting.pop(0).result()
-                waiting.extend(submit(*group) for group in islice(groups, 1))
-
-        try:
-            yield batches()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    groups = (
+        (plan.epoch(step), numbers)
+        for step in range(done, plan.steps)
+        for numbers in grouped(plan.batches(step), together)
+    )
+    return ahead(layout, groups, threads=2, window=AHEAD)
 
 
 def grouped(numbers: list[int], together: int) -> list[list[int]]:
@@ -168,19 +151,13 @@ def optimizer(module: Any, settings: Settings, device: str) -> Any:
     groups: dict[tuple[float, float], list[Any]] = {}
     for name, one in named:
         factor = 1.0 if name.startswith(TOWERS) else times
-        groups.setdefault((factor, 0.0 if _still(name, one) else settings.weight_decay), []).append(one)
+        plain = one.ndim < 2 or "position_embedding" in name
+        groups.setdefault((factor, 0.0 if plain else settings.weight_decay), []).append(one)
     parameters = [
         {"params": params, "weight_decay": decay, "times": factor}
         for (factor, decay), params in sorted(groups.items(), key=lambda item: (item[0][0], -item[0][1]))
     ]
     return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, settings.beta2), fused=device == "cuda")
-
-
-def clipped(trained: list[Any], longest: float) -> Any:
-    """The length of the gradient of all parameters; brought down to ``longest``, unless that is 0."""
-    if longest:
-        return torch.nn.utils.clip_grad_norm_(trained, longest)
-    return torch.linalg.vector_norm(torch.stack(torch._foreach_norm([one.grad for one in trained])))
 
 
 def train_mode(module: Any) -> None:
@@ -192,21 +169,13 @@ def train_mode(module: Any) -> None:
             child.eval()
 
 
-def held_rows(module: Any, rows: int) -> Callable[[], None]:
-    """A function that empties the gradient of the first rows of the text tower's position table."""
+def keep_positions(module: Any, rows: int) -> None:
+    """Empty the gradient of the first rows of the text tower's position table."""
     text = getattr(module, "text_model", None)
     embeddings = getattr(getattr(text, "text_model", text), "embeddings", None)
     table = getattr(getattr(embeddings, "position_embedding", None), "weight", None)
-
-    def hold() -> None:
-        if rows and table is not None and table.grad is not None:
-            table.grad[:rows] = 0
-
-    return hold
-
-
-def _still(name: str, weights: Any) -> bool:
-    return weights.ndim < 2 or "position_embedding" in name
+    if rows and table is not None and table.grad is not None:
+        table.grad[:rows] = 0
 
 
 MARKER = "captious-training.json"
@@ -299,7 +268,6 @@ class Trainer:
     accelerator: Any
     """An ``accelerate.Accelerator``."""
     runtime: Runtime = field(default_factory=Runtime)
-    warmup: int = 0
     validation: Validation | None = None
     keep_best: Callable[[], None] = lambda: None
     """Called after a validation that is the best so far."""
@@ -343,13 +311,12 @@ class Trainer:
             return True
         log = Log(self.folder, self.done, writes=rank() == 0)
         train_mode(self.model.module)
-        hold = held_rows(self.model.module, self.settings.frozen_positions)
         if self.validation is not None and not self.done:
             self._validate(log)
         finished: bool | None = None
         with signals(self.stop):
             while finished is None:
-                finished = self._steps(log, hold)
+                finished = self._steps(log)
         log.flush()
         early = not finished and anyone(self.patience.exhausted, self.device)  # only the first process validates
         if early:
@@ -358,13 +325,13 @@ class Trainer:
             self.runtime.log(f"no better validation in the last {since}: {steps}")
         return finished or early
 
-    def _steps(self, log: Log, hold: Callable[[], None]) -> bool | None:
+    def _steps(self, log: Log) -> bool | None:
         """All steps that are left: True at the end, False where stopped, None to try again with less at once."""
-        with ahead(self.plan, self.objective, self.done, self.together) as batches:
+        with closing(batches_ahead(self.plan, self.objective, self.done, self.together)) as batches:
             while self.done < self.plan.steps:
                 before = self.objective.state()
                 try:
-                    self._step(batches, log, hold)
+                    self._step(batches, log)
                 except (torch.OutOfMemoryError, MemoryError) as error:
                     self._less(before, error)
                     return None
@@ -389,9 +356,9 @@ class Trainer:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _step(self, batches: Iterator[Batch], log: Log, hold: Callable[[], None]) -> None:
+    def _step(self, batches: Iterator[Batch], log: Log) -> None:
         step, numbers = self.done, self.plan.batches(self.done)
-        now = (self.settings.lr or 0.0) * rate(step, self.plan.steps, self.warmup)
+        now = (self.settings.lr or 0.0) * rate(step, self.plan.steps, self.settings.warmup_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = now * group["times"]
         sums: dict[str, Any] = {}
@@ -400,10 +367,9 @@ class Trainer:
             parts = self._backward(next(batches), share, last=members[-1] == numbers[-1])
             for key, value in parts.items():
                 sums[key] = sums.get(key, 0.0) + value.detach() * share
-        hold()
+        keep_positions(self.model.module, self.settings.frozen_positions)
         trained = [one for group in self.optimizer.param_groups for one in group["params"] if one.grad is not None]
-        self.accelerator.unscale_gradients()
-        norm = clipped(trained, self.settings.clip_norm)
+        norm = self.accelerator.clip_grad_norm_(trained, self.settings.clip_norm or math.inf)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.objective.after_step()
@@ -416,19 +382,14 @@ class Trainer:
     def _backward(self, batch: Batch, share: float, last: bool) -> dict[str, Any]:
         """Losses and gradients of a batch; processes exchange gradients after the last of a step."""
         try:
-            if last:
-                return self._gradients(batch, share)
-            with self.accelerator.no_sync(self.step_module):
-                return self._gradients(batch, share)
+            with nullcontext() if last else self.accelerator.no_sync(self.step_module):
+                parts: dict[str, Any] = self.step_module(batch)
+                self.accelerator.backward(parts["loss"] * share)
+                return parts
         except RuntimeError as error:  # a CPU has no class of its own for this
             if "not enough memory" in str(error) or "can't allocate" in str(error):
                 raise MemoryError from error
             raise
-
-    def _gradients(self, batch: Batch, share: float) -> dict[str, Any]:
-        parts: dict[str, Any] = self.step_module(batch)
-        self.accelerator.backward(parts["loss"] * share)
-        return parts
 
     def _between(self, log: Log) -> bool:
         """What happens between steps: validation, checkpoint, stop. True to stop."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -57,25 +59,12 @@ class Drafts:
         parts = (number[self.row[changes]], self.done[changes], self.old[changes], self.new[changes])
         return Drafts(tokens, self.lengths[rows], *parts)
 
-    def signatures(self, lexicon: Lexicon) -> Keys:
-        """Of each draft, what its words and their order are."""
-        return signatures(lexicon.keys(self.tokens), self.lengths)
-
     @staticmethod
     def join(parts: list[Drafts]) -> Drafts:
         """Drafts one after another."""
-        if not parts:
-            empty = np.zeros(0, dtype=np.int64)
-            return Drafts(empty, empty, empty, np.zeros(0, dtype=np.int8), empty, empty)
-        shift = np.cumsum([0] + [len(part.lengths) for part in parts[:-1]])
-        return Drafts(
-            np.concatenate([part.tokens for part in parts]),
-            np.concatenate([part.lengths for part in parts]),
-            np.concatenate([part.row + step for part, step in zip(parts, shift, strict=True)]),
-            np.concatenate([part.done for part in parts]),
-            np.concatenate([part.old for part in parts]),
-            np.concatenate([part.new for part in parts]),
-        )
+        joined = Drafts(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Drafts)))
+        before = np.cumsum([0] + [len(part.lengths) for part in parts[:-1]])
+        return replace(joined, row=joined.row + np.repeat(before, [len(part.row) for part in parts]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,19 +168,15 @@ def able(kind: str, lexicon: Lexicon, legacy: bool = False) -> Bools:
     """Which captions of the corpus a kind can be made from."""
     corpus = lexicon.corpus
     if kind == "shuffle":
-        words = np.bincount(_rows(corpus), weights=corpus.keys[corpus.tokens] > 0, minlength=len(corpus))
+        words = np.bincount(corpus.caption, weights=corpus.keys[corpus.tokens] > 0, minlength=len(corpus))
         return corpus.lengths > 0 if legacy else words > 1
     among = lexicon.replaceable if kind == "substitute" and not legacy else lexicon.content
-    return np.bincount(_rows(corpus), weights=among, minlength=len(corpus)) > 0
-
-
-def _rows(corpus: Corpus) -> Ints:
-    return np.repeat(np.arange(len(corpus)), corpus.lengths)
+    return np.bincount(corpus.caption, weights=among, minlength=len(corpus)) > 0
 
 
 def _has_two_words(corpus: Corpus) -> Bools:
     """Captions with two different words: others are the same in any order."""
-    row, key = _rows(corpus), corpus.keys[corpus.tokens]
+    row, key = corpus.caption, corpus.keys[corpus.tokens]
     word = np.flatnonzero(key > 0)
     first = np.full(len(corpus), -1)
     first[row[word][::-1]] = key[word][::-1]
@@ -314,15 +299,11 @@ class Negatives:
     def __len__(self) -> int:
         return len(self.texts)
 
-    @property
+    @cached_property
     def ids(self) -> list[str]:
         """The image of each negative."""
         names = self.corpus.ids
         return [names[image] for image in self.corpus.image[self.caption].tolist()]
-
-    def image_id(self, number: int) -> str:
-        """The image of one negative."""
-        return str(self.corpus.ids[self.corpus.image[self.caption[number]]])
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Of each kind asked for, how many were made as which kind; ``none`` where nothing could be made."""
@@ -362,12 +343,10 @@ def negatives(
         lexicon = Lexicon.of(corpus, tagger)
     if near is None and "hard" in wanted:
         near = Alike.of(corpus, features)
-    captions = np.arange(len(corpus))
     streams = fork(keys_of(corpus.ids, seed)[corpus.image], corpus.position)
-    builder = _Builder(lexicon, near, legacy)
-    for kind in wanted:
-        for copy in range(per):
-            builder.make(kind, captions, fork(streams, KINDS.index(kind) * 65536 + copy))
+    builder = _Builder(lexicon, near, legacy, len(wanted) * per)
+    for group, (kind, copy) in enumerate(product(wanted, range(per))):
+        builder.make(group, kind, fork(streams, KINDS.index(kind) * 65536 + copy))
     return builder.finish(wanted, per)
 
 
@@ -385,57 +364,58 @@ def check(kinds: Sequence[str]) -> tuple[str, ...]:
 
 
 class _Builder:
-    """Collects what is made for each (kind, copy): sources of those taken over, drafts of those made."""
+    """Collects one negative of each caption for each group, a kind and a copy: sources and drafts.
 
-    def __init__(self, lexicon: Lexicon, near: Alike | None, legacy: bool) -> None:
+    A negative's row is its caption, counted on from group to group.
+    """
+
+    def __init__(self, lexicon: Lexicon, near: Alike | None, legacy: bool, groups: int) -> None:
         self.lexicon, self.near, self.legacy = lexicon, near, legacy
         self.corpus = lexicon.corpus
         self.able = {kind: able(kind, lexicon, legacy) for kind in MAKERS}
-        self.actual: list[npt.NDArray[np.int8]] = []
-        self.source: list[Ints] = []
-        self.way: list[npt.NDArray[np.int8]] = []
-        self.drafts: list[Drafts] = []
-        self.rows: list[Ints] = []
-        """Of each draft, its row; rows are numbered (kind, copy) by (kind, copy)."""
+        rows = groups * len(self.corpus)
+        self.actual = np.full(rows, -1, dtype=np.int8)
+        self.source = np.full(rows, -1, dtype=np.int64)
+        self.way = np.full(rows, ANY, dtype=np.int8)
+        empty = np.zeros(0, dtype=np.int64)
+        self.drafts = [Drafts(empty, empty, empty, empty.astype(np.int8), empty, empty)]
+        self.rows = [empty]
+        """Of each draft."""
 
-    def make(self, kind: str, captions: Ints, keys: Keys) -> None:
-        """One negative for each caption, of another kind where this one cannot be made."""
-        size = len(captions)
-        self.actual.append(np.full(size, -1, dtype=np.int8))
-        self.source.append(np.full(size, -1, dtype=np.int64))
-        self.way.append(np.full(size, ANY, dtype=np.int8))
-        pending = np.arange(size)
+    def make(self, group: int, kind: str, keys: Keys) -> None:
+        """One negative of each caption, of another kind where this one cannot be made."""
+        pending = np.arange(len(self.corpus))
         for turn, method in enumerate((kind, *INSTEAD[kind])):
             if len(pending):
-                pending = self._attempt(method, pending, captions, fork(keys, turn) if turn else keys)
+                pending = self._attempt(group, method, pending, fork(keys, turn) if turn else keys)
 
-    def _attempt(self, method: str, pending: Ints, captions: Ints, keys: Keys) -> Ints:
-        """Make what can be made; the rows left over come back."""
-        cannot = np.zeros(0, dtype=np.int64)
-        if method in MAKERS:
-            fit = self.able[method][captions[pending]]
+    def _attempt(self, group: int, method: str, pending: Ints, keys: Keys) -> Ints:
+        """Make what can be made; the captions left over come back."""
+        write, cannot = method in MAKERS, np.zeros(0, dtype=np.int64)
+        if write:
+            fit = self.able[method][pending]
             cannot, pending = pending[~fit], pending[fit]
         for turn in range(TRIES):
             if not len(pending):
                 break
-            chosen, stream = captions[pending], fork(keys[pending], turn)
-            good = (self._write if method in MAKERS else self._borrow)(method, pending, chosen, stream)
-            self.actual[-1][pending[good]] = KINDS.index(method)
+            rows = pending + group * len(self.corpus)
+            good = (self._write if write else self._borrow)(method, rows, pending, fork(keys[pending], turn))
+            self.actual[rows[good]] = KINDS.index(method)
             pending = pending[~good]
         return np.sort(np.concatenate([cannot, pending]))
 
-    def _write(self, method: str, pending: Ints, captions: Ints, keys: Keys) -> Bools:
+    def _write(self, method: str, rows: Ints, captions: Ints, keys: Keys) -> Bools:
         drafts = MAKERS[method](self.lexicon, captions, keys, self.legacy)
-        good = np.ones(len(pending), dtype=bool)
+        good = np.ones(len(rows), dtype=bool)
         if not self.legacy:
-            good = ~self.corpus.is_own(captions, drafts.signatures(self.lexicon))
-        rows = np.flatnonzero(good)
-        self.drafts.append(drafts if good.all() else drafts.take(rows))
-        self.rows.append(pending[rows] + (len(self.actual) - 1) * len(self.actual[-1]))
+            written = signatures(self.lexicon.keys(drafts.tokens), drafts.lengths)
+            good = ~self.corpus.is_own(captions, written)
+        self.drafts.append(drafts if good.all() else drafts.take(np.flatnonzero(good)))
+        self.rows.append(rows[good])
         return good
 
-    def _borrow(self, method: str, pending: Ints, captions: Ints, keys: Keys) -> Bools:
-        way = np.full(len(pending), ANY, dtype=np.int8)
+    def _borrow(self, method: str, rows: Ints, captions: Ints, keys: Keys) -> Bools:
+        way = np.full(len(rows), ANY, dtype=np.int8)
         if method == "hard" and self.near is not None:
             source, way = alike(self.corpus, self.near, captions, keys)
         else:
@@ -443,42 +423,37 @@ class _Builder:
         good = source >= 0
         if not (self.legacy and method == "hard"):
             good &= ~self.corpus.is_own(captions, self.corpus.signatures[source])
-        self.source[-1][pending[good]], self.way[-1][pending[good]] = source[good], way[good]
+        self.source[rows[good]], self.way[rows[good]] = source[good], way[good]
         return good
 
     def finish(self, kinds: tuple[str, ...], per: int) -> Negatives:
         """All columns, with the captions in the order they came."""
         size = len(self.corpus)
-        groups = len(kinds) * per
-        order = (self.corpus.as_given[:, None] + np.arange(groups) * size).ravel()
-        rank = np.empty(groups * size, dtype=np.int64)
+        order = (self.corpus.as_given[:, None] + np.arange(len(kinds) * per) * size).ravel()
+        rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
-        actual, source, way = (np.concatenate(column)[order] for column in (self.actual, self.source, self.way))
-        drafts = Drafts.join(self.drafts)
-        rows = rank[np.concatenate([np.zeros(0, dtype=np.int64), *self.rows])]
-        marks, old, new, words = self._changes(drafts)
+        drafts, rows, source = Drafts.join(self.drafts), rank[np.concatenate(self.rows)], self.source[order]
         by_row = np.argsort(rows[drafts.row], kind="stable")
         per_row = np.bincount(rows[drafts.row], minlength=len(order))
+        changed = np.concatenate([drafts.old[by_row], drafts.new[by_row]])
+        _, words, numbers = self.lexicon.written(changed)
+        old, new = np.split(numbers, 2)
         return Negatives(
             corpus=self.corpus,
             kinds=kinds,
             per=per,
             caption=order % size,
             kind=(order // size // per).astype(np.int8),
-            actual=actual,
+            actual=self.actual[order],
             texts=self._texts(drafts, rows, source),
             source=source,
-            way=way,
+            way=self.way[order],
             changes=np.concatenate(([0], np.cumsum(per_row))),
-            done=marks[by_row],
-            old=old[by_row],
-            new=new[by_row],
+            done=drafts.done[by_row],
+            old=old,
+            new=new,
             words=words,
         )
-
-    def _changes(self, drafts: Drafts) -> tuple[npt.NDArray[np.int8], Ints, Ints, list[str]]:
-        _, words, numbers = self.lexicon.written(np.concatenate([drafts.old, drafts.new]))
-        return drafts.done, numbers[: len(drafts.old)], numbers[len(drafts.old) :], words
 
     def _texts(self, drafts: Drafts, rows: Ints, source: Ints) -> list[str]:
         captions = (*self.corpus.texts, "")
@@ -500,7 +475,7 @@ def row(negatives: Negatives, number: int) -> dict[str, Any]:
     corpus, caption = negatives.corpus, int(negatives.caption[number])
     kind, actual = negatives.kinds[negatives.kind[number]], KINDS[negatives.actual[number]]
     shown = {
-        "id": negatives.image_id(number),
+        "id": negatives.ids[number],
         "caption": corpus.texts[caption],
         "kind": kind,
         "negative": negatives.texts[number],
@@ -554,7 +529,7 @@ class Sample(Result):
 
     def document(self) -> Document:
         """A table of counts, and one of negatives for each kind, with the changed words marked."""
-        made, corpus, counts, chosen = self.negatives, self.negatives.corpus, self.negatives.counts(), self.chosen()
+        drawn, corpus, counts, chosen = self.negatives, self.negatives.corpus, self.negatives.counts(), self.chosen()
         rows = []
         for kind, tally in counts.items():
             others = [f"{name}: {count:,}" for name, count in tally.items() if name not in (kind, "none")]
@@ -563,24 +538,24 @@ class Sample(Result):
         columns = ("kind", Column("made"), Column("fell back to", "text"), Column("not made"))
         tables = [Table("counts", title, columns, rows)]
         for kind, numbers in chosen.items() if self.size else ():
-            entries = [(made.image_id(number), *marked(made, number), _said(made, number)) for number in numbers]
+            entries = [(drawn.ids[number], *marked(drawn, number), _said(drawn, number)) for number in numbers]
             title = f"{kind}: {len(numbers)} of {sum(counts[kind].values()):,}"
             tables.append(Table(kind, title, ("id", "caption", "negative", "what was done"), entries))
-        data: dict[str, Any] = {"captions": len(corpus), "images": len(corpus.ids), "seed": self.seed, "per": made.per}
+        data: dict[str, Any] = {"captions": len(corpus), "images": len(corpus.ids), "seed": self.seed, "per": drawn.per}
         data["counts"] = counts
         if self.size:
-            data["look"] = {kind: [row(made, number) for number in numbers] for kind, numbers in chosen.items()}
+            data["look"] = {kind: [row(drawn, number) for number in numbers] for kind, numbers in chosen.items()}
         return Document("Wrong captions", sections=tables, warnings=self.warnings, data=data, name="negatives")
 
     def chosen(self) -> dict[str, list[int]]:
         """Of each kind some negatives, drawn by the seed: no image twice while there are others."""
-        made, corpus = self.negatives, self.negatives.corpus
+        drawn, corpus = self.negatives, self.negatives.corpus
         rank = np.empty(len(corpus.ids), dtype=np.int64)
         rank[np.argsort(keys_of(corpus.ids, self.seed))] = np.arange(len(corpus.ids))
         chosen = {}
-        for number, kind in enumerate(made.kinds):
-            rows = np.flatnonzero((made.kind == number) & (made.actual >= 0))
-            caption = made.caption[rows]
+        for number, kind in enumerate(drawn.kinds):
+            rows = np.flatnonzero((drawn.kind == number) & (drawn.actual >= 0))
+            caption = drawn.caption[rows]
             image = corpus.image[caption]
             # A different caption for each image: its number turns with the image's rank.
             turn = (corpus.position[caption] - rank[image]) % np.diff(corpus.offsets)[image]
@@ -590,17 +565,15 @@ class Sample(Result):
 
 def marked(negatives: Negatives, number: int) -> tuple[Phrase, Phrase]:
     """A caption and its negative: what was taken away struck out, what was put in marked."""
+    done = what_was_done(negatives, number)
     before: dict[str, Span] = {}
     after: dict[str, Span] = {}
-    for index in range(negatives.changes[number], negatives.changes[number + 1]):
-        done, old = int(negatives.done[index]), negatives.words[negatives.old[index]]
-        if done == REPLACED:
-            new = negatives.words[negatives.new[index]]
-            before[old], after[new] = Span(old, "bad"), Span(new, "good")
-        elif done == DELETED:
-            before[old] = Span(old, "struck")
-        elif done == DOUBLED:
-            before[old] = after[old] = Span(old, "strong")
+    for old, new in done.get("replaced", ()):
+        before[old], after[new] = Span(old, "bad"), Span(new, "good")
+    for old in done.get("deleted", ()):
+        before[old] = Span(old, "struck")
+    for old in done.get("doubled", ()):
+        before[old] = after[old] = Span(old, "strong")
     return _mark(negatives.corpus.texts[int(negatives.caption[number])], before), _mark(negatives.texts[number], after)
 
 

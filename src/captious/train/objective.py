@@ -66,11 +66,6 @@ class Objective(ABC):
         """Correct weights after an optimizer step."""
 
 
-def means(losses: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of each part over batches."""
-    return {key: sum(parts[key] for parts in losses) / len(losses) for key in losses[0]}
-
-
 class Validation(Protocol):
     """Figures of the model on examples that it does not learn from."""
 

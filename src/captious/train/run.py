@@ -101,7 +101,7 @@ def train(
         processes.wait()
         runtime = replace(runtime, device=processes.device_of(accelerator, runtime.device))
         if processes.rank():
-            runtime = replace(runtime, progress=_nothing, log=_nothing)
+            runtime = replace(runtime, progress=Runtime().progress, log=Runtime().log)  # silent
         job = Job(training, options, options.settled(settings), runtime)
         with using(replace(runtime, precision="auto")):
             return _train(job, accelerator, stop or loop.Stop())
@@ -126,7 +126,6 @@ def _train(job: Job, accelerator: Any, stop: Stop) -> Trained:
         out,
         accelerator,
         job.runtime,
-        warmup,
         validation,
         keep_best=lambda: loop.put_model(model, out / "best"),
         patience=loop.Patience(getattr(job.options, "early_stop", 0)),
@@ -240,7 +239,3 @@ def _recorded(
         raise InputError(f"{path}: no training to resume; name a file of rows to start one") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: does not say how to resume ({error}); name the rows and its options") from None
-
-
-def _nothing(*arguments: Any) -> None:
-    """Processes other than the first keep quiet."""

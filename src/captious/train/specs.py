@@ -20,9 +20,9 @@ from captious._random import draws
 from captious._typing import Bools, Ints
 from captious.errors import InputError, require
 from captious.train import processes
-from captious.train.contrast import EncoderMethod, contrast, unit
+from captious.train.contrast import EncoderMethod, Joined, contrast
 from captious.train.data import Example, Frame, TokenLists, numbered_images, tokenized
-from captious.train.objective import Batch, Objective, Validation, means
+from captious.train.objective import Batch, Objective, Validation
 from captious.train.schedule import Rows
 from captious.train.towers import Towers, towers_of
 from captious.train.validation import SpecificityRate
@@ -169,11 +169,11 @@ def _chains(
         texts, wrong, tokens, first, images, np.zeros(len(images), np.int64), negatives, frame, encoder,
         additive=_additive(texts, tokens, first, encoder),
     )  # fmt: skip
-    result.usable[:] = _usable(result, encoder)
+    result.usable[:] = _usable(result)
     return result
 
 
-def _usable(chains: Chains, encoder: Any) -> Ints:
+def _usable(chains: Chains) -> Ints:
     """How many leading k of each example have a positive and a negative text within the limit."""
     counts, room = chains.counts, chains.frame.limit - chains.frame.size
     total = np.concatenate([[0], np.cumsum(chains.tokens.lengths)])
@@ -185,7 +185,7 @@ def _usable(chains: Chains, encoder: Any) -> Ints:
     positive = np.where(last, room + 1, total[np.minimum(unit_index + 2, len(row))] - total[chains.first[row]])
     negative = base
     if chains.negatives.source == "given":
-        negative = base + np.roll(tokenized(encoder, chains.wrong).lengths, -1)
+        negative = base + np.roll(tokenized(chains.encoder, chains.wrong).lengths, -1)
     elif chains.negatives.source == "dataset" and len(row):
         others = _others(chains.images, row, unit_index, chains.negatives.seed, 0)
         negative = base + chains.tokens.lengths[chains.first[others] + np.minimum(step, counts[others] - 1)]
@@ -242,7 +242,6 @@ class Margin:
 
     kind: str = "code"
     value: Tensor = field(default_factory=lambda: torch.zeros(()))
-    fixed: float | None = None
 
     @classmethod
     def named(cls, text: str) -> Margin:
@@ -250,25 +249,26 @@ class Margin:
         if text in ("code", "paper"):
             return cls(text)
         try:
-            return cls("fixed", torch.tensor(float(text)), float(text))
+            return cls("fixed", torch.tensor(float(text)))
         except ValueError:
             raise InputError(f"margin {text!r}, expected code, paper, or a number in logit units") from None
 
     def hinges(self, base: Tensor, positive: Tensor, negative: Tensor, gather: bool = False) -> tuple[Tensor, Tensor]:
         """The positive and the negative loss of a batch of scaled similarities; moves the margin on."""
+        margin = self.value.to(base.device)
         if self.kind == "fixed":
-            return _hinge(positive - base, self.fixed), _hinge(base - negative, self.fixed)
+            return _hinge(positive - base, margin), _hinge(base - negative, margin)
         if self.kind == "paper":
             self.value = _gap(positive - base, gather)
             return _hinge(positive - base, self.value), _hinge(base - negative, _gap(base - negative, gather))
-        positive_loss = _hinge(positive - base, self.value.to(base.device))
+        positive_loss = _hinge(positive - base, margin)
         self.value = _gap(positive - base, gather)
         negative_loss = _hinge(base - negative, self.value)
         self.value = _gap(base - negative, gather)
         return positive_loss, negative_loss
 
 
-def _hinge(gap: Tensor, margin: Tensor | float | None) -> Tensor:
+def _hinge(gap: Tensor, margin: Tensor) -> Tensor:
     return torch.relu(margin - gap).mean()
 
 
@@ -277,7 +277,7 @@ def _gap(gap: Tensor, gather: bool) -> Tensor:
 
 
 @dataclass
-class Specificity(Objective):
+class Specificity(Joined):
     """SPECS: weights · (contrast of the full caption, positive hinge, negative hinge).
 
     As in the published code the contrast asks only which image a text belongs to, among those of this process;
@@ -291,7 +291,7 @@ class Specificity(Objective):
     margin: Margin = field(default_factory=Margin)
     both: bool = False
     gather: bool = False
-    joins = True
+    texts_per_image = 4
 
     def __len__(self) -> int:
         return len(self.chains)
@@ -308,13 +308,8 @@ class Specificity(Objective):
             self.towers.image_batch(self.chains.images[rows], epoch), self.towers.text_batch(texts), joined=count
         )
 
-    def parts(self, batch: Batch) -> dict[str, Tensor]:
+    def losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
         """The contrast and the two hinges, the margin, and the rates within the batch."""
-        images = unit(self.towers.images(batch.images)).chunk(batch.joined)
-        texts = unit(self.towers.texts(batch.texts)).unflatten(0, (-1, 4)).chunk(batch.joined)
-        return means([self._losses(*pair) for pair in zip(images, texts, strict=True)])
-
-    def _losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
         scale = self.towers.scale
         positive, base, negative = (scale * (texts[:, 1:] * images[:, None]).sum(-1)).unbind(1)
         entropy = contrast(images, texts[:, 0], scale, both=self.both, gather=self.gather)

@@ -382,6 +382,11 @@ class Memo:
         return self._table[torch.tensor([self._where[key] for key in keys], device=self._table.device)]
 
 
+def unit(features: Tensor) -> Tensor:
+    """Vectors of unit length, in float32 whatever the precision they came in."""
+    return torch.nn.functional.normalize(features.float(), dim=-1)
+
+
 def _still(below: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
     """Features of the locked part, in full precision: computed once, they may cost."""
     with torch.no_grad(), torch.autocast(inputs.device.type, enabled=False):

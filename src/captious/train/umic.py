@@ -186,33 +186,33 @@ def prepared(
     sets = [negatives(corpus, kinds, seed=seed + 1000003 * draw, lexicon=lexicon, near=near) for draw in range(draws)]
     numbers: dict[str, int] = {}
     own = np.array([numbers.setdefault(text, len(numbers)) for text in corpus.texts], np.int64)
-    tables = [np.concatenate([own[:, None], _numbered(made, numbers)], axis=1) for made in sets]
+    tables = [np.concatenate([own[:, None], _numbered(one, numbers)], axis=1) for one in sets]
     if not any((table[:, 1:] >= 0).any() for table in tables):
         raise InputError(f"{name}: no negative can be made from {len(corpus)} captions of {len(corpus.ids)} images")
     table = Table(sets[0].kinds, corpus.image, tables)
     return Prepared(corpus, [str(one.image) for one in examples], list(numbers), table, _notes(sets[0]))
 
 
-def _numbered(made: Negatives, numbers: dict[str, int]) -> Ints:
+def _numbered(drawn: Negatives, numbers: dict[str, int]) -> Ints:
     """Captions × kinds: the numbers of texts, new ones added; −1 where none could be made."""
     indices = [
         numbers.setdefault(text, len(numbers)) if kind >= 0 else -1
-        for text, kind in zip(made.texts, made.actual.tolist(), strict=True)
+        for text, kind in zip(drawn.texts, drawn.actual.tolist(), strict=True)
     ]
-    return np.array(indices, np.int64).reshape(len(made.corpus), len(made.kinds))
+    return np.array(indices, np.int64).reshape(len(drawn.corpus), len(drawn.kinds))
 
 
-def _notes(made: Negatives) -> list[str]:
+def _notes(drawn: Negatives) -> list[str]:
     """What became of kinds that could not be made for every caption."""
     notes = []
-    for kind, counts in made.counts().items():
-        instead = {name: number for name, number in counts.items() if name != kind and number}
+    for kind, counts in drawn.counts().items():
+        instead = {name: count for name, count in counts.items() if name != kind and count}
         if instead:
-            total = sum(counts.values())
-            told = ", ".join(
-                f"nothing for {one}" if name == "none" else f"{one} {name}" for name, one in instead.items()
+            of = f"{sum(instead.values())} of {sum(counts.values())}"
+            others = (
+                f"nothing for {count}" if name == "none" else f"{count} {name}" for name, count in instead.items()
             )
-            notes.append(f"{kind} negatives: {sum(instead.values())} of {total} could not be made; instead: {told}")
+            notes.append(f"{kind} negatives: {of} could not be made; instead: {', '.join(others)}")
     return notes
 
 
@@ -258,11 +258,10 @@ class UmicMethod(Method):
         usable = self._usable(examples, model)
         self._caution()
         vectors = self._vectors(usable, model)
-        made = prepared(
-            usable, options.kinds, options.draws or settings.epochs or 1, settings.seed, vectors, self.job.data
-        )
-        self.notes += made.notes
-        ranking = Ranking(*_laid_out(model, made), options.margin)
+        draws = options.draws or settings.epochs or 1
+        data = prepared(usable, options.kinds, draws, settings.seed, vectors, self.job.data)
+        self.notes += data.notes
+        ranking = Ranking(*_laid_out(model, data), options.margin)
         if options.backbone.startswith("fusion"):
             ranking.calibrate()
         return ranking
@@ -271,9 +270,9 @@ class UmicMethod(Method):
         """Ranking accuracy by kind."""
         usable = self._usable(checks, model, "validation: ")
         seed, name = self.job.settings.seed + 1, self.job.training.validate or self.job.data
-        made = prepared(usable, self.job.options.kinds, 1, seed, self._vectors(usable, model), name)
-        self.notes += [f"validation: {note}" for note in made.notes]
-        return Accuracy(*_laid_out(model, made))
+        data = prepared(usable, self.job.options.kinds, 1, seed, self._vectors(usable, model), name)
+        self.notes += [f"validation: {note}" for note in data.notes]
+        return Accuracy(*_laid_out(model, data))
 
     def keep(self, model: Any) -> None:
         """Copy an encoder that is a folder here beside the model, which is of no use without it."""
@@ -323,8 +322,8 @@ class UmicMethod(Method):
         return spread_vectors(encoded.rows, np.asarray(encoded.index))
 
 
-def _laid_out(backbone: Backbone, made: Prepared) -> tuple[Backbone, Pictures, Texts, Table]:
-    return backbone, backbone.pictures(made.paths), backbone.texts(made.texts, keep=False), made.table
+def _laid_out(backbone: Backbone, data: Prepared) -> tuple[Backbone, Pictures, Texts, Table]:
+    return backbone, backbone.pictures(data.paths), backbone.texts(data.texts, keep=False), data.table
 
 
 @dataclass(frozen=True)

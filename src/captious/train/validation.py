@@ -12,7 +12,7 @@ from captious.errors import require
 from captious.probes.specificity import exceeds
 from captious.train.data import TokenLists
 from captious.train.schedule import Rows
-from captious.train.towers import Towers
+from captious.train.towers import Towers, unit
 
 torch = require("torch", "clip")
 
@@ -92,16 +92,12 @@ class SpecificityRate:
 
 def _images(towers: Towers, rows: Rows) -> Tensor:
     parts = [towers.images(towers.image_batch(rows[at : at + CHUNK])) for at in range(0, len(rows), CHUNK)]
-    return _unit(torch.cat(parts))
+    return unit(torch.cat(parts))
 
 
 def _texts(towers: Towers, groups: list[list[Ints]], chunk: int = 4 * CHUNK) -> Tensor:
     parts = [towers.texts(towers.text_batch(groups[at : at + chunk])) for at in range(0, len(groups), chunk)]
-    return _unit(torch.cat(parts))
-
-
-def _unit(features: Tensor) -> Tensor:
-    return torch.nn.functional.normalize(features.float(), dim=-1)
+    return unit(torch.cat(parts))
 
 
 def _share(hits: Tensor) -> float:

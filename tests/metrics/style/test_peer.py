@@ -10,7 +10,7 @@ from lab.benchmarks.style_peer import Peer, table_one
 
 from captious.captions import CaptionSet
 from captious.metrics.style.model import fit, save
-from captious.metrics.style.onlystyle import Placed, all_scores
+from captious.metrics.style.onlystyle import ModelNgrams, all_scores
 from captious.metrics.style.stylecider import StyleCider
 from captious.probes.style import StyledCaptions, StyledCorpus
 
@@ -33,7 +33,7 @@ def test_scores_agree(tmp_path: Path, seed: int, styles: int, size: int) -> None
     texts = [text for _, text in corpus(seed + 100, 1, 25)] + ["a z b", "z"]
     peer, model = Peer(rows), fit(rows)
     expected = [[peer.onlystyle(text, style) for style in model.styles] for text in texts]
-    assert np.abs(all_scores(Placed.of(model, texts)) - expected).max() < 1e-12
+    assert np.abs(all_scores(ModelNgrams.of(model, texts)) - expected).max() < 1e-12
     save(model, tmp_path / "m.style")
     items = {str(i): text for i, text in enumerate(texts)}
     references = {str(i): [rows[i][1], rows[i + 1][1]] for i in range(len(texts))}

@@ -34,4 +34,4 @@ def classifier_named(text: str, frozen: Mapping[str, Any] | None = None) -> Clas
     from captious.bias.classifiers.bert import Bert
 
     changed = _written.arguments(Bert, values, name, omit=("frozen",))
-    return Bert.tuned(**changed) if name == "bert-ft" else Bert.pre(**{**(frozen or {}), **changed})
+    return Bert(**changed) if name == "bert-ft" else Bert.pre(**{**(frozen or {}), **changed})

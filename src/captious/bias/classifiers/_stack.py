@@ -7,18 +7,18 @@ functions of a run's own key, and a run gives the same numbers alone and in any 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import softmax
 
 from captious._random import SIGNED_GAMMA, mix
 from captious._typing import Floats
-from captious.bias.classifiers.encoding import encode_all, epoch_batches, stacked_words
+from captious.bias.classifiers.encoding import encode, epoch_batches, stacked_words
 from captious.bias.corpus import Progress, Task
 from captious.errors import require
-from captious.models.devices import resolve_device
+from captious.models.devices import resolve_device, tf32_products
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _ROW = 1 << 20
 
 def train(config: Lstm, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
     """Train the tasks side by side; the class probabilities of each one's test captions."""
-    with _matrix_products():
+    with tf32_products():
         stack = Stack(config, tasks)
         stack.train(progress)
         return stack.test()
@@ -52,7 +52,7 @@ class Stack:
         self.config, self.tasks, self.runs = config, tasks, len(tasks)
         self.device = resolve_device(current().device)
         self.dtype = getattr(torch, config.dtype)
-        encoded = encode_all(tasks, config.words)
+        encoded = encode(tasks, config.words)
         self.binary = tasks[0].classes == 2
         self.size = max(one.size for one in encoded)
         self.keys = keys([task.entropy for task in tasks], self.device)
@@ -130,7 +130,7 @@ class Stack:
                 shown = logits.double().cpu().numpy()
                 if self.binary:
                     shown = np.concatenate([np.zeros_like(shown), shown], axis=-1)
-                np.put_along_axis(probabilities, chosen[..., None], _softmax(shown), axis=1)
+                np.put_along_axis(probabilities, chosen[..., None], softmax(shown, axis=-1), axis=1)
         return list(probabilities)
 
 
@@ -160,23 +160,6 @@ def initial_weights(config: Lstm, key: Any, size: int, outputs: int) -> dict[str
     weights["out"] = draw(DIRECTIONS * config.hidden, DIRECTIONS * config.hidden, outputs)
     weights["out_bias"] = draw(DIRECTIONS * config.hidden, 1, outputs)
     return weights
-
-
-def _softmax(logits: Floats) -> Floats:
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    shares: Floats = powers / powers.sum(axis=-1, keepdims=True)
-    return shares
-
-
-@contextmanager
-def _matrix_products() -> Iterator[None]:
-    """On a GPU multiply in TF32: three decimal digits of each factor, sums in float32; elsewhere it changes nothing."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def keys(entropies: Sequence[Sequence[int]], device: Any) -> Any:

@@ -16,9 +16,8 @@ from captious._typing import Floats
 from captious.bias.corpus import Progress, Task
 from captious.bias.masking import as_text
 from captious.errors import InputError, require
-from captious.models.devices import resolve_device
-from captious.models.hub import find_model, local
-from captious.models.registry import ModelRegistry
+from captious.models.devices import resolve_device, tf32_products
+from captious.models.hub import ModelRegistry, find_model, local
 from captious.options import current
 
 BERT = "bert-base-uncased"
@@ -51,11 +50,6 @@ class Bert:
         """``bert-ft`` or ``bert-pre``, with the model's name where it is not BERT base."""
         kind = "bert-pre" if self.frozen else "bert-ft"
         return kind if self.model == BERT else f"{kind}({Path(self.model).name})"
-
-    @classmethod
-    def tuned(cls, **changed: Any) -> Bert:
-        """The fine-tuned classifier."""
-        return cls(**changed)
 
     @classmethod
     def pre(cls, **changed: Any) -> Bert:
@@ -101,9 +95,8 @@ def _load(model: str) -> tuple[Any, Any]:
     instead = "the classifier linear works without a download"
     folder = local(model) or find_model(model, f"BERT {model!r}", instead)
     try:
-        return transformers.AutoTokenizer.from_pretrained(folder), transformers.AutoModel.from_pretrained(
-            folder
-        ).float()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        return tokenizer, transformers.AutoModel.from_pretrained(folder).float()
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:160]
         raise InputError(f"BERT {model!r}: cannot be loaded, expected a local folder or a hub id ({reason})") from None
@@ -113,14 +106,9 @@ def train(config: Bert, task: Task, progress: Progress) -> Floats:
     """Train on the task's training captions; the class probabilities of its test captions."""
     torch = require("torch", "bias")
     device = resolve_device(current().device)
-    before = torch.backends.cuda.matmul.allow_tf32
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), tf32_products():
         torch.manual_seed(int.from_bytes(np.array(task.entropy[:2], dtype="<u4").tobytes(), "little") >> 1)
-        torch.backends.cuda.matmul.allow_tf32 = True
-        try:
-            return _train(config, task, device, progress)
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = before
+        return _train(config, task, device, progress)
 
 
 def _train(config: Bert, task: Task, device: Any, progress: Progress) -> Floats:
@@ -195,8 +183,7 @@ def _encoded(tokenizer: Any, task: Task, indices: Any, length: int, device: Any)
 def _first_token(encoder: Any, words: tuple[Any, Any, Any], chosen: Any, picked: Any) -> Any:
     ids, mask, lengths = words
     longest = int(lengths[chosen].max())
-    states = encoder(input_ids=ids[picked, :longest], attention_mask=mask[picked, :longest]).last_hidden_state
-    return states[:, 0]
+    return encoder(input_ids=ids[picked, :longest], attention_mask=mask[picked, :longest]).last_hidden_state[:, 0]
 
 
 def _batches(order: Any, size: int) -> Iterator[Any]:

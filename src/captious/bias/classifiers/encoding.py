@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.bias.corpus import Task
-from captious.bias.masking import as_words
+from captious.bias.masking import Tokens, as_words
+from captious.text.tables import take_runs
 
 PAD, UNSEEN = 0, 1
 
@@ -46,8 +47,7 @@ class Captions:
     def rows(self, indices: Ints) -> tuple[Ints, Ints]:
         """The numbers of some lists one after another, and how many each has."""
         lengths = self.lengths[indices]
-        shift = np.repeat(self.starts[indices] - (np.cumsum(lengths) - lengths), lengths)
-        return self.flat[shift + np.arange(int(lengths.sum()))], lengths
+        return take_runs(self.flat, self.starts[indices], lengths), lengths
 
     def padded(self, indices: Ints, numbers: Ints) -> Padded:
         """Some lists, renumbered."""
@@ -58,13 +58,17 @@ class Captions:
         return Padded(words, lengths)
 
 
-def read_words(task: Task) -> Captions:
-    """All captions that a task draws from; one without words is one word, for an LSTM cannot read nothing."""
-    return Captions.of([as_words(caption, task.token, task.style) or [""] for caption in task.captions])
+def numbered(tasks: Sequence[Task], read: Callable[[Task, Tokens], Collection[str]]) -> Iterator[tuple[Task, Captions]]:
+    """Each task with all captions that it draws from, as read; tasks of one corpus share them."""
+    by_corpus: dict[int, Captions] = {}
+    for task in tasks:
+        key = id(task.captions)
+        if key not in by_corpus:
+            by_corpus[key] = Captions.of([read(task, caption) for caption in task.captions])
+        yield task, by_corpus[key]
 
 
-@dataclass(frozen=True, eq=False)
-class Encoded:
+class Encoded(NamedTuple):
     """One task's captions as word numbers; the words are those of its own training captions, most frequent first."""
 
     size: int
@@ -72,25 +76,23 @@ class Encoded:
     train: Padded
     test: Padded
 
-    @classmethod
-    def of(cls, task: Task, most: int = 25_000, captions: Captions | None = None) -> Encoded:
-        """Number the words; one that training does not know, or not among the ``most`` frequent, is ``UNSEEN``."""
-        captions = captions or read_words(task)
+
+def encode(tasks: Sequence[Task], most: int) -> list[Encoded]:
+    """Number the words; one that training does not know, or not among the ``most`` frequent, is ``UNSEEN``."""
+    encoded = []
+    for task, captions in numbered(tasks, _words):
         counts = np.bincount(captions.rows(task.split.train)[0], minlength=captions.vocabulary)
         frequent = np.argsort(-counts, kind="stable")[: min(most, int(np.count_nonzero(counts)))]
         numbers = np.full(captions.vocabulary, UNSEEN, dtype=np.int64)
         numbers[frequent] = np.arange(2, len(frequent) + 2)
-        train, test = (captions.padded(part, numbers) for part in (task.split.train, task.split.test))
-        return cls(len(frequent) + 2, train, test)
+        train, test = (captions.padded(part, numbers) for part in task.split)
+        encoded.append(Encoded(len(frequent) + 2, train, test))
+    return encoded
 
 
-def encode_all(tasks: Sequence[Task], most: int) -> list[Encoded]:
-    """Encode tasks; those of one corpus share the reading of its captions."""
-    read: dict[int, Captions] = {}
-    for task in tasks:
-        if id(task.captions) not in read:
-            read[id(task.captions)] = read_words(task)
-    return [Encoded.of(task, most, read[id(task.captions)]) for task in tasks]
+def _words(task: Task, caption: Tokens) -> list[str]:
+    """A caption without words is one word, for an LSTM cannot read nothing."""
+    return as_words(caption, task.token, task.style) or [""]
 
 
 def stacked_words(runs: Sequence[Padded]) -> tuple[Ints, Ints]:

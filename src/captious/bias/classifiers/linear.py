@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.special import softmax
 
 from captious._typing import Bools, Floats, Ints
-from captious.bias.classifiers.encoding import Captions
+from captious.bias.classifiers.encoding import Captions, numbered
 from captious.bias.corpus import Progress, Task
-from captious.bias.masking import as_words
+from captious.bias.masking import Tokens, as_words
 
 
 @dataclass(frozen=True)
@@ -43,21 +44,21 @@ class Linear:
 
     def train(self, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
         """Fit each task, give the test captions' class probabilities."""
-        read: dict[int, Captions] = {}
         results = []
-        for task in tasks:
-            if id(task.captions) not in read:
-                words = (as_words(caption, task.token, task.style) for caption in task.captions)
-                read[id(task.captions)] = Captions.of([ngrams(caption, self.orders) for caption in words])
-            results.append(self._train(task, read[id(task.captions)]))
+        for task, grams in numbered(tasks, self._ngrams):
+            results.append(self._train(task, grams))
             progress(1.0)
         return results
+
+    def _ngrams(self, task: Task, caption: Tokens) -> list[str]:
+        return ngrams(as_words(caption, task.token, task.style), self.orders)
 
     def _train(self, task: Task, grams: Captions) -> Floats:
         counts = np.bincount(grams.rows(task.split.train)[0], minlength=grams.vocabulary)
         frequent = counts >= self.least
         train, test = (_matrix(*grams.rows(part), frequent) for part in (task.split.train, task.split.test))
-        return _softmax(test @ self._fit(train, task.train_labels, task.classes))
+        probabilities: Floats = softmax(test @ self._fit(train, task.train_labels, task.classes), axis=1)
+        return probabilities
 
     def _fit(self, rows: csr_array, labels: Ints, classes: int) -> Floats:
         target = np.eye(classes)[labels]
@@ -66,7 +67,7 @@ class Linear:
         weights = ahead = np.zeros((rows.shape[1], classes))
         pace = 1.0
         for _ in range(self.iterations):
-            slope = transposed @ (_softmax(rows @ ahead) - target) + ridge * ahead
+            slope = transposed @ (softmax(rows @ ahead, axis=1) - target) + ridge * ahead
             new = ahead - step * slope
             quicker = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
             ahead = new + (pace - 1) / quicker * (new - weights)
@@ -101,9 +102,3 @@ def ngrams(words: Sequence[str], orders: int) -> list[str]:
     ['a', 'a red', 'kite', 'red', 'red kite']
     """
     return sorted({" ".join(words[i : i + n]) for n in range(1, orders + 1) for i in range(len(words) - n + 1)})
-
-
-def _softmax(logits: Floats) -> Floats:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    shares: Floats = powers / powers.sum(axis=1, keepdims=True)
-    return shares

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -52,14 +53,13 @@ class Lstm:
         alike: dict[tuple[int, int, int], list[Task]] = {}
         for task in tasks:
             alike.setdefault((len(task.split.train), len(task.split.test), task.classes), []).append(task)
-        # Equal shares: two stacks of 150 take less memory than one of 256 and one of 44, and as long.
-        parts = {key: -(-len(group) // most) for key, group in alike.items()}
-        shares = {key: -(-len(group) // parts[key]) for key, group in alike.items()}
-        return [
-            group[first : first + shares[key]]
-            for key, group in alike.items()
-            for first in range(0, len(group), shares[key])
-        ]
+        stacks = []
+        for group in alike.values():
+            # Equal shares: two stacks of 150 take less memory than one of 256 and one of 44, and as long.
+            number = math.ceil(len(group) / most)
+            share = math.ceil(len(group) / number)
+            stacks += [group[first : first + share] for first in range(0, len(group), share)]
+        return stacks
 
     def train(self, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
         """Train the tasks side by side; the class probabilities of each one's test captions."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from captious.errors import InputError
 from captious.metrics.style.model import ORDERS, StyleModel, bare
-from captious.metrics.style.onlystyle import LITERAL, OnlyReading, Placed, all_scores, own_scores
+from captious.metrics.style.onlystyle import LITERAL, ModelNgrams, OnlyReading, all_scores, amounts, own_scores
 from captious.render import Chart, Column, Document, Phrase, Result, Series, Span, Table, Text
 from captious.render.document import Value
 from captious.text.tokenizers import tokenizer_named
@@ -120,8 +120,8 @@ class StyleTable(Result):
             model.style_number(style)
         scores: dict[str, dict[str, float | None]] = {}
         for ngram in (" ".join(tokenizer.tokenize(text)) or text for text in ngrams):
-            seen = model.number(ngram) >= 0
-            scores[ngram] = {style: model.score(ngram, style) if seen else None for style in chosen}
+            exists = model.number(ngram) >= 0
+            scores[ngram] = {style: model.score(ngram, style) if exists else None for style in chosen}
         return cls(model, scores)
 
     def __repr__(self) -> str:
@@ -143,8 +143,7 @@ class StyleTable(Result):
         )
 
 
-@dataclass(frozen=True)
-class Contribution:
+class Contribution(NamedTuple):
     """One n-gram of a caption: its score, what it adds to OnlyStyle, and in how many styles it occurs (0: unseen)."""
 
     ngram: str
@@ -208,17 +207,17 @@ class Explanation(Result):
             ],
             notes=notes,
             signatures=[self.model.signature],
-            data=self._data(),
+            data={
+                "caption": self.caption,
+                "styles": dict(self.ranking),
+                "why": {
+                    "style": self.style,
+                    "value": self.value,
+                    "words": self.words,
+                    "ngrams": [part._asdict() for part in self.contributions],
+                },
+            },
         )
-
-    def _data(self) -> dict[str, Any]:
-        why = {
-            "style": self.style,
-            "value": self.value,
-            "words": self.words,
-            "ngrams": [asdict(part) for part in self.contributions],
-        }
-        return {"caption": self.caption, "styles": dict(self.ranking), "why": why}
 
 
 def explain(
@@ -233,18 +232,18 @@ def explain(
     >>> [(part.ngram, part.adds) for part in why.contributions], why.words
     ([('fine day', 0.125), ('fine', 0.0625), ('day', 0.0)], (('fine', 0.125), ('day', 0.0625)))
     """
-    placed = Placed.of(model, [caption])
-    table, tokens = placed.table, placed.table.words(0)
+    ngrams = ModelNgrams.of(model, [caption])
+    table, tokens = ngrams.table, ngrams.table.words(0)
     if not tokens:
         raise InputError(f"caption {caption!r} has no words, expected at least one")
-    scores = all_scores(placed, reading)[0]
+    scores = all_scores(ngrams, reading)[0]
     ranking = [(model.styles[index], float(scores[index])) for index in np.argsort(-scores, kind="stable").tolist()]
     style = style or ranking[0][0]
     number = model.style_number(style)
     parts, shares = [], np.zeros(len(tokens))
-    sizes = [_size(placed, n, reading) for n in range(1, ORDERS + 1)]
+    sizes = [int(size[0]) for size in ngrams.sizes(amounts(ngrams, reading))]
     defined = sum(size > 0 for size in sizes) if reading.short == "skip" else ORDERS
-    for rows, size in zip(placed.orders, sizes, strict=True):
+    for rows, size in zip(ngrams.orders, sizes, strict=True):
         cng = model.scores_under(rows.n, rows.located, np.full(len(rows.located), number))
         styles = np.append(model.orders[rows.n - 1].occurrences, 0)[rows.located]
         for gram in range(rows.grams.size):
@@ -256,14 +255,6 @@ def explain(
             for start in starts.tolist():
                 shares[start : start + rows.n] += adds / len(starts) / rows.n
     parts.sort(key=lambda part: -abs(part.adds))
-    value = float(own_scores(placed, np.array([number]), reading)[0])
+    value = float(own_scores(ngrams, np.array([number]), reading)[0])
     words = tuple(zip(tokens, shares.tolist(), strict=True))
     return Explanation(model, caption, style, value, tuple(parts), words, tuple(ranking), top)
-
-
-def _size(placed: Placed, n: int, reading: OnlyReading) -> int:
-    """N-grams of the caption that enter the mean of one order."""
-    rows = placed.orders[n - 1]
-    amount = rows.grams.count if reading.grams == "multiset" else np.ones(len(rows.grams.count), dtype=np.int64)
-    counted = amount * (rows.located[rows.grams.gram] >= 0) if reading.unseen == "skip" else amount
-    return int(counted.sum())

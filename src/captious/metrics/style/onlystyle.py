@@ -26,12 +26,18 @@ class StyleMetric(MeanMetric):
     style: str = ""
     column: str = "style"
 
+    title: ClassVar[str]
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
     needs: ClassVar[tuple[Need, ...]] = ("style",)
     citation: ClassVar[str] = (
         "Li, Harrison. StyleM: stylized metrics for image captioning built with contrastive n-grams. arXiv 2022."
     )
+
+    @property
+    def label(self) -> str:
+        """The metric's title, with the style where one is named for all items."""
+        return f"{self.title} ({self.style})" if self.style else self.title
 
     def prepare(self, captions: CaptionSet) -> Shared[StyleModel]:
         """The model, read from its file."""
@@ -113,19 +119,15 @@ class OnlyStyle(StyleMetric):
     short: Literal["zero", "skip"] = "zero"
 
     name: ClassVar[str] = "onlystyle"
+    title: ClassVar[str] = "OnlyStyle"
     range: ClassVar[tuple[float, float]] = (-0.5, 1.0)
     undefined_reason: ClassVar[str] = "the model knows no n-gram of the caption"
-
-    @property
-    def label(self) -> str:
-        """OnlyStyle, with the style where one is named for all items."""
-        return f"OnlyStyle ({self.style})" if self.style else "OnlyStyle"
 
     def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         table = table_for(captions, state.value)
         style = self.style_numbers(captions, state.value)[table.item]
-        values = own_scores(Placed(state.value, table), style, OnlyReading(self.grams, self.unseen, self.short))
+        values = own_scores(ModelNgrams(state.value, table), style, OnlyReading(self.grams, self.unseen, self.short))
         return self.scored(captions, table, values)
 
 
@@ -135,29 +137,29 @@ class Rows(NamedTuple):
     n: int
     grams: NgramTable
     located: Ints
-    """Of each n-gram here, its number in the model; -1 where the model lacks it."""
+    """Of each n-gram of the captions, its number in the model; -1 where the model lacks it."""
     base: Floats
-    """Of each n-gram here, the part of its score that all styles share."""
+    """Of each n-gram of the captions, the part of its score that all styles share."""
     first: Ints
     """N-gram ``g`` has the rows ``first[g]`` up to ``first[g + 1]``."""
-    mine: Ints
-    """Entries of the model whose n-gram occurs here, in the order of styles."""
-    of_style: Ints
-    """Style ``p`` has ``mine[of_style[p]:of_style[p + 1]]``."""
-    here: Ints
-    """Of each entry in ``mine``, the number of its n-gram here."""
+    entries: Ints
+    """Entries of the model whose n-gram occurs in the captions, in the order of styles."""
+    style_starts: Ints
+    """Style ``p`` has ``entries[style_starts[p]:style_starts[p + 1]]``."""
+    entry_gram: Ints
+    """Of each of ``entries``, the number of its n-gram in the captions."""
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
-    """A token table seen by a model."""
+class ModelNgrams:
+    """The n-grams of captions, each with its number in a style model."""
 
     model: StyleModel
     table: TextTable
 
     @classmethod
-    def of(cls, model: StyleModel, texts: Sequence[str]) -> Placed:
-        """Place plain texts."""
+    def of(cls, model: StyleModel, texts: Sequence[str]) -> ModelNgrams:
+        """The n-grams of plain texts."""
         return cls(model, sorted_table(texts, model.tokenizer))
 
     @property
@@ -167,7 +169,7 @@ class Placed:
 
     @cached_property
     def located(self) -> list[Ints]:
-        """Per order, the number in the model of each n-gram here, -1 where the model lacks it."""
+        """Per order, the number in the model of each n-gram of the captions, -1 where the model lacks it."""
         return self.model.locate(self.table)
 
     @cached_property
@@ -181,30 +183,31 @@ class Placed:
         inverse = np.full(len(order.last) + 1, -1, dtype=np.int64)
         inverse[located] = np.arange(grams.size)
         inverse[-1] = -1
-        here = inverse[scores.gram]
-        mine = np.flatnonzero(here >= 0)
-        mine = mine[np.argsort(order.style[mine], kind="stable")]
+        entry_gram = inverse[scores.gram]
+        entries = np.flatnonzero(entry_gram >= 0)
+        entries = entries[np.argsort(order.style[entries], kind="stable")]
         return Rows(
             n=n,
             grams=grams,
             located=located,
             base=scores.base[located],
             first=np.searchsorted(grams.gram, np.arange(grams.size + 1)),
-            mine=mine,
-            of_style=np.searchsorted(order.style[mine], np.arange(len(self.model.styles) + 1)),
-            here=here[mine],
+            entries=entries,
+            style_starts=np.searchsorted(order.style[entries], np.arange(len(self.model.styles) + 1)),
+            entry_gram=entry_gram[entries],
         )
 
     def weights(self, rows: Rows, style: int) -> tuple[Floats, Ints]:
-        """CNG under a style of each n-gram here, and which of them occur in that style."""
-        part = slice(rows.of_style[style], rows.of_style[style + 1])
+        """CNG under a style of each n-gram of the captions, and which of them occur in that style."""
+        part = slice(rows.style_starts[style], rows.style_starts[style + 1])
         weights = -rows.base
-        weights[rows.here[part]] += self.model.scores[rows.n - 1].share[rows.mine[part]]
-        return weights, rows.here[part]
+        weights[rows.entry_gram[part]] += self.model.scores[rows.n - 1].share[rows.entries[part]]
+        return weights, rows.entry_gram[part]
 
-    def sizes(self, rows: Rows, amount: Whole) -> Floats:
-        """N-grams of each caption."""
-        return added(rows.grams.caption, amount, self.captions)
+    def sizes(self, weights: Sequence[Whole]) -> list[Floats]:
+        """Per order, the summed weights of each caption's rows."""
+        pairs = zip(self.orders, weights, strict=True)
+        return [added(rows.grams.caption, amount, self.captions) for rows, amount in pairs]
 
 
 def runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
@@ -237,76 +240,64 @@ class OnlyReading(NamedTuple):
 LITERAL = OnlyReading()
 
 
-def own_scores(placed: Placed, style: Whole, reading: OnlyReading = LITERAL) -> Floats:
-    """OnlyStyle of each caption under one style of its own; NaN where nothing is left to average."""
-    parts = _Parts(placed, reading)
-    for rows in placed.orders:
+def amounts(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:
+    """Per order, how often each row counts in the mean of its caption."""
+    weights: list[Whole] = []
+    for rows in ngrams.orders:
         grams = rows.grams
-        score = placed.model.scores_under(rows.n, rows.located[grams.gram], style[grams.caption])
-        amount = parts.amounts[rows.n - 1]
-        parts.add(rows, added(grams.caption, score * amount, placed.captions))
-    return parts.mean()
+        amount = grams.count if reading.grams == "multiset" else np.ones(len(grams.count), dtype=np.int32)
+        weights.append(amount * (rows.located[grams.gram] >= 0) if reading.unseen == "skip" else amount)
+    return weights
 
 
-def all_scores(placed: Placed, reading: OnlyReading = LITERAL) -> Floats:
+def own_scores(ngrams: ModelNgrams, style: Whole, reading: OnlyReading = LITERAL) -> Floats:
+    """OnlyStyle of each caption under one style of its own; NaN where nothing is left to average."""
+    weights, sums = amounts(ngrams, reading), []
+    for rows, amount in zip(ngrams.orders, weights, strict=True):
+        grams = rows.grams
+        scores = ngrams.model.scores_under(rows.n, rows.located[grams.gram], style[grams.caption])
+        sums.append(added(grams.caption, scores * amount, ngrams.captions))
+    return _mean_over_orders(ngrams, sums, ngrams.sizes(weights), reading)
+
+
+def all_scores(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Floats:
     """OnlyStyle of each caption (rows) under each style of the model (columns).
 
     >>> from captious.metrics.style.model import fit
-    >>> placed = Placed.of(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), ["fine day"])
-    >>> all_scores(placed).tolist()  # happy: ¼ · ((½ + 0)/2 + ½ + 0 + 0)
+    >>> ngrams = ModelNgrams.of(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), ["fine day"])
+    >>> all_scores(ngrams).tolist()  # happy: ¼ · ((½ + 0)/2 + ½ + 0 + 0)
     [[-0.1875, 0.1875]]
     """
-    return np.stack(list(columns(placed, reading)), axis=1)
+    return np.stack(list(columns(ngrams, reading)), axis=1)
 
 
-def columns(placed: Placed, reading: OnlyReading = LITERAL) -> Iterator[Floats]:
+def columns(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Iterator[Floats]:
     """OnlyStyle of all captions under one style after the other."""
-    parts = _Parts(placed, reading)
-    shared = [added(r.grams.caption, r.base[r.grams.gram] * a, placed.captions) for r, a in parts.pairs()]
-    for style in range(len(placed.model.styles)):
-        column = _Parts(placed, reading, parts.amounts, parts.sizes)
-        for rows, amount, base in zip(placed.orders, parts.amounts, shared, strict=True):
+    weights = amounts(ngrams, reading)
+    sizes = ngrams.sizes(weights)
+    shared = [
+        added(rows.grams.caption, rows.base[rows.grams.gram] * amount, ngrams.captions)
+        for rows, amount in zip(ngrams.orders, weights, strict=True)
+    ]
+    for style in range(len(ngrams.model.styles)):
+        sums = []
+        for rows, amount, base in zip(ngrams.orders, weights, shared, strict=True):
             # Only n-grams that occur in the style differ from what all styles share.
-            part = slice(rows.of_style[style], rows.of_style[style + 1])
-            at, lengths = runs(rows.first, rows.here[part])
-            share = np.repeat(placed.model.scores[rows.n - 1].share[rows.mine[part]], lengths)
-            total = added(rows.grams.caption[at], share * amount[at], placed.captions)
-            column.add(rows, total - base)
-        yield column.mean()
+            part = slice(rows.style_starts[style], rows.style_starts[style + 1])
+            at, lengths = runs(rows.first, rows.entry_gram[part])
+            share = np.repeat(ngrams.model.scores[rows.n - 1].share[rows.entries[part]], lengths)
+            sums.append(added(rows.grams.caption[at], share * amount[at], ngrams.captions) - base)
+        yield _mean_over_orders(ngrams, sums, sizes, reading)
 
 
-class _Parts:
-    """Sums over orders, with the sizes that divide them."""
-
-    def __init__(
-        self,
-        placed: Placed,
-        reading: OnlyReading,
-        amounts: list[Whole] | None = None,
-        sizes: list[Floats] | None = None,
-    ) -> None:
-        self.placed, self.reading = placed, reading
-        self.amounts = amounts or [self._amount(rows) for rows in placed.orders]
-        self.sizes = sizes or [placed.sizes(rows, amount) for rows, amount in self.pairs()]
-        self.total = np.zeros(placed.captions)
-
-    def _amount(self, rows: Rows) -> Whole:
-        grams = rows.grams
-        amount = grams.count if self.reading.grams == "multiset" else np.ones(len(grams.count), dtype=np.int32)
-        return amount * (rows.located[grams.gram] >= 0) if self.reading.unseen == "skip" else amount
-
-    def pairs(self) -> zip[tuple[Rows, Whole]]:
-        return zip(self.placed.orders, self.amounts, strict=True)
-
-    def add(self, rows: Rows, sums: Floats) -> None:
-        size = self.sizes[rows.n - 1]
-        self.total += np.divide(sums, size, out=np.zeros_like(sums), where=size > 0)
-
-    def mean(self) -> Floats:
-        defined = np.sum([size > 0 for size in self.sizes], axis=0)
-        undefined = defined == 0
-        divisor = np.maximum(defined, 1) if self.reading.short == "skip" else ORDERS
-        if self.reading.short == "zero":
-            undefined &= self.placed.table.lengths > 0
-        result: Floats = np.where(undefined, np.nan, self.total / divisor)
-        return result
+def _mean_over_orders(
+    ngrams: ModelNgrams, sums: Sequence[Floats], sizes: Sequence[Floats], reading: OnlyReading
+) -> Floats:
+    """The mean over orders of each order's mean, from its sum and its number of n-grams."""
+    total = np.zeros(ngrams.captions)
+    for order, size in zip(sums, sizes, strict=True):
+        total += np.divide(order, size, out=np.zeros_like(order), where=size > 0)
+    defined = np.sum([size > 0 for size in sizes], axis=0)
+    if reading.short == "skip":
+        return np.where(defined == 0, np.nan, total / np.maximum(defined, 1))
+    return np.where((defined == 0) & (ngrams.table.lengths > 0), np.nan, total / ORDERS)

@@ -53,6 +53,7 @@ class StyleCider(StyleMetric):
     scale: float = 1.0
 
     name: ClassVar[str] = "stylecider"
+    title: ClassVar[str] = "StyleCIDEr"
     needs: ClassVar[tuple[Need, ...]] = ("style", "references")
     undefined_reason: ClassVar[str] = "no n-gram of the caption bears on the style"
 
@@ -61,11 +62,6 @@ class StyleCider(StyleMetric):
             raise InputError(f"{self}: pooled references have no single length or count to compare with")
         if self.scale <= 0:
             raise InputError(f"{self}: expected a scale above 0")
-
-    @property
-    def label(self) -> str:
-        """StyleCIDEr, with the style where one is named for all items."""
-        return f"StyleCIDEr ({self.style})" if self.style else "StyleCIDEr"
 
     @property
     def range(self) -> tuple[float, float]:

@@ -1,8 +1,5 @@
 """Tiny models of every backbone."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 
@@ -12,10 +9,9 @@ def tiny():
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
     torch.set_num_threads(1)
-    spec = importlib.util.spec_from_file_location("tiny_models", Path(__file__).with_name("models.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    from tests.models.crossencoders import models
+
+    return models
 
 
 @pytest.fixture

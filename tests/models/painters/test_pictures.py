@@ -4,6 +4,7 @@ import errno
 
 import numpy as np
 import pytest
+from tests.models.painters.painting import Mixer
 
 from captious.models import store as stores
 from captious.models.painters import BLACK, Prompt, imagine, picture_list, pictures
@@ -12,13 +13,8 @@ from captious.options import Runtime, using
 
 
 @pytest.fixture
-def mixer(request):
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    spec = spec_from_file_location("painting", request.path.parent / "painting.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Mixer
+def mixer():
+    return Mixer
 
 
 @pytest.fixture
