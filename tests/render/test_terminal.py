@@ -116,3 +116,9 @@ def test_a_file_gets_a_line_of_progress_now_and_then(monkeypatch):
     for done in (10, 20, 50):
         advance("steps", done, 200)
     assert lines == ["steps: 50 of 200, 2 min left"]  # 40 steps in 40 seconds, 150 to go
+
+
+def test_a_long_path_stays_on_one_line():
+    path = "/data/" + "very-long-name/" * 10 + "best"
+    drawn = plain_text(Document("t", sections=[Text([f"the model is in {path} and its log beside it"])]), width=40)
+    assert path in drawn
