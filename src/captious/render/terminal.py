@@ -89,8 +89,8 @@ def _draw(document: Document, console: Console, plain: bool = False) -> None:
             _draw_table(section, console, plain)
         else:
             for paragraph in section.paragraphs:
-                line = words("• " if section.bullets else "").append_text(words(paragraph))
-                console.print(line, soft_wrap=True)  # the terminal wraps it, so that a path can be copied whole
+                text = words("• " if section.bullets else "").append_text(words(paragraph))
+                console.print(text, soft_wrap=True)  # the terminal wraps it, so that a path can be copied whole
     for line in document.notes:
         console.print(words(line), soft_wrap=True)
     for line in document.signatures:
