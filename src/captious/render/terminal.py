@@ -10,6 +10,7 @@ import io
 import os
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from itertools import groupby
@@ -89,12 +90,22 @@ def _draw(document: Document, console: Console, plain: bool = False) -> None:
             _draw_table(section, console, plain)
         else:
             for paragraph in section.paragraphs:
-                text = words("• " if section.bullets else "").append_text(words(paragraph))
-                console.print(text, soft_wrap=True)  # the terminal wraps it, so that a path can be copied whole
+                bullet = "• " if section.bullets else ""
+                if isinstance(paragraph, Phrase):
+                    console.print(words(bullet).append_text(words(paragraph)))
+                else:
+                    console.print(words(_wrapped(bullet + paragraph, console.width)), soft_wrap=True)
     for line in document.notes:
         console.print(words(line), soft_wrap=True)
     for line in document.signatures:
         console.print(words(line, "dim"), soft_wrap=True)
+
+
+def _wrapped(text: str, width: int) -> str:
+    """A text in lines of at most ``width``; a longer word, such as a path, stays whole, so that it can be copied."""
+    return "\n".join(
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n")
+    )
 
 
 def _draw_table(table: Table, console: Console, plain: bool) -> None:
