@@ -31,7 +31,7 @@ def test_specs_prints_rates_before_and_after(train, base, data, tmp_path):
     )
     assert code == 0, err
     assert (
-        "sr_pos" in out and "before" in out and "after" in out and f"model: {tmp_path / 'out'}" in out.replace("\n", "")
+        "sr_pos" in out and "before" in out and "after" in out and f"model: {tmp_path / 'out'}" in " ".join(out.split())
     )
     assert json.loads((tmp_path / "out" / "captious-training.json").read_text())["options"]["margin"] == "paper"
 
