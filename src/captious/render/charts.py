@@ -156,7 +156,8 @@ def _dots(chart: Chart) -> tuple[str, int]:
         shift = 12 * ((index + 0.5) / len(chart.series) - 0.5)
         by_name: dict[str, list[float]] = {}
         for name, value in zip(one.x, one.y, strict=True):
-            by_name.setdefault(str(name), []).append(value)
+            if value == value:  # a missing value has no dot
+                by_name.setdefault(str(name), []).append(value)
         for name, values in by_name.items():
             y = TOP + STEP * (names.index(name) + 0.5) + shift
             for value in values:
