@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.io.formats import rows_of
 from captious.metrics import bleu, cider, rouge
+from captious.metrics.contract import MeanMetric
 from captious.metrics.meteor import metric as meteor
 from captious.text import ptb
 
@@ -100,11 +102,11 @@ class Rouge:
         return self._score(_together(gts, res))
 
     def _score(self, captions: CaptionSet) -> tuple[np.float64, Floats]:
-        if any(map(_ODD, captions.candidates.values)) or any(map(_ODD, captions.references.values)):
+        if _has_odd_spaces(captions.candidates.values) or _has_odd_spaces(captions.references.values):
             captions = replace(
                 captions, candidates=_visible(captions.candidates), references=_visible(captions.references)
             )
-        values = rouge.Rouge(tokenizer="whitespace").measure(captions).values
+        values = _values(rouge.Rouge(tokenizer="whitespace"), captions)
         return np.float64(np.mean(values)), values
 
     def method(self) -> str:
@@ -112,8 +114,12 @@ class Rouge:
         return "Rouge"
 
 
-_ODD = re.compile(r"\A\Z|\A | \Z|  |[^\S ]").search
-"""Where cutting at single spaces differs from cutting at white space."""
+def _has_odd_spaces(texts: Sequence[str]) -> bool:
+    """Whether cutting at single spaces differs from cutting at white space."""
+    joined = " ".join(texts)
+    return joined.split(" ") != joined.split()
+
+
 _HIDDEN = re.compile(r"\A(?= |\Z)|(?<= )(?= |\Z)|[^\S ]")
 
 
@@ -149,7 +155,7 @@ class Cider:
         return self._score(_together(gts, res))
 
     def _score(self, captions: CaptionSet) -> tuple[np.float64, Floats]:
-        values = cider.Cider(tokenizer="whitespace").measure(captions).values
+        values = _values(cider.Cider(tokenizer="whitespace"), captions)
         return np.float64(np.mean(values)), values
 
     def method(self) -> str:
@@ -228,9 +234,7 @@ class COCO:
         """Captions of some of these images."""
         results = COCO(resFile)
         if unknown := [key for key in results.imgToAnns if key not in self.imgToAnns]:
-            raise InputError(
-                f"{len(unknown)} image ids of the results are not in the annotations, such as {unknown[0]!r}"
-            )
+            raise InputError(f"the annotations lack {len(unknown)} image ids of the results, such as {unknown[0]!r}")
         return results
 
 
@@ -302,6 +306,13 @@ def _together(gts: Captions, res: Captions) -> CaptionSet:
     )
 
 
+def _values(metric: MeanMetric, captions: CaptionSet) -> Floats:
+    """One value per item, without the signature that a measurement has."""
+    rows = metric.score_items(captions, metric.prepare(captions)).rows
+    assert isinstance(rows, np.ndarray)
+    return metric.aggregate(rows)
+
+
 def _refuse(ids: Collection[Any], what: str, whose: str) -> None:
     if ids:
         raise InputError(f"{what} {len(ids)} ids {whose}, such as {next(iter(ids))!r}")
@@ -312,6 +323,6 @@ def _check(name: str, captions: Captions, fits: Callable[[int], bool], expected:
         if not isinstance(texts, (list, tuple)) or not fits(len(texts)):
             number = f"{len(texts)} captions" if isinstance(texts, (list, tuple)) else repr(texts)[:60]
             raise InputError(f"{name}: id {key!r} has {number}, expected {expected}")
-        for text in texts:
-            if not isinstance(text, str):
-                raise InputError(f"{name}: id {key!r} holds {text!r:.60}, expected a tokenized text")
+    if set(map(type, chain.from_iterable(captions.values()))) - {str}:
+        key, text = next((key, text) for key, texts in captions.items() for text in texts if type(text) is not str)
+        raise InputError(f"{name}: id {key!r} holds {text!r:.60}, expected a tokenized text")
