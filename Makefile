@@ -23,9 +23,9 @@ types: $(VENV)/.dev
 
 cards: $(VENV)/.base
 	for name in $$($(BIN)/python -c 'from captious.metrics.registry import METRICS; print(*METRICS)'); do \
-	  $(BIN)/captious metrics $$name --markdown > docs/metrics/$$name.md; done
+	  $(BIN)/captious metrics $$name --markdown > docs/reference/metrics/$$name.md; done
 
-# Trains captious-mini anew (a GPU takes five minutes); docs/mini.md says how it goes into the package.
+# Trains captious-mini anew (a GPU takes five minutes); docs/results/captious-mini.md says how it goes into the package.
 mini: $(VENV)/.dev
 	PYTHONPATH=. $(BIN)/python lab/reproductions/specs.py train --out drawn
 
