@@ -133,7 +133,7 @@ def test_a_comparison_holds_systems_and_their_differences(comparison):
     assert comparison.test in text
     for row in comparison.differences:
         assert f"{row.difference:+.4f} {row.low:+.4f} – {row.high:+.4f}" in text
-        assert f"{row.p:.3f} {row.p_holm:.3f} {row.better or 'no difference shown'}" in text
+        assert f"{row.p:.3f} {row.p_holm:.3f} {row.better or 'neither'}" in text
 
 
 def test_systems_are_joined_by_id_whatever_their_order():

@@ -106,7 +106,7 @@ class Report(Result):
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
         level = self.resampling.level if self.intervals else None
-        columns: list[Column | str] = ["metric", Column("value", level=level, bold=True, bar=True)]
+        columns: list[Column | str] = ["metric", Column("value", percent=1, level=level, bold=True, bar=True)]
         if lower := any(not one.metric.higher_is_better for one in self):
             columns.append(Column("better", "text", latex=None))
         if unscored := any(one.reasons for one in self):
@@ -239,7 +239,9 @@ def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
         power = 10.0 ** math.floor(math.log10(highest))
         top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
     limits = (min([0.0, *ends]), top)
-    return [Cell(cell.value, cell.low, cell.high, limits=limits) for cell in cells]
+    count = math.isinf(reports[0].measurements[key].metric.range[1])
+    own: dict[str, Any] = {"decimals": 0, "scale": 1.0} if count else {}
+    return [Cell(cell.value, cell.low, cell.high, limits=limits, **own) for cell in cells]
 
 
 def explorer(reports: Mapping[str, Report]) -> Items:
@@ -250,7 +252,9 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     return Items(
         ids=first.captions.ids,
         metrics=[
-            ItemMetric(key, first.label(key), one.metric.higher_is_better, one.metric.range)
+            ItemMetric(
+                key, first.label(key), one.metric.higher_is_better, one.metric.range, math.isfinite(one.metric.range[1])
+            )
             for key, one in first.measurements.items()
         ],
         systems=list(reports),
@@ -328,7 +332,7 @@ def evaluate(
     captions = gather(captions, Reading(references, images))
     measurements: dict[str, Measurement] = {}
     with using(runtime or current()):
-        for metric in parse_all(metrics):
+        for metric in parse_all(metrics, [captions]):
             if progress:
                 progress(metric.label)
             measurements[str(metric)] = metric.measure(captions)
@@ -350,7 +354,7 @@ def evaluate_shards(
         raise InputError("no shard holds an item, expected at least one that does")
     measurements: dict[str, Measurement] = {}
     with using(runtime or current()):
-        for metric in parse_all(metrics):
+        for metric in parse_all(metrics, shards):
             states = [metric.prepare(shard) for shard in shards]
             state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
             parts = (metric.measure(shard, state) for shard in shards)

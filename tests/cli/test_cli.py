@@ -22,7 +22,9 @@ def test_score_prints_a_table_and_a_signature_for_every_number(run, sample):
     assert code == 0
     for label in ("BLEU-1", "BLEU-4", "ROUGE-L", "CIDEr-D", "95% interval"):
         assert label in out
-    assert "cider|tok:ptb.1|variant:d|idf:refs:25:" in out
+    assert "shared: tok:ptb.1|items:25|" in out and "\ncider|variant:d|idf:refs:25:" in out
+    full = run("score", *files(sample), "--signatures")[1]
+    assert "shared:" not in full and "\ncider|tok:ptb.1|variant:d|idf:refs:25:" in full
 
 
 def test_score_as_json(run, sample):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import platform
@@ -86,11 +87,17 @@ def records(table: Table) -> list[dict[str, Any]]:
 
 def write_csv(table: Table, path: Path) -> None:
     """Write a table; a missing number is an empty field."""
-    plain = columns(table)
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(plain)
-        writer.writerows(zip(*plain.values(), strict=True))
+        file.write(csv_text(table))
+
+
+def csv_text(table: Table) -> str:
+    """A table as CSV text."""
+    file, plain = io.StringIO(), columns(table)
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(plain)
+    writer.writerows(zip(*plain.values(), strict=True))
+    return file.getvalue()
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
