@@ -152,7 +152,7 @@ def test_unscored_items_are_null_with_their_reason():
     assert data["values"] == [[[1.0, None]]]
     assert data["reasons"] == [[{"2": "no references"}]]
     assert '<a href="#sort=rouge&amp;unscored=1">1</a>' in page(result.document())
-    assert 'title="1 × no references"' in page(result.document())
+    assert 'title="1 × no references (id 2)"' in page(result.document())
 
 
 def test_images_are_embedded_once_and_unreadable_ones_counted(tmp_path):

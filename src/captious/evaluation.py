@@ -18,6 +18,7 @@ from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, nearest, require
 from captious.io.check import findings_that_mislead
 from captious.io.images import with_images
+from captious.io.join import first_few
 from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
@@ -268,11 +269,14 @@ def explorer(reports: Mapping[str, Report]) -> Items:
 
 
 def _reasons(measurement: Measurement) -> str:
-    """How often each reason for a missing value occurs."""
-    counts = Counter(measurement.reasons.values()).most_common()
-    texts = [f"{number} × {reason}" for reason, number in counts[:REASONS]]
-    rest = sum(number for _, number in counts[REASONS:])
-    return ", ".join([*texts, *([f"{rest} × other reasons"] if rest else [])])
+    """How often each reason for a missing value occurs, and for which items."""
+    ids: dict[str, list[str]] = {}
+    for key, reason in measurement.reasons.items():
+        ids.setdefault(reason, []).append(key)
+    counts = sorted(ids.items(), key=lambda entry: -len(entry[1]))
+    texts = [f"{len(keys)} × {reason} (id {first_few(keys)})" for reason, keys in counts[:REASONS]]
+    rest = [key for _, keys in counts[REASONS:] for key in keys]
+    return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {first_few(rest)})"] if rest else [])])
 
 
 def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:

@@ -217,8 +217,8 @@ class Command(TyperCommand):
     """A command that refuses what it would otherwise drop: an option given twice, an argument too many."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Parse, after these two checks."""
-        if not set(args).intersection(ctx.help_option_names):
+        """Parse, after these two checks; a line that a shell completes is not whole yet."""
+        if not ctx.resilient_parsing and not set(args).intersection(ctx.help_option_names):
             _, extra, order = self.make_parser(ctx).parse_args(list(args))
             for param, number in Counter(order).items():
                 if number > 1 and not getattr(param, "multiple", False):
