@@ -122,7 +122,9 @@ def test_frames_arrow_tables_and_csv_files_hold_the_same_columns(tmp_path):
     assert frame["unscored"].tolist() == [None, "rouge: no references"]
     report.to_csv(tmp_path / "items.csv")
     lines = (tmp_path / "items.csv").read_text().splitlines()
-    assert lines[0] == "id,candidate,references,rouge,unscored" and lines[1].startswith("1,a cat | one cat,a cat | cats,")
+    assert lines[0] == "id,candidate,references,rouge,unscored" and lines[1].startswith(
+        "1,a cat | one cat,a cat | cats,"
+    )
     assert lines[2] == "2,a dog,,,rouge: no references"
     report.to_csv(tmp_path / "scores.csv", "scores")
     assert (tmp_path / "scores.csv").read_text().startswith("metric,value")
