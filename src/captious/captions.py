@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate, chain
+from pathlib import PurePath
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,10 +19,14 @@ import numpy.typing as npt
 
 from captious._typing import Bools, Ints
 from captious.errors import InputError, UnknownKey
+from captious.render import Document, Entry, Gallery, Line, Picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+
+FIRST = 4
+"""Items that a notebook shows."""
 T = TypeVar("T")
 
 
@@ -268,8 +273,19 @@ class CaptionSet(Memo):
         )
 
     def __repr__(self) -> str:
-        candidates, references = len(self.candidates.values), len(self.references.values)
-        return f"<CaptionSet {self.name}: {len(self)} items, {candidates} candidates, {references} references>"
+        numbers = f"{len(self.candidates.values)} candidates, {len(self.references.values)} references"
+        return f"<CaptionSet {PurePath(self.name).name}: {len(self)} items, {numbers}>"
+
+    def _repr_html_(self) -> str:
+        from captious.render.notebook import notebook
+
+        images = self.images
+        entries = [gallery_entry(self.item(index), images[index]) for index in range(min(FIRST, len(self)))]
+        columns = f"; columns: {', '.join(self.columns)}" if self.columns else ""
+        about = f"{len(self.candidates.values):,} candidates, {len(self.references.values):,} references{columns}"
+        first = f"the first {FIRST}" if len(self) > FIRST else ""
+        title = f"{PurePath(self.name).name}: {len(self):,} items"
+        return notebook(Document(title, about, [Gallery(first, entries, replaces="items")]))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -343,3 +359,9 @@ def _image(value: Any, key: str) -> Any:
     if isinstance(value, Mapping) and not value.get("bytes"):
         return value.get("path", value)
     return ImageData.of(value, f"image of {key}") or value
+
+
+def gallery_entry(item: Item, image: ImageSource | None, facts: Sequence[str] = ()) -> Entry:
+    """An item as galleries show it."""
+    lines = [Line(text) for text in item.candidates]
+    return Entry(item.id, lines, Picture(image) if image else None, facts, references=item.references)

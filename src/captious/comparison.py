@@ -14,7 +14,7 @@ import numpy as np
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import Report, Specs, evaluate, explorer, metrics_of, on_scale, settings_of
+from captious.evaluation import ITEMS, Report, Specs, evaluate, explorer, metrics_of, on_scale, settings_of
 from captious.io.formats import name_of
 from captious.io.read import read
 from captious.metrics.contract import Measurement
@@ -139,6 +139,19 @@ class Comparison(Result):
             "warnings": list(self.warnings),
             "systems": {name: {**provenance(), **report.data()} for name, report in self.reports.items()},
             "differences": [asdict(row) for row in self.differences],
+        }
+
+    def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
+        """Of ``items`` one row per system and item, with the columns of a report; otherwise a table."""
+        if table != ITEMS:
+            return super()._columns(table)
+        parts = {name: report._columns(ITEMS) for name, report in self.reports.items()}
+        systems = [name for name, part in parts.items() for _ in part["id"]]
+        keys = dict.fromkeys(key for part in parts.values() for key in part)
+        lacking = [None] * self._items
+        return {
+            "system": systems,
+            **{key: [cell for part in parts.values() for cell in part.get(key, lacking)] for key in keys},
         }
 
     def write_files(self, folder: Path) -> None:

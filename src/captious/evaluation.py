@@ -17,18 +17,20 @@ from urllib.parse import quote
 
 import numpy as np
 
-from captious.captions import CaptionSet, ImageData, Ragged
-from captious.errors import InputError, UnknownKey, nearest, require
+from captious.captions import CaptionSet, ImageData, Ragged, gallery_entry
+from captious.errors import InputError, UnknownKey, nearest
 from captious.io.check import findings_that_mislead
 from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.options import Resampling, Runtime, current, using
-from captious.render import Cell, Column, Document, ItemMetric, Items, Result, Table, link
+from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, link
 from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
 from captious.stats.bootstrap import Estimate, bootstrap
 
 Specs = str | Metric | Iterable[str | Metric]
+ITEMS = "items"
+"""What frames and files call the values of every item."""
 REASONS = 5
 """Different reasons that a warning names."""
 
@@ -94,16 +96,20 @@ class Report(Result):
         return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
 
     def worst(self, number: int = 10, metric: str | None = None) -> Document:
-        """The items with the worst value of a metric, the last one unless named: a table to print or ``to_pandas``."""
+        """The items with the worst value of a metric, the last one unless named.
+
+        Printed it is a table; a notebook and a saved page show the images beside the captions.
+        """
         measurement = self[metric] if metric else list(self)[-1]
         label = self.label(str(measurement.metric))
-        rows = []
+        rows, entries, images = [], [], self.captions.images
         for index in worst_first(measurement)[:number]:
-            item = self.captions.item(index)
-            rows.append((item.id, float(measurement.values[index]), item.candidate, (*item.references, "")[0]))
-        title = f"worst {number} by {label}"
-        value = Column(label, key=str(measurement.metric))
-        return Document(title, sections=[Table("worst", title, ("id", value, "candidate", "first reference"), rows)])
+            item, value = self.captions.item(index), float(measurement.values[index])
+            rows.append((item.id, value, item.candidate, (*item.references, "")[0]))
+            entries.append(gallery_entry(item, images[index], [f"{label} {value:.4f}"]))
+        title = f"worst {len(rows)} by {label}"
+        columns = ("id", Column(label, key=str(measurement.metric)), "candidate", "first reference")
+        return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
 
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
@@ -161,12 +167,31 @@ class Report(Result):
         }
 
     def to_pandas(self, table: str | None = None) -> Any:
-        """Per-item values as a frame, one row per item id and one column per metric; or a table of the document."""
-        if table is not None:
-            return super().to_pandas(table)
-        pandas = require("pandas", "pandas")
-        columns = {key: measurement.values for key, measurement in self.measurements.items()}
-        return pandas.DataFrame(columns, index=pandas.Index(self.captions.ids, name="id"))
+        """One row per item id: candidate, references, a column per metric; or a table of the document.
+
+        Several candidates are joined by `` | ``. Where an item has no value, a column ``unscored`` says why.
+        ``to_arrow`` and ``to_csv`` give the same columns.
+        """
+        frame = super().to_pandas(table)
+        return frame.set_index("id") if table in (None, ITEMS) else frame
+
+    def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
+        if table not in (None, ITEMS):
+            return super()._columns(table)
+        captions = self.captions
+        columns: dict[str, Sequence[Any]] = {
+            "id": captions.ids,
+            "candidate": [" | ".join(texts) for texts in captions.candidates],
+            "references": list(captions.references),
+            **{key: finite(one.values) for key, one in self.measurements.items()},
+        }
+        if any(one.reasons for one in self):
+            lines = [
+                [f"{key}: {one.reasons[id]}" for key, one in self.measurements.items() if id in one.reasons]
+                for id in captions.ids
+            ]
+            columns["unscored"] = ["; ".join(line) or None for line in lines]
+        return columns
 
     def write_files(self, folder: Path) -> None:
         """Write the values of every item: ``items.jsonl``, ``items.parquet``, ``items.csv``."""

@@ -260,19 +260,16 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
 
     CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
     """
-    from captious import data
+    from captious import samples
     from captious.comparison import compare
 
-    folder = data.DEMO
     with session.working() as step:
         result = compare(
-            {name: folder / "predictions" / f"{name}.json" for name in ("parrot", "sloppy", "solid", "expert")},
+            samples.demo().systems,
             (*USUAL, "clipscore(weights=captious-mini)", "specs(weights=captious-mini-specs)"),
             # A first look at captious leaves nothing in the cache.
             runtime=Runtime(device="cpu", cache=False),
             progress=step,
-            references=folder / "references.json",
-            images=folder / "images",
         )
     session.deliver(result)
     typer.echo(

@@ -52,7 +52,7 @@ class Check(Result):
     findings: tuple[Finding, ...]
 
     def __repr__(self) -> str:
-        return f"Check({self.name!r}, {len(self.findings)} findings, {len(self.errors)} errors)"
+        return f"<Check {self.name}: {len(self.findings)} findings, {len(self.errors)} errors>"
 
     @property
     def errors(self) -> tuple[Finding, ...]:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import MARKER, whole_folder
+from captious._files import MARKER, whole_file, whole_folder
 from captious._typing import Floats
-from captious.errors import InputError, nearest
+from captious.errors import InputError, nearest, require
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -298,11 +298,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Texts with pictures, one entry after another; on the page only."""
+    """Texts with pictures, one entry after another; on the page, and in a notebook where it replaces a table."""
 
     title: str
     entries: Sequence[Entry]
     note: str = ""
+    replaces: str = ""
+    """Key of the table that shows the same without pictures, to terminals and files; the page leaves that out."""
 
 
 @dataclass(frozen=True)
@@ -335,9 +337,19 @@ class Result(ABC):
         return plain_text(self.document())
 
     def _repr_html_(self) -> str:
-        from captious.render.html import notebook
+        from captious.render.notebook import notebook
 
         return notebook(self.document())
+
+    def plot(self, name: str | None = None) -> Any:
+        """An Altair chart of the result, to show, change or save; needs the extra ``plot``.
+
+        ``name`` is what to draw: a table with values by its key, such as ``differences``; ``items``, the distribution
+        of the values per item; or a kind of chart, such as ``scatter``. By default it is the first that there is.
+        """
+        from captious.render.altair import plot
+
+        return plot(self.document(), name)
 
     def print(self, console: Console | None = None) -> None:
         """Show the result on the terminal."""
@@ -371,9 +383,27 @@ class Result(ABC):
 
     def to_pandas(self, table: str | None = None) -> Any:
         """A table as a data frame: the first, or the one of this key."""
-        from captious.render.tables import to_pandas
+        return require("pandas", "pandas").DataFrame(self._columns(table))
 
-        return to_pandas(self.document().table(table))
+    def to_arrow(self, table: str | None = None) -> Any:
+        """A table as a ``pyarrow.Table``: the first, or the one of this key."""
+        from captious.render.tables import to_arrow
+
+        return to_arrow(self._columns(table))
+
+    def to_csv(self, path: str | Path, table: str | None = None) -> None:
+        """Write a table as CSV: the first, or the one of this key. Numbers are in full, a missing one is empty."""
+        from captious.render.tables import write_csv
+
+        columns = self._columns(table)
+        with whole_file(path) as draft:
+            write_csv(columns, draft)
+
+    def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
+        """The columns of a table that frames and files are made of."""
+        from captious.render.tables import columns
+
+        return columns(self.document().table(table))
 
     def to_json(self) -> str:
         """The data of the document as JSON text."""
