@@ -20,6 +20,7 @@ import numpy as np
 from captious.captions import CaptionSet, ImageData, Ragged, gallery_entry
 from captious.errors import InputError, UnknownKey, nearest
 from captious.io.check import findings_that_mislead
+from captious.io.join import first_few
 from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
@@ -114,7 +115,7 @@ class Report(Result):
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
         level = self.resampling.level if self.intervals else None
-        columns: list[Column | str] = ["metric", Column("value", level=level, bold=True, bar=True)]
+        columns: list[Column | str] = ["metric", Column("value", percent=1, level=level, bold=True, bar=True)]
         if lower := any(not one.metric.higher_is_better for one in self):
             columns.append(Column("better", "text", latex=None))
         if unscored := any(one.reasons for one in self):
@@ -269,7 +270,9 @@ def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
         power = 10.0 ** math.floor(math.log10(highest))
         top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
     limits = (min([0.0, *ends]), top)
-    return [Cell(cell.value, cell.low, cell.high, limits=limits) for cell in cells]
+    count = math.isinf(reports[0].measurements[key].metric.range[1])
+    own: dict[str, Any] = {"decimals": 0, "scale": 1.0} if count else {}
+    return [Cell(cell.value, cell.low, cell.high, limits=limits, **own) for cell in cells]
 
 
 def explorer(reports: Mapping[str, Report]) -> Items:
@@ -280,7 +283,9 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     return Items(
         ids=first.captions.ids,
         metrics=[
-            ItemMetric(key, first.label(key), one.metric.higher_is_better, one.metric.range)
+            ItemMetric(
+                key, first.label(key), one.metric.higher_is_better, one.metric.range, math.isfinite(one.metric.range[1])
+            )
             for key, one in first.measurements.items()
         ],
         systems=list(reports),
@@ -294,11 +299,14 @@ def explorer(reports: Mapping[str, Report]) -> Items:
 
 
 def _reasons(measurement: Measurement) -> str:
-    """How often each reason for a missing value occurs."""
-    counts = Counter(measurement.reasons.values()).most_common()
-    texts = [f"{number} × {reason}" for reason, number in counts[:REASONS]]
-    rest = sum(number for _, number in counts[REASONS:])
-    return ", ".join([*texts, *([f"{rest} × other reasons"] if rest else [])])
+    """How often each reason for a missing value occurs, and for which items."""
+    ids: dict[str, list[str]] = {}
+    for key, reason in measurement.reasons.items():
+        ids.setdefault(reason, []).append(key)
+    counts = sorted(ids.items(), key=lambda entry: -len(entry[1]))
+    texts = [f"{len(keys)} × {reason} (id {first_few(keys)})" for reason, keys in counts[:REASONS]]
+    rest = [key for _, keys in counts[REASONS:] for key in keys]
+    return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {first_few(rest)})"] if rest else [])])
 
 
 def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:
@@ -313,8 +321,8 @@ def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> 
     return list(dict.fromkeys(warnings))
 
 
-def metrics_of(specs: Any) -> list[Metric]:
-    """The metrics that an argument names; what is no such argument is refused with the one that was meant."""
+def metric_specs(specs: Any) -> list[str | Metric]:
+    """What names metrics; an argument that does not is refused, with the name of the one that was meant."""
     named = "; pass references by name, references=..."
     captions = isinstance(specs, (Mapping, CaptionSet, PathLike)) or hasattr(specs, "shape")
     if captions or not isinstance(specs, (str, Metric, Iterable)):
@@ -328,7 +336,7 @@ def metrics_of(specs: Any) -> list[Metric]:
                 f"metrics: holds {type(entry).__name__}, expected written metrics such as {DEFAULT!r}{hint}"
             )
     try:
-        return parse_all(entries)
+        parse_all(entries)
     except InputError as error:
         texts = [entry for entry in entries if isinstance(entry, str)]
         # A caption or the name of a file, which other libraries take second.
@@ -336,6 +344,7 @@ def metrics_of(specs: Any) -> list[Metric]:
         if not meant:
             raise
         raise InputError(f"{error}{named}") from None
+    return entries
 
 
 def evaluate(
@@ -375,11 +384,11 @@ def evaluate(
     0.666667
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
-    parsed = metrics_of(metrics)
+    specs = metric_specs(metrics)
     captions = read(captions, references, images)
     measurements: dict[str, Measurement] = {}
     with using(runtime):
-        for metric in parsed:
+        for metric in parse_all(specs, [captions]):
             if progress:
                 progress(metric.label)
             measurements[str(metric)] = metric.measure(captions)
@@ -416,7 +425,7 @@ def evaluate_shards(
     2
     """
     resampling, runtime = settings_of(resampling, runtime)
-    parsed = metrics_of(metrics)
+    specs = metric_specs(metrics)
     if isinstance(shards, (str, PathLike, Mapping, CaptionSet)) or not isinstance(shards, Iterable):
         raise InputError(f"shards: {type(shards).__name__}, expected a list of shards, each as evaluate takes it")
     sets = [shard for shard in map(read, shards) if len(shard)]
@@ -424,7 +433,7 @@ def evaluate_shards(
         raise InputError("no shard holds an item, expected at least one that does")
     measurements: dict[str, Measurement] = {}
     with using(runtime):
-        for metric in parsed:
+        for metric in parse_all(specs, sets):
             states = [metric.prepare(shard) for shard in sets]
             state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
             parts = (metric.measure(shard, state) for shard in sets)
