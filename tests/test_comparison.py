@@ -135,7 +135,7 @@ def test_where_nothing_is_shared_there_is_no_p_value_and_no_winner(test):
     first = CaptionSet.of({"1": ["a b", "c"], "2": ["", ""]})
     second = CaptionSet.of({"1": ["", ""], "2": ["a b", "c"]})
     result = compare({"first": first, "second": second}, "lsa", test=test, permutations=100)
-    assert "second − first           —  —         —  no difference shown" in str(result) and "█" not in str(result)
+    assert "second − first           —  —         —  neither" in str(result) and "█" not in str(result)
     row = result.differences[0]
     assert math.isnan(row.p) and math.isnan(row.p_holm) and row.better is None and row.items == 0
 

@@ -18,6 +18,7 @@ from captious.captions import CaptionSet, Ragged, gallery_entry
 from captious.errors import InputError, nearest
 from captious.io.check import findings_that_mislead
 from captious.io.images import with_images
+from captious.io.join import first_few
 from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
@@ -112,7 +113,7 @@ class Report(Result):
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
         level = self.resampling.level if self.intervals else None
-        columns: list[Column | str] = ["metric", Column("value", level=level, bold=True, bar=True)]
+        columns: list[Column | str] = ["metric", Column("value", percent=1, level=level, bold=True, bar=True)]
         if lower := any(not one.metric.higher_is_better for one in self):
             columns.append(Column("better", "text", latex=None))
         if unscored := any(one.reasons for one in self):
@@ -264,7 +265,9 @@ def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
         power = 10.0 ** math.floor(math.log10(highest))
         top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
     limits = (min([0.0, *ends]), top)
-    return [Cell(cell.value, cell.low, cell.high, limits=limits) for cell in cells]
+    count = math.isinf(reports[0].measurements[key].metric.range[1])
+    own: dict[str, Any] = {"decimals": 0, "scale": 1.0} if count else {}
+    return [Cell(cell.value, cell.low, cell.high, limits=limits, **own) for cell in cells]
 
 
 def explorer(reports: Mapping[str, Report]) -> Items:
@@ -275,7 +278,9 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     return Items(
         ids=first.captions.ids,
         metrics=[
-            ItemMetric(key, first.label(key), one.metric.higher_is_better, one.metric.range)
+            ItemMetric(
+                key, first.label(key), one.metric.higher_is_better, one.metric.range, math.isfinite(one.metric.range[1])
+            )
             for key, one in first.measurements.items()
         ],
         systems=list(reports),
@@ -289,11 +294,14 @@ def explorer(reports: Mapping[str, Report]) -> Items:
 
 
 def _reasons(measurement: Measurement) -> str:
-    """How often each reason for a missing value occurs."""
-    counts = Counter(measurement.reasons.values()).most_common()
-    texts = [f"{number} × {reason}" for reason, number in counts[:REASONS]]
-    rest = sum(number for _, number in counts[REASONS:])
-    return ", ".join([*texts, *([f"{rest} × other reasons"] if rest else [])])
+    """How often each reason for a missing value occurs, and for which items."""
+    ids: dict[str, list[str]] = {}
+    for key, reason in measurement.reasons.items():
+        ids.setdefault(reason, []).append(key)
+    counts = sorted(ids.items(), key=lambda entry: -len(entry[1]))
+    texts = [f"{len(keys)} × {reason} (id {first_few(keys)})" for reason, keys in counts[:REASONS]]
+    rest = [key for _, keys in counts[REASONS:] for key in keys]
+    return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {first_few(rest)})"] if rest else [])])
 
 
 def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:
@@ -353,7 +361,7 @@ def evaluate(
     captions = gather(captions, Reading(references, images))
     measurements: dict[str, Measurement] = {}
     with using(runtime or current()):
-        for metric in parse_all(metrics):
+        for metric in parse_all(metrics, [captions]):
             if progress:
                 progress(metric.label)
             measurements[str(metric)] = metric.measure(captions)
@@ -375,7 +383,7 @@ def evaluate_shards(
         raise InputError("no shard holds an item, expected at least one that does")
     measurements: dict[str, Measurement] = {}
     with using(runtime or current()):
-        for metric in parse_all(metrics):
+        for metric in parse_all(metrics, shards):
             states = [metric.prepare(shard) for shard in shards]
             state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
             parts = (metric.measure(shard, state) for shard in shards)

@@ -273,6 +273,11 @@ class Metric(ABC):
         return ("references",)
 
     @property
+    def installed(self) -> bool:
+        """Whether this computer has the tables that the metric reads, where it reads any."""
+        return True
+
+    @property
     def range(self) -> tuple[float, float]:
         """The lowest and the highest value possible."""
         return (0.0, 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import platform
@@ -84,13 +85,20 @@ def records(table: Table) -> list[dict[str, Any]]:
 
 
 def write_csv(table: Table | Mapping[str, Sequence[Any]], path: Path) -> None:
-    """Write a table, or columns; a missing number is an empty field, and the texts of a list are joined by bars."""
-    plain = columns(table) if isinstance(table, Table) else table
+    """Write a table, or columns, as `csv_text` writes them."""
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(plain)
-        for row in zip(*plain.values(), strict=True):
-            writer.writerow(" | ".join(cell) if isinstance(cell, (list, tuple)) else finite(cell) for cell in row)
+        file.write(csv_text(table))
+
+
+def csv_text(table: Table | Mapping[str, Sequence[Any]]) -> str:
+    """A table, or columns, as CSV: a missing number is an empty field, and the texts of a list are joined by bars."""
+    plain = columns(table) if isinstance(table, Table) else table
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(plain)
+    for row in zip(*plain.values(), strict=True):
+        writer.writerow(" | ".join(cell) if isinstance(cell, (list, tuple)) else finite(cell) for cell in row)
+    return file.getvalue()
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
