@@ -84,8 +84,8 @@ class Study(Analysis, Result):
         disagreements = self._disagreements(score, number)
         title = f"{len(disagreements)} largest disagreements of {label} and people"
         rated = isinstance(self.design, Rows)
-        columns: list[Column | str] = ["id", Column(label, key=key)]
-        columns += [Column("mean rating", decimals=2)] if rated else ["rejected", Column(f"{label} of it")]
+        columns: list[Column | str] = ["id" if rated else "preferred", Column(label, key=key)]
+        columns += [Column("mean rating", decimals=2)] if rated else ["rejected", Column(label, key=f"{key}_rejected")]
         columns += ["caption"] if captions is not None and rated else []
         rows: list[list[Value]] = []
         for one in disagreements:
