@@ -15,7 +15,7 @@ import numpy as np
 
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.errors import InputError
-from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
+from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS, STYLE_COLUMN
 from captious.io.formats import Row, name_of
 from captious.io.images import images_of
 from captious.options import Reading
@@ -55,10 +55,12 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
         texts = _texts(row, text_column, "caption", complain)
         if key in gathered.candidates:
             if not several:
+                styled = STYLE_COLUMN in row.fields and not reading.id_column
+                instead = f"id_column='{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}' where each style is an item"
                 complain(
                     f"{row.where}: id {key!r} occurs more than once (first at {gathered.first_rows[key]}), expected "
-                    "one row per id; pass several=True where an item has several candidates, id_column=... where "
-                    "another column is the id"
+                    "one row per id; pass several=True where an item has several candidates, "
+                    + (instead if styled else "id_column=... where another column is the id")
                 )
                 continue
             gathered.candidates[key] += texts
@@ -117,8 +119,10 @@ def join(
     columns = {column: tuple(row.get(column) for row in rows) for column in names}
     if reading.images is not None:
         try:
-            listed = list(candidates.candidates)
-            columns["image"] = images_of(reading.images, tuple(keys), columns.get("image"), listed)
+            # An id of several columns names its image by the first.
+            further = (reading.id_column or "").count(",")
+            named = columns.get("image") or [key.rsplit(":", further)[0] for key in keys]
+            columns["image"] = images_of(reading.images, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
     return CaptionSet(
@@ -151,6 +155,17 @@ def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], s
 
 
 def _key(row: Row, column: str | None, complain: Complain) -> str | None:
+    """The id of a row: the value of a column, or of several that are named with commas, joined by colons.
+
+    A column whose own name has commas is one.
+    """
+    if column is None or column in row.fields or "," not in column:
+        return _one_key(row, column, complain)
+    keys = [_one_key(row, name.strip(), complain) for name in column.split(",")]
+    return None if None in keys else ":".join(map(str, keys))
+
+
+def _one_key(row: Row, column: str | None, complain: Complain) -> str | None:
     name = _pick(row, column, ID_COLUMNS)
     if name is None or (name in IMAGE_COLUMNS and ImageData.of(row.fields[name], name) is not None):
         complain(_no_column(row, "id", column, ID_COLUMNS))
