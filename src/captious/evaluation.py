@@ -107,7 +107,8 @@ class Report(Result):
             rows.append((item.id, value, item.candidate, (*item.references, "")[0]))
             entries.append(gallery_entry(item, images[index], [f"{label} {value:.4f}"]))
         title = f"worst {len(rows)} by {label}"
-        columns = ("id", Column(label, key=str(measurement.metric)), "candidate", "first reference")
+        percent = 1 if math.isfinite(measurement.metric.range[1]) else None
+        columns = ("id", Column(label, key=str(measurement.metric), percent=percent), "candidate", "first reference")
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
 
     def document(self) -> Document:
