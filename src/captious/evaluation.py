@@ -24,6 +24,7 @@ from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.options import Reading, Resampling, Runtime, current, using
 from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, link
+from captious.render.document import Value
 from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
 from captious.stats.bootstrap import Estimate, bootstrap
 
@@ -102,13 +103,16 @@ class Report(Result):
         measurement = self[metric] if metric else list(self)[-1]
         label = self.label(str(measurement.metric))
         rows, entries, images = [], [], self.captions.image_paths
+        shown = 4 if self.captions.references.counts.any() else 3
         for index in worst_first(measurement)[:number]:
             item, value = self.captions.item(index), float(measurement.values[index])
-            rows.append((item.id, value, item.candidate, (*item.references, "")[0]))
+            row: tuple[Value, ...] = (item.id, value, item.candidate, (*item.references, "")[0])
+            rows.append(row[:shown])
             entries.append(gallery_entry(item, images[index], [f"{label} {value:.4f}"]))
         title = f"worst {len(rows)} by {label}"
         percent = 1 if math.isfinite(measurement.metric.range[1]) else None
-        columns = ("id", Column(label, key=str(measurement.metric), percent=percent), "candidate", "first reference")
+        value_column = Column(label, key=str(measurement.metric), percent=percent)
+        columns = ("id", value_column, "candidate", "first reference")[:shown]
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
 
     def document(self) -> Document:
