@@ -137,7 +137,9 @@ class Reading(Options):
     missing: Annotated[Missing, Option("Ids that one side lacks: stop, or leave them out.")] = "error"
     several: Annotated[bool, Option("Rows with one id are several candidates of one item.")] = False
     format: Annotated[Format | None, Option("Format of the captions, where the file name does not say it.")] = None
-    id_column: Annotated[str | None, Option("Column of the ids, if not id or image_id.", metavar="NAME")] = None
+    id_column: Annotated[
+        str | None, Option("Column of the ids, if not id or image_id; or several: id,style.", metavar="NAME")
+    ] = None
     references_id_column: Annotated[
         str | None, Option("Column of the ids in the references, if not the same.", metavar="NAME")
     ] = None
@@ -231,8 +233,12 @@ class Output(Options):
     overwrite: Annotated[bool, Option("Replace what is there already.")] = False
     json: Annotated[bool, Option("Print JSON instead of tables.")] = False
     latex: Annotated[bool, Option("Print a LaTeX table instead.")] = False
+    csv: Annotated[bool, Option("Print the first table as CSV instead.")] = False
+    percent: Annotated[bool, Option("Print scores × 100, as papers do; JSON and CSV keep them as they are.")] = False
+    signatures: Annotated[bool, Option("Print every signature in full.")] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.json and self.latex:
-            raise InputError("json=True as well as latex=True, expected one form to print")
+        forms = [name for name in ("json", "latex", "csv") if getattr(self, name)]
+        if len(forms) > 1:
+            raise InputError(f"{forms[0]}=True as well as {forms[1]}=True, expected one form to print")
