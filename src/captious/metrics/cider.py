@@ -117,7 +117,7 @@ def similarities(table: TextTable, corpus: DocumentFrequency, variant: Literal["
         pair = table.rank.take(grams.caption.take(ours)) * captions + grams.caption.take(theirs)
         dot = np.bincount(pair, weights=product, minlength=turns * captions).reshape(turns, captions)
         norms = norm * np.where(partner >= 0, norm[partner], 0.0)
-        total += np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0)
+        total += np.divide(dot, norms, out=np.zeros((turns, captions)), where=norms > 0)
     if variant == "d":
         bigrams = np.maximum(table.lengths - 1, 0)
         total *= np.exp(-np.square(bigrams - bigrams[partner]) / (2 * SIGMA**2))
