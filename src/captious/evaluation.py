@@ -48,17 +48,7 @@ class Report(Result):
 
     def __getitem__(self, key: str) -> Measurement:
         """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
-        try:
-            written = str(parse(key))
-        except InputError:
-            written = key
-        if written in self.measurements:
-            return self.measurements[written]
-        named = [one for form, one in self.measurements.items() if key in (self.label(form), one.metric.name)]
-        if len(named) != 1:
-            forms = list(self.measurements)
-            raise KeyError(f"{key!r} was not measured, only {', '.join(forms)}{nearest(key, forms)}")
-        return named[0]
+        return self.measurements[written_form(key, [one.metric for one in self])]
 
     def __iter__(self) -> Iterator[Measurement]:
         return iter(self.measurements.values())
@@ -225,6 +215,25 @@ class Report(Result):
         }
         further = {name: column for name, column in self.captions.columns.items() if name not in columns}
         write_parquet(folder / "items.parquet", {**columns, **further})
+
+
+def written_form(key: str, metrics: Sequence[Metric]) -> str:
+    """The written form of the one metric that a key means: its own, its label, or its name if no other metric has it.
+
+    >>> [written_form(key, parse_all("bleu(n=4),cider(idf=coco)")) for key in ("bleu", "BLEU-4", "cider")]
+    ['bleu(n=4)', 'bleu(n=4)', 'cider(idf=coco)']
+    """
+    forms = {str(metric): metric for metric in metrics}
+    try:
+        written = str(parse(key))
+    except InputError:
+        written = key
+    if written in forms:
+        return written
+    named = [form for form, metric in forms.items() if key in (metric.label, metric.name)]
+    if len(named) != 1:
+        raise KeyError(f"{key!r} was not measured, only {', '.join(forms)}{nearest(key, forms)}")
+    return named[0]
 
 
 def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:
