@@ -428,6 +428,8 @@ def correlate(
         scores = scores_of(measurements, ratings.ids, ratings.name, missing)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
     design, used = build_design(ratings, available, recipe)
+    left_out = [score.label for score in scores if not score.named and np.ptp(score.values[used]) == 0]
+    scores = [score for score in scores if score.label not in left_out]
     compared = tuple(replace(score, values=score.values[used]) for score in scores)
     for score in compared:
         if np.ptp(score.values) == 0:
@@ -444,7 +446,7 @@ def correlate(
     pairs = len(scores) * (len(scores) - 1) // 2
     number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
     edge = 1 - resampling.level
-    warnings = []
+    warnings = [f"left out, the same for every caption: {', '.join(left_out)}"] if left_out else []
     if test == "permutation" and pairs / (number + 1) >= edge:
         warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
     if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
