@@ -36,8 +36,8 @@ def _filled(entry: Any, paths: set[str]) -> Any:
         return entry
     ((title, value),) = entry.items()
     if isinstance(value, list):
-        return {title: [_filled(inner, paths) for inner in value]}
+        return {title: [section for inner in value if (section := _filled(inner, paths)) is not None]}
     if value.endswith("/"):
         pages = sorted(path for path in paths if path.startswith(value) and "/" not in path[len(value) :])
-        return {title: sorted(pages, key=lambda path: not path.endswith("/index.md"))}
+        return {title: sorted(pages, key=lambda path: not path.endswith("/index.md"))} if pages else None
     return entry
