@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ def on_config(config: Any) -> Any:
     """Fill the sections of the navigation that name a folder with its pages: ``- Metrics: reference/metrics/``."""
     docs = Path(config.docs_dir)
     paths = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} | set(_generated(docs))
-    config.nav = [_filled(entry, paths) for entry in config.nav]
+    config.nav = _filled({"": config.nav}, paths)[""]
     return config
 
 
@@ -25,6 +26,11 @@ def on_files(files: Files, config: Any) -> Files:
     for path, text in _generated(Path(config.docs_dir)).items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **context: Any) -> str:
+    """Links to a notebook lead to its page."""
+    return re.sub(r"\]\(([^)]+)\.ipynb\)", r"](\1.md)", markdown)
 
 
 def _generated(docs: Path) -> dict[str, str]:

@@ -18,7 +18,7 @@ from captious.options import Resampling
 from captious.render import Gallery
 from captious.render.html import page
 from captious.render.terminal import plain_text
-from captious.study.ratings import Ratings, open_ratings
+from captious.study.ratings import Preferences, Ratings, open_ratings
 from captious.study.recipes import Recipe
 
 
@@ -312,3 +312,31 @@ def test_disagreements_are_the_largest_gaps_in_standing(study):
     gaps = [abs(row["gap"]) for row in worst]
     assert gaps == sorted(gaps, reverse=True) and len(worst) == 5
     assert all(row["gap"] == pytest.approx(row["metric"] - row["people"]) for row in worst)
+
+
+def test_the_largest_disagreements_are_a_table_and_in_a_notebook_cards(study):
+    worst = study.worst(3, "cider")
+    rows = study.disagreements(3)["cider"]
+    frame = worst.to_pandas()
+    assert frame["id"].tolist() == [row["items"][0] for row in rows]
+    assert frame["mean_rating"].tolist() == [row["human"] for row in rows]
+    markup = worst._repr_html_()
+    assert "<table" not in markup and all(row["items"][0] in markup for row in rows)
+    assert study.worst(2).title.startswith(f"2 largest disagreements of {study.labels[study.order[0]]} ")
+
+
+def test_of_pairs_the_worst_are_those_where_the_metric_prefers_what_people_reject():
+    ids = tuple(f"{pair}/{side}" for pair in range(4) for side in (0, 1))
+    pairs = Preferences(ids, np.array([0.0, 1, 0, 0]), tuple("abcd"), ("HC",) * 4)
+    values = dict(zip(ids, (1.0, 2.0, 0.0, 5.0, 0.0, 4.0, 3.0, 1.0), strict=True))
+    study = captious.correlate(
+        pairs, {"m": values}, recipe=Recipe("p", (), kind="pairs"), resampling=Resampling(0), permutations=9
+    )
+    # The metric is wrong on the first pair (2 against 1) and on the third (4 against 0).
+    assert study.worst().to_pandas().to_dict("list") == {
+        "preferred": ["2/0", "0/0"],
+        "m": [0.0, 1.0],
+        "rejected": ["2/1", "0/1"],
+        "m_rejected": [4.0, 2.0],
+    }
+    assert repr(pairs) == "<Preferences pairs: 4 pairs>"
