@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from lab.toy import make, write
 
 import captious
 from captious._files import MARKER
+from captious.captions import Ragged
 from captious.errors import InputError
+from captious.metrics.meteor import resources
 from captious.options import Resampling
 from captious.render import Gallery
 from captious.render.html import page
@@ -312,6 +315,17 @@ def test_disagreements_are_the_largest_gaps_in_standing(study):
     gaps = [abs(row["gap"]) for row in worst]
     assert gaps == sorted(gaps, reverse=True) and len(worst) == 5
     assert all(row["gap"] == pytest.approx(row["metric"] - row["people"]) for row in worst)
+
+
+def test_of_all_metrics_a_constant_one_is_left_out_with_a_word(ratings, monkeypatch):
+    monkeypatch.setattr(resources, "available", lambda named: False)
+    same = Ragged.of([["a red dog"]] * len(ratings.captions))
+    known = replace(ratings, captions=replace(ratings.captions, candidates=same))
+    with pytest.raises(InputError, match="a constant correlates with nothing"):
+        captious.correlate(known, "vocab_size,cider", resampling=Resampling(0))
+    study = captious.correlate(known, "all", resampling=Resampling(0), permutations=10)
+    assert "vocab_size" not in study.labels and "cider" in study.labels
+    assert study.warnings[0].startswith("left out, the same for every caption: ") and "vocab_size" in study.warnings[0]
 
 
 def test_the_largest_disagreements_are_a_table_and_in_a_notebook_cards(study):

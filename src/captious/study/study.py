@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from captious.captions import ImageData
 from captious.errors import InputError
 from captious.evaluation import join_signatures
 from captious.options import SAMPLES, Missing, Resampling, Runtime, current, using
@@ -365,7 +366,8 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     else:
         lines = [Line(item.candidate, side) for item, side in zip(items, ("people", metric), strict=True)]
         facts, meters = [row["category"], f"{metric} {values[0]} and {values[1]}"], []
-    picture = Picture(str(path)) if path and Path(str(path)).is_file() else None
+    shown = isinstance(path, ImageData) or (path and Path(str(path)).is_file())
+    picture = Picture(path if isinstance(path, ImageData) else str(path)) if shown else None
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
 
 
@@ -426,6 +428,8 @@ def correlate(
         scores = scores_of(measurements, ratings.ids, ratings.name, missing)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
     design, used = build_design(ratings, available, recipe)
+    left_out = [score.label for score in scores if not score.named and np.ptp(score.values[used]) == 0]
+    scores = [score for score in scores if score.label not in left_out]
     compared = tuple(replace(score, values=score.values[used]) for score in scores)
     for score in compared:
         if np.ptp(score.values) == 0:
@@ -442,7 +446,7 @@ def correlate(
     pairs = len(scores) * (len(scores) - 1) // 2
     number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
     edge = 1 - resampling.level
-    warnings = []
+    warnings = [f"left out, the same for every caption: {', '.join(left_out)}"] if left_out else []
     if test == "permutation" and pairs / (number + 1) >= edge:
         warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
     if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
