@@ -285,7 +285,7 @@ class COCOEvalCap:
 
     def _tokenized(self, source: Any, name: str, ids: Sequence[Any]) -> dict[Any, list[str]]:
         by_text = {str(key): records for key, records in source.imgToAnns.items()}
-        records = {key: by_text.get(str(key)) for key in ids}
+        records = {key: by_text.get(str(key), []) for key in ids}
         if missing := [key for key in ids if not records[key]]:
             raise InputError(
                 f"{name} has no caption of {len(missing)} of the {len(ids)} images, such as {missing[0]!r}; to score "
