@@ -131,7 +131,7 @@ def test_length_in_tokens(study, sample, tmp_path, colors):
     ("options", "message"),
     [
         (("--statistic", "tau"), "no such statistic"),
-        (("--rating", "stars"), "expected 'stars'"),
+        (("--rating", "stars"), "no column 'stars', found columns id, captioner"),
         (("--scale", "5"), "--scale 5"),
         (("--scale", "5,1"), "--scale 5,1"),
         (("--system", "nosuch"), "no column 'nosuch'"),
@@ -151,7 +151,7 @@ def test_a_sheet_with_one_column_per_rater(study, tmp_path):
     assert [rater["name"] for rater in summary["raters"]] == ["ann", "bob"]
     assert [rater["ratings"] for rater in summary["raters"]] == [4, 3]
     code, _, error = study("agreement", path, "--rating", "ann", "--rating", "carl")
-    assert code == 2 and "expected 'carl'" in error
+    assert code == 2 and "no column 'carl', found columns id, ann, bob" in error
 
 
 def test_systems_change_what_is_printed(study, arguments):

@@ -46,6 +46,11 @@ def name_of(source: Any) -> str:
     return type(source).__name__
 
 
+def read_text(path: str | Path) -> str:
+    """The text of a file, unpacked where it is compressed."""
+    return _decoded(_content(path), name_of(path))
+
+
 def _decoded(content: bytes, name: str) -> str:
     """Decode UTF-8, with or without a byte-order mark."""
     try:

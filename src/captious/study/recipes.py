@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from captious.errors import InputError, nearest
 from captious.render import Document, Result, Text
+from captious.study._columns import label
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,12 @@ class Layout:
     ratings: str
     references: tuple[str, ...] = ()
     """Files of references by image, the first that exists; none where the rows carry their own."""
-    format: Literal["rows", "flickr8k", "clipscore"] = "rows"
-    """``rows``: any file that ``captious.read`` takes, one rated caption or pair a row. ``flickr8k``: the text files of
-    the original release. ``clipscore``: ``{image: {ground_truth: […], human_judgement: [{caption, rating}]}}``."""
+    format: Literal["rows", "flickr8k", "crowdflower", "clipscore"] = "rows"
+    """``rows``: any file that ``captious.read`` takes, one rated caption or pair a row. ``flickr8k``, ``crowdflower``:
+    the text files of the original release, three ratings a row, or the share of yes and the numbers of yes and no.
+    ``clipscore``: ``{image: {ground_truth: […], human_judgement: [{caption, rating}]}}``."""
+    references_id: str | None = None
+    """Column of the image in the file of references, where it has another name than usual."""
     images: str | None = None
     """Folder of the images, where it is there."""
     id: str | None = None
@@ -34,6 +38,11 @@ class Layout:
     rater: str | None = None
     preferred: str | None = None
 
+    @property
+    def rating_columns(self) -> tuple[str, ...]:
+        """The columns of ratings that are named."""
+        return (self.rating,) if isinstance(self.rating, str) else self.rating or ()
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -44,17 +53,23 @@ class Recipe:
     title: str = ""
     kind: Literal["ratings", "pairs"] = "ratings"
     own: Literal["keep", "drop", "unreference"] = "keep"
-    """A candidate that is one of its image's references: kept; dropped; or kept and taken out of the references."""
+    """A candidate that is one of its image's references: kept; dropped; or kept, and no reference for any candidate of
+    the image."""
     rows: Literal["each", "mean"] = "each"
     """Every rating is a row, or the mean of a caption's ratings is one."""
-    tau: Literal["b", "c"] = "b"
+    statistic: Literal["tau_b", "tau_c", "pearson", "spearman", "sample_tau", "accuracy_eq", "system_tau"] = "tau_b"
+    """The headline of ratings; that of pairs is the mean accuracy."""
     scale: tuple[float, float] | None = None
     ties: Literal["half", "strict"] = "half"
     """Of pairs: a metric that cannot tell two captions apart is half right, or wrong."""
     expected: int | None = None
     """Rows that the full data gives; another number is a warning."""
+    humans: str | None = None
+    """The system whose captions people wrote: everything is printed with it and without it."""
     source: str = ""
     """Where to get the data."""
+    tried: str = ""
+    """Whether the recipe has read the authors' own files, and what came out."""
     citation: str = ""
     notes: tuple[str, ...] = ()
 
@@ -69,20 +84,23 @@ class Recipe:
             lines.append(
                 "rows: " + ("every rating is a row" if self.rows == "each" else "the mean of a caption's ratings")
             )
-            variant = headline[-1] if headline in ("tau_b", "tau_c") else self.tau if not headline else ""
-            if variant:
+            headline = headline or self.statistic
+            if headline in ("tau_b", "tau_c"):
+                variant = headline[-1]
                 lines.append(f"headline: Kendall's tau-{variant}; the other variant and the tie rates stand beside it")
             else:
-                lines.append(f"headline: {headline}; both variants of Kendall's tau stand beside it")
+                lines.append(f"headline: {label(headline)}; both variants of Kendall's tau stand beside it")
         if self.scale:
             lines.append(f"scale: {self.scale[0]:g} to {self.scale[1]:g}")
         own = {
             "keep": "candidates that are among the references are kept",
             "drop": "candidates that are among their image's references are dropped",
-            "unreference": "a candidate among its image's references is taken out of them",
+            "unreference": "a candidate among its image's references is no reference for any candidate of the image",
         }
         lines.append(f"references: {own[self.own]}")
-        return [*lines, *self.notes]
+        if self.humans:
+            lines.append(f"with and without the captions that people wrote (system {self.humans})")
+        return [*lines, *self.notes, *([f"tried on the authors' files: {self.tried}"] if self.tried else [])]
 
 
 def from_toml(path: str | Path) -> Recipe:
