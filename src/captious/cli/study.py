@@ -71,12 +71,12 @@ def agreement(
 
 @command(app)
 def power(
-    difference: Annotated[float, Option("Difference in tau-b that should be found, such as 0.03.")],
+    difference: Annotated[float, Option("Difference in tau-b that should be found: 0.03, or 3 of tau × 100.")],
     session: Annotated[Session, Only("seed", "level", "json")] = Session(resampling=Resampling(samples=400)),
     items: Items = 500,
     raters: Annotated[int, Option("Ratings per caption.")] = 3,
     levels: Annotated[int, Option("Points of the rating scale.")] = 5,
-    tau: Annotated[float, Option("Tau-b of the weaker metric.")] = 0.45,
+    tau: Annotated[float, Option("Tau-b of the weaker metric: 0.45, or 45 of tau × 100.")] = 0.45,
     alike: Annotated[float, Option("Correlation of the two metrics' errors.")] = 0.6,
     noise: Annotated[float, Option("Noise of a rating against the spread of quality.")] = 0.8,
 ) -> None:
