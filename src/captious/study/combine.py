@@ -21,6 +21,7 @@ from captious.study._columns import column, scaled_label
 from captious.study.design import Design, family_of
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
+from captious.study.records import LARGEST
 from captious.study.scores import Scores, measure, read_scores
 from captious.study.study import correlate
 
@@ -155,6 +156,8 @@ def combine_metrics(
     Columns of others called ``name@1``, ``name@2``, … are seeds of one metric. ``folds=0`` leaves out the search for
     the best factor. The statistic is the headline that `correlate` would have.
     """
+    if not factors or not all(abs(factor) <= LARGEST for factor in factors):
+        raise InputError(f"factors={','.join(f'{factor:g}' for factor in factors)}: expected finite numbers")
     study = correlate(ratings, [*base, *others], recipe=recipe, statistic=statistic, resampling=Resampling(samples=0))
     statistic = study.statistic
     metrics, added = study.scores[: len(base)], study.scores[len(base) :]

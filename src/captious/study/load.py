@@ -30,6 +30,8 @@ def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | P
     changes: dict[str, Any] = {"rows": study_input.rows, "scale": study_input.scale}
     changes = {name: value for name, value in changes.items() if value is not None}
     if recipe is None:
+        if study_input.data is not None:
+            raise InputError(f"{source}: a file of ratings and no recipe; leave out data=...")
         layout = Layout(source, **columns)  # type: ignore[arg-type]
         recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
         ratings: Ratings | Preferences = open_ratings(

@@ -46,6 +46,7 @@ class Power(Result):
 
     def document(self) -> Document:
         """What the planned study would show, and what it would take."""
+        difference = f"difference of {self.difference:g} in tau-b ({100 * self.difference:g} of τ × 100)"
         planned = Table(
             "planned",
             "The planned study",
@@ -63,13 +64,13 @@ class Power(Result):
         sizes = ((0.8, self.needed), (0.9, self.needed_90))
         needed = Table(
             "needed",
-            f"To find a difference of {self.difference:g} in tau-b ({100 * self.difference:g} of τ × 100)",
+            f"To find a {difference}",
             [Column("for power", decimals=2), Column("captions"), Column("ratings")],
             [[power, captions, captions * self.raters] for power, captions in sizes],
         )
         data = {**asdict(self), "ratings": self.ratings}
         return Document(
-            f"{needed.title.removeprefix('To find a')}: power {self.power:.2f}",
+            f"A {difference}: power {self.power:.2f}",
             "How many captions and ratings a comparison of two metrics needs, by simulation.",
             (planned, needed),
             notes=(f"assumed: {self.assumed}",),

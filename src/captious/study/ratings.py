@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.io.formats import name_of
 from captious.io.images import with_images
 from captious.study.recipes import Layout, Recipe
 from captious.study.records import UNNAMED, Record, locate, number, records
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ratings:
     """What people said of captions, and what of it is resampled together.
 
@@ -42,6 +43,11 @@ class Ratings:
     """How many items were left out at reading, by reason."""
     origins: tuple[str, ...] = ()
     """The row of the file that each item came from, for messages."""
+    warnings: tuple[str, ...] = ()
+    """What was read and cannot be used."""
+
+    def __repr__(self) -> str:
+        return f"<Ratings {PurePath(self.name).name}: {len(self.ids)} items, {self.values.shape[1]} raters>"
 
     def __post_init__(self) -> None:
         if len({*self.ids}) != len(self.ids):
@@ -111,7 +117,7 @@ class Ratings:
         return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Preferences:
     """Pairs of captions of one image, and which of the two people prefer."""
 
@@ -125,6 +131,9 @@ class Preferences:
     captions: CaptionSet | None = None
     name: str = "pairs"
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
 
 
 def _listed(value: Any) -> Sequence[Any]:
@@ -150,17 +159,18 @@ def open_recipe(recipe: Recipe, folder: str | Path, images: str | Path | None = 
 
 
 def open_ratings(
-    source: str | Path,
+    source: Any,
     references: str | Path | None = None,
     *,
     columns: Layout | None = None,
     recipe: Recipe | None = None,
     images: str | Path | None = None,
 ) -> Ratings:
-    """Any file with rated captions."""
-    layout = columns or Layout(str(source))
-    recipe = recipe or Recipe(str(source), (layout,))
-    gathered = gather(recipe, records(layout, source, references), str(source), images)
+    """Any file with rated captions, or their rows in memory."""
+    name = name_of(source)
+    layout = columns or Layout(name)
+    recipe = recipe or Recipe(name, (layout,))
+    gathered = gather(recipe, records(layout, source, references), name, images)
     assert isinstance(gathered, Ratings)
     return gathered
 
@@ -204,6 +214,7 @@ def gather(
         tuple(rater or "rating 1" for rater in raters),
         dict(dropped),
         tuple(record.where for record in rated),
+        _without_system(rated),
     )
 
 
@@ -226,6 +237,13 @@ def _without_own(recipe: Recipe, records: Sequence[Record], dropped: Counter[str
     if lost := len(records) - len(others):
         dropped["the caption is one of the image's references"] = lost
     return others
+
+
+def _without_system(records: Sequence[Record]) -> tuple[str, ...]:
+    lacking = [record.where for record in records if record.system is None]
+    if not lacking or len(lacking) == len(records):
+        return ()
+    return (f"{lacking[0]}: no system, as {len(lacking):,} of {len(records):,} captions: systems are not compared",)
 
 
 def _merged(records: Sequence[Record]) -> list[Record]:

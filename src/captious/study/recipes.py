@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import math
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from captious.errors import InputError, nearest
-from captious.render import Document, Result, Text
+from captious.render import Document, Result, Section, Table, Text
 from captious.study._columns import label
 
 
@@ -148,12 +151,37 @@ def _build(kind: Any, table: dict[str, Any], where: str) -> Any:
             raise InputError(f"{where}: unknown field {name!r}, known: {', '.join(hints)}{nearest(name, hints)}")
         if get_origin(hints[name]) is Literal and value not in (choices := get_args(hints[name])):
             raise InputError(f"{where}: {name} = {value!r}, expected one of {', '.join(choices)}")
-        if isinstance(value, list):
-            table[name] = tuple(value)
+        table[name] = tuple(value) if isinstance(value, list) else value
+        if not _fits(table[name], hints[name]):
+            raise InputError(f"{where}: {name} = {str(value)[:40]!r}, expected {_EXPECTED.get(name, 'a string')}")
     try:
         return kind(**table)
     except TypeError:
         raise InputError(f"{where}: no field 'ratings', expected the name of the file of ratings") from None
+
+
+_EXPECTED = {
+    "rating": "a column or a list of columns",
+    "references": "a list of files",
+    "notes": "a list of lines",
+    "scale": "the lowest and the highest rating, such as [1, 5]",
+    "expected": "a whole number",
+}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the type that a field declares; those of a `Layout` are checked when it is built."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, part) for part in get_args(hint))
+    if get_origin(hint) is tuple:
+        parts = get_args(hint)
+        kinds = parts[:1] * len(value) if parts[-1] is Ellipsis and isinstance(value, tuple) else parts
+        return isinstance(value, tuple) and len(value) == len(kinds) and all(map(_fits, value, kinds))
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float)) and math.isfinite(value) if hint is float else isinstance(value, hint)
 
 
 RECIPES = {name: _recipe(name, table, name) for name, table in _parse(Path(__file__).with_suffix(".toml")).items()}
@@ -168,7 +196,21 @@ class Catalog(Result):
 
     def document(self) -> Document:
         """Each recipe's protocol, the files that are looked for, and where to get them."""
-        sections = []
+        overview = Table(
+            "recipes",
+            "Benchmarks that have a recipe",
+            ["recipe", "people gave", "headline", "tried on the authors' files"],
+            [
+                [
+                    recipe.name,
+                    recipe.kind,
+                    label("mean" if recipe.kind == "pairs" else recipe.statistic),
+                    re.split(r"[;:,]", recipe.tried)[0],
+                ]
+                for recipe in RECIPES.values()
+            ],
+        )
+        sections: list[Section] = [overview]
         for recipe in RECIPES.values():
             files = "; or ".join(" + ".join([layout.ratings, *layout.references[:1]]) for layout in recipe.layouts)
             lines = [*recipe.protocol(), f"files: {files}", f"source: {recipe.source}", recipe.citation]

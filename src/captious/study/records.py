@@ -20,7 +20,7 @@ from captious.io.columns import (
     REFERENCE_COLUMNS,
     SYSTEM_COLUMNS,
 )
-from captious.io.formats import Row, read_text, rows_of
+from captious.io.formats import Row, name_of, read_text, rows_of
 from captious.io.join import described, gather_references, refuse, valid_text
 from captious.options import Reading
 from captious.study.recipes import Layout, Recipe
@@ -63,7 +63,7 @@ def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
     raise InputError(f"{folder}: {recipe.name} looks for {wanted}; get it from: {recipe.source or 'your own files'}")
 
 
-def records(layout: Layout, ratings: Path | str, references: Path | str | None, pairs: bool = False) -> list[Record]:
+def records(layout: Layout, ratings: Any, references: Path | str | None, pairs: bool = False) -> list[Record]:
     """Everything in the files of a layout."""
     if layout.format in ("flickr8k", "crowdflower"):
         return list(_flickr8k(ratings, str(references), share=layout.format == "crowdflower"))
@@ -78,14 +78,14 @@ def records(layout: Layout, ratings: Path | str, references: Path | str | None, 
     return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows]
 
 
-def _require_columns(layout: Layout, source: Path | str, rows: Sequence[Row]) -> None:
+def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
     """A column that is named must exist."""
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
     named = (layout.id, layout.image, layout.caption, layout.system, layout.category, layout.rater, layout.preferred)
     for name in (*named, *layout.rating_columns):
         if name is not None and rows and name not in columns:
             raise InputError(
-                f"{source}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
+                f"{name_of(source)}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
             )
 
 
@@ -202,13 +202,12 @@ def _name(where: str, row: Mapping[str, Any], wanted: str | None, usual: tuple[s
 
 def name_in(value: Any, where: str, column: str) -> str | None:
     """The name that a cell holds, a string or a number; None where it is empty."""
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        value = int(value) if value.is_integer() else value
-    if value is None or value == "":
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return None
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    named = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    if not named or value in (math.inf, -math.inf):
         raise InputError(f"{where}: {column} is {_shown(value)}, expected a string or a number")
     return _valid(str(value), where, column)
 

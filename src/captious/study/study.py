@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -56,11 +56,11 @@ class Study(Analysis, Result):
     """The same study without the captions that people wrote, where the recipe names their system."""
 
     def __repr__(self) -> str:
-        return f"Study({self.ratings.name}: {', '.join(self.labels.values())} by {self.statistic})"
+        return f"<Study {PurePath(self.ratings.name).name}: {', '.join(self.labels.values())} by {self.statistic}>"
 
     def document(self) -> Document:
         """Protocol, table of metrics, systems, tests; forest plot, scatters, and the largest disagreements."""
-        title = f"{self.ratings.name}: agreement with people"
+        title = f"{PurePath(self.ratings.name).name}: agreement with people"
         sections: list[Section] = [Text(self.protocol)] if self.protocol else []
         sections.append(self._metrics_table("metrics", title))
         if self.machines is not None:
@@ -377,10 +377,12 @@ def correlate(
     Parameters
     ----------
     ratings
-        ``Ratings`` or ``Preferences``, the path of a file with ratings, or ``{id: rating or list of ratings}``.
+        ``Ratings`` or ``Preferences``, the path of a file with ratings, its rows as a list of dictionaries or as a
+        pandas or Arrow table, or ``{id: rating or list of ratings}``.
     measurements
         A report of ``captious.evaluate``, measurements, written metrics such as ``"bleu(n=4),cider"`` where the
-        ratings have captions, or ``{name: {id: value}}`` for metrics computed elsewhere.
+        ratings have captions, or ``{name: {id: value}}`` for metrics computed elsewhere. An id is that of the ratings;
+        where they have none, it is IMAGE/SYSTEM or IMAGE#k (``Ratings.ids``).
     recipe
         The protocol: how ratings become rows, which tau. By default every rating is a row and tau-b the headline.
     statistic
@@ -401,14 +403,16 @@ def correlate(
     >>> round(study.estimates["m"]["tau_b"].value, 6)
     0.666667
     """
-    _check_arguments(recipe, resampling, test, permutations, missing)
-    if isinstance(ratings, (str, Path)):
-        ratings = open_ratings(ratings, recipe=recipe)
-    elif isinstance(ratings, Mapping):
+    _check_arguments(recipe, statistic, resampling, test, permutations, missing, progress)
+    if isinstance(ratings, Mapping):
         ratings = Ratings.of(ratings)
+    elif isinstance(ratings, (str, Path, list)) or hasattr(ratings, "columns"):
+        ratings = open_ratings(ratings, recipe=recipe)
     elif not isinstance(ratings, (Ratings, Preferences)):
-        kind = type(ratings).__name__
-        raise InputError(f"ratings are of type {kind}, expected Ratings, a path, or {{id: rating or list of ratings}}")
+        raise InputError(
+            f"ratings are of type {type(ratings).__name__}, expected Ratings, a path, a table, or "
+            "{id: rating or list of ratings}"
+        )
     recipe = recipe or Recipe(ratings.name, ())
     scores = _scores(ratings, measurements, missing, progress, runtime)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
@@ -429,13 +433,15 @@ def correlate(
     pairs = len(scores) * (len(scores) - 1) // 2
     number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
     edge = 1 - resampling.level
-    warnings = []
+    warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
     if test == "permutation" and pairs / (number + 1) >= edge:
         warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
     if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
         warnings.append(f"{len(design.human):,} rows, the full {recipe.name} has {recipe.expected:,}")
     if isinstance(design, Rows) and len(design.systems) == 1:
-        warnings.append(f"one system only ({design.systems[0]}): no correlation between systems")
+        warnings.append(f"one system only ({design.systems[0][:40]}): no correlation between systems")
+    if ratings.captions is not None and (empty := int(ratings.captions.candidates.blank.sum())):
+        warnings.append(f"{empty:,} of {len(ratings.captions):,} rated captions are empty: scored as they are")
     warnings += dict.fromkeys(line for score in compared for line in score.remarks)
     if isinstance(design, Rows):
         turned = [score.label for score in compared if not score.higher_is_better]
@@ -469,7 +475,9 @@ def correlate(
     )
 
 
-def _check_arguments(recipe: Any, resampling: Any, test: Any, permutations: Any, missing: Any) -> None:
+def _check_arguments(
+    recipe: Any, statistic: Any, resampling: Any, test: Any, permutations: Any, missing: Any, progress: Any
+) -> None:
     """Refuse what a type checker would: one line instead of an error from below."""
     if recipe is not None and not isinstance(recipe, Recipe):
         hint = f", such as captious.study.RECIPES[{recipe!r}]" if recipe in [*RECIPES] else ""
@@ -481,6 +489,10 @@ def _check_arguments(recipe: Any, resampling: Any, test: Any, permutations: Any,
             raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{nearest(str(value), choices)}")
     if permutations is not None and (not isinstance(permutations, int) or permutations < 1):
         raise InputError(f"permutations={permutations!r}, expected a whole number of at least 1")
+    if statistic is not None and not isinstance(statistic, str):
+        raise InputError(f"statistic={statistic!r}, expected a name such as 'tau_b'")
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress={progress!r}, expected a function that takes the name of a step")
 
 
 def _scores(

@@ -57,6 +57,11 @@ class Meteor(TokenMetric):
         "WMT 2014."
     )
 
+    @property
+    def installed(self) -> bool:
+        """Whether METEOR's tables, or the files they are compiled from, are on this computer."""
+        return resources.available(self.resources)
+
     def __post_init__(self) -> None:
         chosen = self.modules.split("+")
         for module in chosen:
