@@ -188,6 +188,23 @@ class CaptionSet(Memo):
             columns={name: tuple(values[index] for index in indices) for name, values in self.columns.items()},
         )
 
+    def candidates_alone(self) -> CaptionSet:
+        """A set with an item for each candidate, beside the references and columns of its item.
+
+        >>> captions = CaptionSet.of({"7": ["a dog", "dogs"]}, {"7": ["a dog runs"]})
+        >>> captions.candidates_alone().ids, captions.candidates_alone()["7#1"].candidates
+        (('7#0', '7#1'), ('dogs',))
+        """
+        owners, values = self.candidates.owners.tolist(), self.candidates.values
+        numbers = (np.arange(len(values)) - self.candidates.offsets[self.candidates.owners]).tolist()
+        return replace(
+            self,
+            ids=tuple(f"{self.ids[owner]}#{number}" for owner, number in zip(owners, numbers, strict=True)),
+            candidates=Ragged(values, np.arange(len(values) + 1)),
+            references=Ragged.of([self.references[owner] for owner in owners]),
+            columns={name: tuple(column[owner] for owner in owners) for name, column in self.columns.items()},
+        )
+
     def positions(self, ids: Iterable[str]) -> list[int]:
         """Where these ids stand."""
         return [self._positions[key] for key in ids]

@@ -24,6 +24,7 @@ from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.options import Reading, Resampling, Runtime, current, using
 from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, link
+from captious.render.document import Value
 from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
 from captious.stats.bootstrap import Estimate, bootstrap
 
@@ -47,17 +48,7 @@ class Report(Result):
 
     def __getitem__(self, key: str) -> Measurement:
         """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
-        try:
-            written = str(parse(key))
-        except InputError:
-            written = key
-        if written in self.measurements:
-            return self.measurements[written]
-        named = [one for form, one in self.measurements.items() if key in (self.label(form), one.metric.name)]
-        if len(named) != 1:
-            forms = list(self.measurements)
-            raise KeyError(f"{key!r} was not measured, only {', '.join(forms)}{nearest(key, forms)}")
-        return named[0]
+        return self.measurements[written_form(key, [one.metric for one in self])]
 
     def __iter__(self) -> Iterator[Measurement]:
         return iter(self.measurements.values())
@@ -102,12 +93,16 @@ class Report(Result):
         measurement = self[metric] if metric else list(self)[-1]
         label = self.label(str(measurement.metric))
         rows, entries, images = [], [], self.captions.image_paths
+        shown = 4 if self.captions.references.counts.any() else 3
         for index in worst_first(measurement)[:number]:
             item, value = self.captions.item(index), float(measurement.values[index])
-            rows.append((item.id, value, item.candidate, (*item.references, "")[0]))
+            row: tuple[Value, ...] = (item.id, value, item.candidate, (*item.references, "")[0])
+            rows.append(row[:shown])
             entries.append(gallery_entry(item, images[index], [f"{label} {value:.4f}"]))
         title = f"worst {len(rows)} by {label}"
-        columns = ("id", Column(label, key=str(measurement.metric)), "candidate", "first reference")
+        percent = 1 if math.isfinite(measurement.metric.range[1]) else None
+        value_column = Column(label, key=str(measurement.metric), percent=percent)
+        columns = ("id", value_column, "candidate", "first reference")[:shown]
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
 
     def document(self) -> Document:
@@ -220,6 +215,25 @@ class Report(Result):
         }
         further = {name: column for name, column in self.captions.columns.items() if name not in columns}
         write_parquet(folder / "items.parquet", {**columns, **further})
+
+
+def written_form(key: str, metrics: Sequence[Metric]) -> str:
+    """The written form of the one metric that a key means: its own, its label, or its name if no other metric has it.
+
+    >>> [written_form(key, parse_all("bleu(n=4),cider(idf=coco)")) for key in ("bleu", "BLEU-4", "cider")]
+    ['bleu(n=4)', 'bleu(n=4)', 'cider(idf=coco)']
+    """
+    forms = {str(metric): metric for metric in metrics}
+    try:
+        written = str(parse(key))
+    except InputError:
+        written = key
+    if written in forms:
+        return written
+    named = [form for form, metric in forms.items() if key in (metric.label, metric.name)]
+    if len(named) != 1:
+        raise KeyError(f"{key!r} was not measured, only {', '.join(forms)}{nearest(key, forms)}")
+    return named[0]
 
 
 def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:

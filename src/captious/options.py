@@ -137,7 +137,9 @@ class Reading(Options):
     missing: Annotated[Missing, Option("Ids that one side lacks: stop, or leave them out.")] = "error"
     several: Annotated[bool, Option("Rows with one id are several candidates of one item.")] = False
     format: Annotated[Format | None, Option("Format of the captions, where the file name does not say it.")] = None
-    id_column: Annotated[str | None, Option("Column of the ids, if not id or image_id.", metavar="NAME")] = None
+    id_column: Annotated[
+        str | None, Option("Column of the ids, if not id or image_id; or several: id,style.", metavar="NAME")
+    ] = None
     references_id_column: Annotated[
         str | None, Option("Column of the ids in the references, if not the same.", metavar="NAME")
     ] = None

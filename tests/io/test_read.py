@@ -269,3 +269,18 @@ def test_arguments_win_over_the_reading_and_lists_of_records_are_references():
     reading = Reading(references=[{"id": 1, "caption": "old"}])
     assert read({"1": "a"}, reading=reading)["1"].references == ("old",)
     assert read({"1": "a"}, {"1": ["new"]}, reading=reading)["1"].references == ("new",)
+
+
+def test_several_columns_make_an_id(tmp_path):
+    rows = [{"photo": 7, "style": style, "caption": style, "references": [style]} for style in ("sad", "gay")]
+    captions = read(rows, reading=Reading(id_column="photo,style"))
+    assert captions.ids == ("7:sad", "7:gay") and captions.columns["style"] == ("sad", "gay")
+    (tmp_path / "7.jpg").touch()
+    images = read(rows, images=tmp_path, reading=Reading(id_column="photo,style")).columns["image"]
+    assert images == (str(tmp_path / "7.jpg"),) * 2
+    with pytest.raises(
+        InputError, match="entry 1: no id: found columns photo, style, caption, references, expected 'x'"
+    ):
+        read(rows, reading=Reading(id_column="photo,x"))
+    comma = [{"a,b": 3, "caption": "x"}]
+    assert read(comma, reading=Reading(id_column="a,b")).ids == ("3",)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
+from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS, STYLE_COLUMN
 from captious.io.formats import Row, name_of
 from captious.io.images import find_images
 from captious.options import Reading
@@ -53,10 +53,12 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
         texts = _texts(row, text_column, "caption", complain)
         if key in gathered.candidates:
             if not several:
+                styled = STYLE_COLUMN in row.fields and not reading.id_column
+                instead = f"id_column='{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}' where each style is an item"
                 complain(
                     f"{row.where}: id {key!r} occurs more than once (first at {gathered.first_rows[key]}), expected "
-                    "one row per id; pass several=True where an item has several candidates, id_column=... where "
-                    "another column is the id"
+                    "one row per id; pass several=True where an item has several candidates, "
+                    + (instead if styled else "id_column=... where another column is the id")
                 )
                 continue
             gathered.candidates[key] += texts
@@ -114,7 +116,10 @@ def join(
     columns = {column: tuple(row.get(column) for row in rows) for column in names}
     if reading.images is not None:
         try:
-            columns["image"] = find_images(reading.images, tuple(keys), columns.get("image"))
+            # An id of several columns names its image by the first.
+            further = (reading.id_column or "").count(",")
+            images = columns.get("image") or [key.rsplit(":", further)[0] for key in keys]
+            columns["image"] = find_images(reading.images, tuple(keys), images)
         except InputError as error:
             complain(str(error))
     return CaptionSet(
@@ -141,6 +146,17 @@ def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], s
 
 
 def _key(row: Row, column: str | None, complain: Complain) -> str | None:
+    """The id of a row: the value of a column, or of several that are named with commas, joined by colons.
+
+    A column whose own name has commas is one.
+    """
+    if column is None or column in row.fields or "," not in column:
+        return _one_key(row, column, complain)
+    keys = [_one_key(row, name.strip(), complain) for name in column.split(",")]
+    return None if None in keys else ":".join(map(str, keys))
+
+
+def _one_key(row: Row, column: str | None, complain: Complain) -> str | None:
     name = _pick(row, column, ID_COLUMNS)
     if name is None:
         complain(_no_column(row, "id", column, ID_COLUMNS))

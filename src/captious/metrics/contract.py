@@ -313,27 +313,37 @@ class Metric(ABC):
 
     def measure(self, captions: CaptionSet, state: Any = None) -> Measurement:
         """Score a set. ``state`` is what `prepare` returned, for a shard of a larger corpus that of the whole."""
-        reasons = self._missing_inputs(captions)
+        missing = self._missing_inputs(captions)
         if state is None:
-            state = self._prepared(captions, reasons)
-        scored = self.score_items(captions, state)
-        for index, reason in scored.reasons.items():
-            reasons.setdefault(index, reason)
-        rows = scored.rows
+            state = self._prepared(captions, missing)
+        scored = self._complete(self.score_items(captions, state), missing)
+        return Measurement(
+            self,
+            captions.ids,
+            scored.rows,
+            Signature.of(self, captions, state, len(scored.reasons), scored.counts),
+            {captions.ids[index]: reason for index, reason in scored.reasons.items()},
+            tuple(scored.warnings),
+        )
+
+    def candidate_values(self, captions: CaptionSet, state: Any) -> Floats:
+        """The value of each candidate as if it were the only one of its item, NaN where it has none."""
+        alone = captions.once("candidates alone", captions.candidates_alone)
+        scored = self._complete(self.score_items(alone, state), self._missing_inputs(alone))
+        values = self.aggregate(scored.rows.counts if isinstance(scored.rows, TypeSets) else scored.rows)
+        values[list(scored.reasons)] = np.nan
+        return values
+
+    def _complete(self, scored: Scored, missing: Mapping[int, str]) -> Scored:
+        """What was scored, with a reason for every item without a value and a row of NaN for every reason."""
+        reasons, rows = {**missing, **scored.reasons, **missing}, scored.rows
         if isinstance(rows, np.ndarray):
             for index in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
                 reasons.setdefault(index, self.undefined_reason)
             if reasons:
                 rows = rows.copy()
                 rows[list(reasons)] = np.nan
-        return Measurement(
-            self,
-            captions.ids,
-            rows,
-            Signature.of(self, captions, state, len(reasons), scored.counts),
-            {captions.ids[index]: reason for index, reason in reasons.items()},
-            tuple(scored.warnings),
-        )
+        return replace(scored, rows=rows, reasons=reasons)
 
     def refuse_empty(self, measurement: Measurement, name: str) -> None:
         """Raise an error where not one item of a whole set has a value, and say what would mend it."""
@@ -400,6 +410,26 @@ class TokenMetric(Metric):
     def settings(self, state: Any) -> Mapping[str, str]:
         """The tokenizer with its version."""
         return {"tok": str(tokenizer_named(self.tokenizer))}
+
+
+class CandidateMetric(TokenMetric):
+    """A metric that gives each candidate a row of its own; the row of an item is their sum."""
+
+    @abstractmethod
+    def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
+        """One row of statistics per candidate."""
+
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """The rows of an item's candidates, summed."""
+        scored = self.score_candidates(captions, state)
+        return replace(scored, rows=self.table(captions).per_item(np.asarray(scored.rows)))
+
+    def candidate_values(self, captions: CaptionSet, state: Any) -> Floats:
+        """The value of each candidate, NaN where its item lacks what the metric needs."""
+        values = self.aggregate(np.asarray(self.score_candidates(captions, state).rows))
+        missing = np.zeros(len(captions), dtype=np.bool_)
+        missing[list(self._missing_inputs(captions))] = True
+        return np.where(missing[captions.candidates.owners], np.nan, values)
 
 
 class NgramMetric(TokenMetric):

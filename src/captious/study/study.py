@@ -85,6 +85,31 @@ class Study(Analysis, Result):
             "study",
         )
 
+    def worst(self, number: int = 10, metric: str | None = None) -> Document:
+        """Where a metric, the best unless named, and people disagree most; in a notebook with the images.
+
+        Of ratings: the items whose rank differs most. Of pairs: where the metric most prefers the rejected caption.
+        """
+        key = self.key(metric) if metric else self.order[0]
+        score = next(score for score in self.scores if score.key == key)
+        label, captions = self.labels[key], self.ratings.captions
+        disagreements = self._disagreements(score, number)
+        title = f"{len(disagreements)} largest disagreements of {label} and people"
+        rated = isinstance(self.design, Rows)
+        columns: list[Column | str] = ["id" if rated else "preferred", Column(label, key=key)]
+        columns += [Column("mean rating", decimals=2)] if rated else ["rejected", Column(label, key=f"{key}_rejected")]
+        columns += ["caption"] if captions is not None and rated else []
+        rows: list[list[Value]] = []
+        for one in disagreements:
+            first = [one["items"][0], one["values"][0]]
+            text = [captions[one["items"][0]].candidate] if captions is not None and rated else []
+            rows.append([*first, one["human"], *text] if rated else [*first, one["items"][1], one["values"][1]])
+        sections: list[Section] = [Table("worst", title, columns, rows)]
+        if captions is not None:
+            entries = [_entry(one, [captions[item] for item in one["items"]], label) for one in disagreements]
+            sections.append(Gallery(title, entries, replaces="worst"))
+        return Document(title, sections=sections)
+
     def write_files(self, folder: Path) -> None:
         """Write the values and mean ratings of all items."""
         rows = (
@@ -417,6 +442,10 @@ def correlate(
     scores = _scores(ratings, measurements, missing, progress, runtime)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
     design, used = build_design(ratings, available, recipe)
+    left_out = [score.label for score in scores if not score.named and np.ptp(score.values[used]) == 0]
+    scores = [score for score in scores if score.label not in left_out]
+    if not scores:
+        raise InputError(f"{ratings.name}: every metric is the same for every caption, so none correlates with people")
     compared = tuple(replace(score, values=score.values[used]) for score in scores)
     for score in compared:
         if np.ptp(score.values) == 0:
@@ -434,6 +463,8 @@ def correlate(
     number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
     edge = 1 - resampling.level
     warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
+    if left_out:
+        warnings.append(f"left out, the same for every caption: {', '.join(left_out)}")
     if test == "permutation" and pairs / (number + 1) >= edge:
         warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
     if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
