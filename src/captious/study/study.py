@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from captious.captions import ImageData
 from captious.errors import InputError, nearest
 from captious.evaluation import join_signatures
 from captious.metrics.contract import Metric
@@ -380,7 +381,8 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     else:
         lines = [Line(item.candidate, side) for item, side in zip(items, ("people", metric), strict=True)]
         facts, meters = [row["category"], f"{metric} {values[0]} and {values[1]}"], []
-    picture = Picture(str(path)) if path and Path(str(path)).is_file() else None
+    shown = isinstance(path, ImageData) or (path and Path(str(path)).is_file())
+    picture = Picture(path if isinstance(path, ImageData) else str(path)) if shown else None
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
 
 
