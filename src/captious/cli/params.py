@@ -20,7 +20,7 @@ from typer.core import TyperCommand
 
 from captious._written import split
 from captious.errors import InputError
-from captious.options import Argument, Declared, Option, Output, choices_of, declared, without_none
+from captious.options import Argument, Declared, Option, Output, check_value, choices_of, declared, without_none
 
 if TYPE_CHECKING:
     from captious.render import Result
@@ -177,6 +177,8 @@ class Param:
         if self._negative:
             return not parsed
         if not self._elements or not parsed:
+            if self.kind in (int, float) and parsed is not None:
+                check_value(self.flag, parsed, self.kind, self.option)
             return self.default if self._elements else parsed
         kinds = [kind for kind in self._elements if kind is not Ellipsis]
         whole = Path in kinds or isinstance(self.option, Argument)
@@ -192,7 +194,11 @@ class Param:
         choices = choices_of(kind)
         try:
             if not choices or text in choices:
-                return kind(text) if kind in (int, float) else text
+                value = kind(text) if kind in (int, float) else text
+                check_value(self.flag, value, kind, self.option)
+                return value
+        except InputError:
+            raise
         except ValueError:
             choices = ("a whole number",) if kind is int else ("a number",)
         raise InputError(f"{self.flag} {text}: expected {', '.join(choices)}")

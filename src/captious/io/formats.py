@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from captious._files import read_regular
 from captious.errors import InputError
 
 
@@ -36,7 +37,26 @@ def rows_of(source: Any, format: str | None = None) -> Iterator[Row]:
     if not isinstance(source, (str, Path)):
         return _table(source, type(source).__name__)
     name, content = name_of(source), _content(source)
-    return _READERS[format or _format_of(name, content)](content, name)
+    rows = _READERS[format or _format_of(name, content)](content, name)
+    return _whole_characters(rows) if _HALF.search(content) else rows
+
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+"""An escape of JSON that may be half a character; the other half may follow."""
+
+
+def _whole_characters(rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows, up to one that holds half a character (a lone surrogate): nothing could write it anywhere."""
+    for row in rows:
+        for column, value in row.fields.items():
+            try:
+                json.dumps([column, value], ensure_ascii=False, default=str).encode()
+            except UnicodeEncodeError as error:
+                half = error.object[error.start]
+                raise InputError(
+                    f"{row.where}: {column!a} holds half a character ({half!r}), expected valid Unicode"
+                ) from None
+        yield row
 
 
 def name_of(source: Any) -> str:
@@ -60,7 +80,7 @@ def _decoded(content: bytes, name: str) -> str:
 def _content(source: str | Path) -> bytes:
     name = name_of(source)
     try:
-        content = sys.stdin.buffer.read() if name == "standard input" else Path(source).read_bytes()
+        content = sys.stdin.buffer.read() if name == "standard input" else read_regular(source)
     except FileNotFoundError:
         raise InputError(f"{name}: no such file") from None
     except IsADirectoryError:
@@ -107,6 +127,8 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
         header = [column.strip() for column in next(reader, [])]
         if not header:
             raise InputError(f"{name}: is empty, expected a header line and captions")
+        if repeated := [column for column, number in Counter(header).items() if number > 1]:
+            raise InputError(f"{name}: row 1: column {repeated[0]!r} is there more than once, expected different names")
         numbered = [index for index, column in enumerate(header) if _NUMBERED_REFERENCE.fullmatch(column)]
         for number, cells in enumerate(reader, start=2):
             if not cells:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from captious._files import read_regular
 from captious.captions import CaptionSet
 from captious.errors import InputError
 
@@ -43,11 +44,12 @@ def open_image(path: str | Path, upright: bool = False) -> Image:
 
 def read_image(path: str | Path) -> bytes:
     """The bytes of an image file."""
-    file = Path(path)
     try:
-        if file.exists() and not file.is_file():  # reading a named pipe would wait for ever
-            raise UnreadableImage(f"{path}: is a {'folder' if file.is_dir() else 'device or pipe'}, expected an image")
-        return file.read_bytes()
+        return read_regular(path)
+    except InputError as error:
+        raise UnreadableImage(str(error)) from None
+    except IsADirectoryError:
+        raise UnreadableImage(f"{path}: is a folder, expected an image") from None
     except FileNotFoundError:
         raise UnreadableImage(f"{path}: {NO_SUCH}") from None
     except OSError as error:

@@ -327,6 +327,9 @@ class StyleCheck(Result):
         warnings = []
         if fingerprint_of(zip(corpus.styles, corpus.texts, strict=True)) == model.fingerprint:
             warnings = ["the model was fitted on these very captions: on others the shares are lower"]
+        blank = sum(not text.strip() for text in corpus.texts)
+        if blank:
+            warnings.append(f"{blank:,} empty captions: they have no n-gram of any style, and count as failures")
         sampled = f"|sample:{len(ranks)}" if len(ranks) < len(corpus.texts) else ""
         return Document(
             title,
@@ -422,12 +425,16 @@ def correlate(model: StyleModel, source: Any) -> StyleAgreement:
         model.style_number(style, row.where)
         try:
             rank = float(row.fields["rank"])
-        except (TypeError, ValueError):
+            if isinstance(row.fields["rank"], bool) or not np.isfinite(rank):
+                raise ValueError
+        except (TypeError, ValueError, OverflowError):
             raise InputError(f"{row.where}: rank is {row.fields['rank']!r}, expected a number") from None
         ranks = rankings[style][str(row.fields.get("rater", ""))]
         if caption in ranks:
             raise InputError(f"{row.where}: caption {caption!r} is ranked twice; name the raters in a column 'rater'")
         ranks[caption] = rank
+    if not rankings:
+        raise InputError(f"{name_of(source)}: holds no rankings")
     rows = (_agreement(model, name_of(source), style, raters) for style, raters in rankings.items())
     return StyleAgreement(model, tuple(rows))
 
