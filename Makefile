@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types cards mini bench clean
+.PHONY: demo test lint types docs cards mini bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/captious demo --out demo-report --overwrite
@@ -21,11 +21,15 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
+# The documentation site, in site/; the tests build it too.
+docs: $(VENV)/.dev
+	PYTHONPATH=. $(BIN)/python -m mkdocs build --strict --site-dir site
+
 cards: $(VENV)/.base
 	for name in $$($(BIN)/python -c 'from captious.metrics.registry import METRICS; print(*METRICS)'); do \
-	  $(BIN)/captious metrics $$name --markdown > docs/metrics/$$name.md; done
+	  $(BIN)/captious metrics $$name --markdown > docs/reference/metrics/$$name.md; done
 
-# Trains captious-mini anew (a GPU takes five minutes); docs/mini.md says how it goes into the package.
+# Trains captious-mini anew (a GPU takes five minutes); docs/results/captious-mini.md says how it goes into the package.
 mini: $(VENV)/.dev
 	PYTHONPATH=. $(BIN)/python lab/reproductions/specs.py train --out drawn
 
@@ -48,4 +52,4 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	touch $@ $(VENV)/.base
 
 clean:
-	rm -rf $(VENV) demo-report build dist .coverage .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) demo-report build dist site .coverage .mypy_cache .ruff_cache .pytest_cache

@@ -81,3 +81,11 @@ def test_one_table_per_tokenizer():
 
 def test_ragged_counts():
     assert np.array_equal(Ragged.of([[], ["a", "b"], ["c"]]).counts, [0, 2, 1])
+
+
+def test_a_notebook_shows_the_first_items_and_a_repr_is_short():
+    captions = CaptionSet.of({number: f"caption {number}" for number in range(1000)}, name="some/folder/a.json")
+    markup = captions._repr_html_()
+    assert "a.json: 1,000 items" in markup and "caption 3<" in markup and "caption 4<" not in markup
+    assert repr(captions) == "<CaptionSet a.json: 1000 items, 1000 candidates, 0 references>"
+    assert "0 items" in CaptionSet.of({})._repr_html_()

@@ -135,7 +135,7 @@ def test_where_nothing_is_shared_there_is_no_p_value_and_no_winner(test):
     first = CaptionSet.of({"1": ["a b", "c"], "2": ["", ""]})
     second = CaptionSet.of({"1": ["", ""], "2": ["a b", "c"]})
     result = compare({"first": first, "second": second}, "lsa", test=test, permutations=100)
-    assert "second − first           —  —         —  no difference shown" in str(result) and "█" not in str(result)
+    assert "second − first           —  —         —  neither" in str(result) and "█" not in str(result)
     row = result.differences[0]
     assert math.isnan(row.p) and math.isnan(row.p_holm) and row.better is None and row.items == 0
 
@@ -156,3 +156,33 @@ def test_what_cannot_be_resampled_is_measured_but_not_tested(systems):
     result = compare(systems, "vocab_size,rouge", permutations=100)
     assert {row.metric for row in result.differences} == {"rouge"}
     assert result.reports["expert"]["vocab_size"].corpus > result.reports["parrot"]["vocab_size"].corpus
+
+
+def test_items_are_one_row_per_system_and_item(systems, tmp_path):
+    result = compare(systems, "rouge", permutations=100)
+    table = result.to_arrow("items")
+    assert table.column_names == ["system", "id", "candidate", "references", "rouge"] and len(table) == 240
+    row = table.slice(60, 1).to_pylist()[0]  # the first item of the second system
+    first = systems["sloppy"].item(0)
+    assert (row["system"], row["id"], row["candidate"]) == ("sloppy", first.id, first.candidate)
+    assert row["rouge"] == result.reports["sloppy"]["rouge"].values[0]
+    result.to_csv(tmp_path / "systems.csv")
+    assert (tmp_path / "systems.csv").read_text().startswith("system,rouge,rouge_low,rouge_high\nparrot,")
+
+
+def test_a_system_without_a_value_has_its_reason_in_the_rows_of_items():
+    whole = CaptionSet.of({"1": "a cat", "2": "a dog"}, {"1": ["a cat"], "2": ["a dog"]})
+    holed = CaptionSet.of({"1": "a cat", "2": "a dog"}, {"1": ["a cat"], "2": []})
+    frame = compare({"a": whole, "b": holed}, "rouge", permutations=10).to_pandas("items")
+    assert frame["unscored"].tolist() == [None, None, None, "rouge: no references"]
+
+
+def test_a_comparison_draws_systems_and_tests(systems):
+    result = compare(systems, "rouge,cider", permutations=100)
+    points = result.plot().to_dict()["data"]["values"]
+    assert [point["row"] for point in points] == [*systems] * 2
+    assert {point["panel"] for point in points} == {"ROUGE-L", "CIDEr-D"}
+    assert points[3]["mark"] == "†" and points[3]["low"] == result.reports["expert"].intervals["rouge"].low
+    tests = result.plot("differences").to_dict()["data"]["values"]
+    assert [test["value"] for test in tests] == [row.difference for row in result.differences]
+    assert {test["row"] for test in tests} == {"sloppy − parrot", "solid − parrot", "expert − parrot"}

@@ -4,12 +4,14 @@ import math
 import numpy as np
 import pytest
 from lab.toy import make
+from PIL import Image
 
 import captious
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards, worst_first
 from captious.options import Resampling
+from captious.stats.bootstrap import Estimate
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +94,63 @@ def test_the_worst_come_first_whatever_the_direction():
     assert worst_first(evaluate(varied, "mbleu")["mbleu"]) == [0, 1]
     frame = evaluate(captions, "rouge,bleu").worst(1, "rouge").to_pandas()
     assert frame.to_dict("records") == [{"id": "bad", "rouge": 0.0, "candidate": "x", "first_reference": "a b"}]
+
+
+def test_the_worst_captions_have_their_images_in_a_notebook_and_stay_a_table_on_a_terminal(tmp_path):
+    Image.new("RGB", (32, 32), "red").save(tmp_path / "1.png")
+    images = {"image": [str(tmp_path / "1.png"), None, None]}
+    texts = {"1": "x y", "2": "a b", "3": "a <b>"}
+    captions = CaptionSet.of(texts, {key: ["a b", "a c"] for key in texts}, images)
+    worst = evaluate(captions, "rouge").worst(2)
+    markup = worst._repr_html_()
+    assert markup.count("data:image/") == 1 and str(tmp_path) not in markup
+    assert markup.index("x y") < markup.index("a &lt;b&gt;") and "a c" in markup and "ROUGE-L 0.0000" in markup
+    assert "<table" not in markup
+    assert str(worst).splitlines()[:2] == ["worst 2 by ROUGE-L", "id  ROUGE-L  candidate  first reference"]
+    assert worst.to_pandas()["id"].tolist() == ["1", "3"]
+
+
+def test_frames_arrow_tables_and_csv_files_hold_the_same_columns(tmp_path):
+    texts = {"1": ["a cat", "one cat"], "2": ["a dog"]}
+    report = evaluate(CaptionSet.of(texts, {"1": ["a cat", "cats"], "2": []}), "rouge")
+    frame, table = report.to_pandas(), report.to_arrow()
+    assert list(frame.reset_index().columns) == table.column_names
+    assert table.column_names == ["id", "candidate", "references", "rouge", "unscored"]
+    assert frame.loc["1", "candidate"] == "a cat | one cat" and frame.loc["1", "references"] == ("a cat", "cats")
+    assert table["references"].to_pylist() == [["a cat", "cats"], []]
+    assert np.isnan(frame.loc["2", "rouge"]) and table["rouge"].to_pylist()[1] is None
+    assert frame["unscored"].tolist() == [None, "rouge: no references"]
+    report.to_csv(tmp_path / "items.csv")
+    lines = (tmp_path / "items.csv").read_text().splitlines()
+    assert lines[0] == "id,candidate,references,rouge,unscored" and lines[1].startswith(
+        "1,a cat | one cat,a cat | cats,"
+    )
+    assert lines[2] == "2,a dog,,,rouge: no references"
+    report.to_csv(tmp_path / "scores.csv", "scores")
+    assert (tmp_path / "scores.csv").read_text().startswith("metric,value")
+    assert report.to_arrow("scores")["metric"].to_pylist() == ["ROUGE-L"]
+
+
+def test_a_report_draws_its_values_and_their_distribution(captions):
+    report = evaluate(captions, "rouge,cider", resampling=Resampling(samples=100))
+    first = report.plot().to_dict()["data"]["values"][0]
+    assert (first["row"], first["value"], first["low"]) == (
+        "ROUGE-L",
+        report["rouge"].corpus,
+        report.intervals["rouge"].low,
+    )
+    bars = report.plot("items").to_dict()["data"]["values"]
+    assert sum(bar["items"] for bar in bars if bar["metric"] == "CIDEr-D") == len(captions)
+
+
+def test_a_measurement_and_an_interval_show_themselves(captions):
+    report = evaluate(captions, "rouge", resampling=Resampling(samples=100))
+    interval, markup = report.intervals["rouge"], report["rouge"]._repr_html_()
+    assert str(interval) == f"{interval.value:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
+    assert f"{report['rouge'].corpus:.4f}" in markup and f"{np.median(report['rouge'].values):.4f}" in markup
+    assert str(report["rouge"].signature) in markup
+    assert str(Estimate(0.25)) == "0.2500"
+    assert all(len(repr(one)) < 200 for one in (report, report["rouge"], captions, report.worst(3)))
 
 
 def test_brackets_in_ids_names_and_captions_are_printed_as_they_are(capsys):

@@ -133,7 +133,7 @@ def test_a_comparison_holds_systems_and_their_differences(comparison):
     assert comparison.test in text
     for row in comparison.differences:
         assert f"{row.difference:+.4f} {row.low:+.4f} – {row.high:+.4f}" in text
-        assert f"{row.p:.3f} {row.p_holm:.3f} {row.better or 'no difference shown'}" in text
+        assert f"{row.p:.3f} {row.p_holm:.3f} {row.better or 'neither'}" in text
 
 
 def test_systems_are_joined_by_id_whatever_their_order():
@@ -152,7 +152,7 @@ def test_unscored_items_are_null_with_their_reason():
     assert data["values"] == [[[1.0, None]]]
     assert data["reasons"] == [[{"2": "no references"}]]
     assert '<a href="#sort=rouge&amp;unscored=1">1</a>' in page(result.document())
-    assert 'title="1 × no references"' in page(result.document())
+    assert 'title="1 × no references (id 2)"' in page(result.document())
 
 
 def test_images_are_embedded_once_and_unreadable_ones_counted(tmp_path):

@@ -1,7 +1,7 @@
 """SPECS on drawn scenes, ours beside the paper: how captious-mini is trained, and what it knows about unseen scenes.
 
     python lab/reproductions/specs.py train --out drawn       # on a GPU, some five minutes; prints the commands it runs
-    python lab/reproductions/specs.py measure                 # the tables of docs/mini.md for the two shipped encoders
+    python lab/reproductions/specs.py measure                 # the tables of docs/results/captious-mini.md
     python lab/reproductions/specs.py measure --models drawn  # and for the other loss weights, beside the paper's
 
 Run it from the root of the repository with PYTHONPATH=. SPECS on photographs: `photographs.py`. The paper's models and

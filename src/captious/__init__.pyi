@@ -20,6 +20,8 @@ from captious.options import Output as Output
 from captious.options import Reading as Reading
 from captious.options import Resampling as Resampling
 from captious.options import Runtime as Runtime
+from captious.samples import Demo as Demo
+from captious.samples import demo as demo
 from captious.study.study import Study as Study
 from captious.study.study import correlate as correlate
 

@@ -31,6 +31,14 @@ def read_regular(path: str | Path) -> bytes:
     return Path(path).read_bytes()
 
 
+def load_json(path: str | Path) -> Any:
+    """The value in a JSON file; a ValueError where it is none, or nested too deeply to be read."""
+    try:
+        return json.loads(read_regular(path))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def refuse_irregular(path: str | Path) -> None:
     """Refuse a device, a socket or a named pipe. Whoever opens a file that does not exist says so himself."""
     try:
@@ -104,11 +112,13 @@ def expanded(path: str | Path) -> Path:
 def _refuse_unwritable(target: Path) -> None:
     """Say at once that nothing can be written at a place: below a file, through a broken link, in place of a device."""
     refuse_irregular(target)
+    if not str(target).isprintable():
+        raise InputError(f"{str(target)!a}: holds characters that cannot be printed; name another place")
     if target.is_symlink() and not target.exists():
         raise InputError(f"{target}: is a link to nowhere; name another place")
     parent = next((one for one in target.absolute().parents if os.path.lexists(one)), None)
     if parent is not None and not parent.is_dir():
-        raise InputError(f"{target}: {parent} is no folder; name another place")
+        raise InputError(f"{target}: cannot be written, for {parent} is no folder")
 
 
 def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER) -> None:

@@ -7,13 +7,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate, chain
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 import numpy as np
 
 from captious._typing import Bools, Ints
 from captious.errors import InputError
+from captious.render import Document, Entry, Gallery, Line, Picture
 
+FIRST = 4
+"""Items that a notebook shows."""
 T = TypeVar("T")
 
 
@@ -140,8 +144,19 @@ class CaptionSet(Memo):
         )
 
     def __repr__(self) -> str:
-        candidates, references = len(self.candidates.values), len(self.references.values)
-        return f"<CaptionSet {self.name}: {len(self)} items, {candidates} candidates, {references} references>"
+        numbers = f"{len(self.candidates.values)} candidates, {len(self.references.values)} references"
+        return f"<CaptionSet {PurePath(self.name).name}: {len(self)} items, {numbers}>"
+
+    def _repr_html_(self) -> str:
+        from captious.render.notebook import notebook
+
+        images = self.image_paths
+        entries = [gallery_entry(self.item(index), images[index]) for index in range(min(FIRST, len(self)))]
+        columns = f"; columns: {', '.join(self.columns)}" if self.columns else ""
+        about = f"{len(self.candidates.values):,} candidates, {len(self.references.values):,} references{columns}"
+        first = f"the first {FIRST}" if len(self) > FIRST else ""
+        title = f"{PurePath(self.name).name}: {len(self):,} items"
+        return notebook(Document(title, about, [Gallery(first, entries, replaces="items")]))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -199,3 +214,9 @@ class CaptionSet(Memo):
 
 def _listed(value: str | Sequence[str]) -> Sequence[str]:
     return (value,) if isinstance(value, str) else value
+
+
+def gallery_entry(item: Item, image: str | None, facts: Sequence[str] = ()) -> Entry:
+    """An item as galleries show it."""
+    lines = [Line(text) for text in item.candidates]
+    return Entry(item.id, lines, Picture(image) if image else None, facts, references=item.references)

@@ -14,9 +14,9 @@ import numpy as np
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import Report, Specs, evaluate, explorer, gather, on_scale
+from captious.evaluation import ITEMS, Report, Specs, evaluate, explorer, gather, on_scale
 from captious.metrics.contract import Measurement
-from captious.metrics.registry import DEFAULT
+from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import LEVEL, PERMUTATIONS, Missing, Reading, Resampling, Runtime
 from captious.render import Cell, Column, Document, Phrase, Result, Span, Table, link
 from captious.render.tables import provenance
@@ -30,6 +30,7 @@ from captious.stats.resampling import (
 )
 
 Test = Literal["randomization", "bootstrap"]
+NAN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ class Comparison(Result):
         rows: list[list[Any]] = [[name] for name in self.reports]
         for key, measurement in first.measurements.items():
             direction = measurement.metric.higher_is_better
-            columns.append(Column(first.label(key), key=key, higher_is_better=direction, spread="half", bar=True))
+            options: dict[str, Any] = {"key": key, "higher_is_better": direction, "percent": 1}
+            columns.append(Column(first.label(key), **options, spread="half", bar=True))
             for row, cell in zip(rows, on_scale(reports, key), strict=True):
                 row.append(replace(cell, mark="†" if (row[0], key) in differing else ""))
         spread = f"± is half of the {100 * self.level:.4g}% interval. " if first.intervals else ""
@@ -104,10 +106,11 @@ class Comparison(Result):
         return Table("systems", "Systems", columns, rows, note if self.differences else spread.strip(), turned=True)
 
     def _tests(self) -> Table:
+        level = self.level if self._first.intervals else None
         columns = (
             "metric",
             "systems",
-            Column("difference", signed=True, level=self.level, bold=True, bar=True),
+            Column("difference", percent=2, signed=True, level=level, bold=True, bar=True),
             Column("p", "p"),
             Column("p (Holm)", "p", key="p_holm"),
             "better",
@@ -119,14 +122,16 @@ class Comparison(Result):
         rows = []
         for row in self.differences:
             cell = Cell(row.difference, row.low, row.high, limits=(-reach[row.metric], reach[row.metric]))
-            better = Span(row.better, "strong") if row.better else Span("no difference shown", "quiet")
+            better = Span(row.better, "strong") if row.better else Span("neither", "quiet")
             label = link(self._first.label(row.metric), f"#sort={quote(row.metric)}")
             rows.append((label, f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, Phrase((better,))))
         metrics = [row.metric for row in self.differences]
-        starts = [index for index in range(1, len(metrics)) if metrics[index] != metrics[index - 1]]
+        several = len(set(metrics)) < len(metrics)
+        starts = [index for index in range(1, len(metrics)) if several and metrics[index] != metrics[index - 1]]
         note = (
             f"{self.test}; p-values are two-sided, Holm's correction runs over the systems compared on a metric, and "
-            f"“better” names the winner at the {100 * (1 - self.level):.4g}% level after correction"
+            f"“better” names the winner at the {100 * (1 - self.level):.4g}% level after correction, neither where no "
+            "difference is shown"
         )
         return Table("differences", "Differences", columns, rows, note, breaks=starts)
 
@@ -137,6 +142,19 @@ class Comparison(Result):
             "warnings": list(self.warnings),
             "systems": {name: {**provenance(), **report.data()} for name, report in self.reports.items()},
             "differences": [asdict(row) for row in self.differences],
+        }
+
+    def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
+        """Of ``items`` one row per system and item, with the columns of a report; otherwise a table."""
+        if table != ITEMS:
+            return super()._columns(table)
+        parts = {name: report._columns(ITEMS) for name, report in self.reports.items()}
+        systems = [name for name, part in parts.items() for _ in part["id"]]
+        keys = dict.fromkeys(key for part in parts.values() for key in part)
+        lacking = [None] * self._items
+        return {
+            "system": systems,
+            **{key: [cell for part in parts.values() for cell in part.get(key, lacking)] for key in keys},
         }
 
     def write_files(self, folder: Path) -> None:
@@ -192,10 +210,11 @@ def compare(
     """
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
-    if not resampling.samples:
-        raise InputError("samples=0: comparing needs resamples for its intervals, expected at least 1")
+    if test == "bootstrap" and not resampling.samples:
+        raise InputError("samples=0: the bootstrap test needs resamples, expected at least 1 or test='randomization'")
     reading = Reading(references, images, missing)
     sets = align({name: gather(captions, reading) for name, captions in systems.items()}, missing)
+    metrics = parse_all(metrics, sets.values())
     reports = {
         name: evaluate(captions, metrics, resampling, runtime, _prefixed(progress, name))
         for name, captions in sets.items()
@@ -209,9 +228,11 @@ def compare(
             progress(f"{baseline} and {system}")
         shared = [_shared(reports[baseline].measurements[key], reports[system].measurements[key]) for key in tested]
         items = len(sets[baseline])
-        draws = bootstrap_weights(items, resampling.samples, resampling.seed)
         statistics = [(ours.statistic, theirs.statistic) for ours, theirs in shared]
-        bootstrapped = paired_bootstrap(statistics, draws, resampling.level, convention)
+        bootstrapped = [(NAN, NAN, NAN)] * len(statistics)
+        if resampling.samples:
+            draws = bootstrap_weights(items, resampling.samples, resampling.seed)
+            bootstrapped = paired_bootstrap(statistics, draws, resampling.level, convention)
         p_values = [p for p, _, _ in bootstrapped]
         if test == "randomization":
             p_values = paired_randomization(statistics, swap_masks(items, permutations, resampling.seed))

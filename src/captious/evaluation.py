@@ -14,19 +14,22 @@ from urllib.parse import quote
 
 import numpy as np
 
-from captious.captions import CaptionSet, Ragged
-from captious.errors import InputError, nearest, require
+from captious.captions import CaptionSet, Ragged, gallery_entry
+from captious.errors import InputError, nearest
 from captious.io.check import findings_that_mislead
 from captious.io.images import with_images
+from captious.io.join import first_few
 from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.options import Reading, Resampling, Runtime, current, using
-from captious.render import Cell, Column, Document, ItemMetric, Items, Result, Table, link
+from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, link
 from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
 from captious.stats.bootstrap import Estimate, bootstrap
 
 Specs = str | Metric | Iterable[str | Metric]
+ITEMS = "items"
+"""What frames and files call the values of every item."""
 REASONS = 5
 """Different reasons that a warning names."""
 
@@ -92,21 +95,25 @@ class Report(Result):
         return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
 
     def worst(self, number: int = 10, metric: str | None = None) -> Document:
-        """The items with the worst value of a metric, the last one unless named: a table to print or ``to_pandas``."""
+        """The items with the worst value of a metric, the last one unless named.
+
+        Printed it is a table; a notebook and a saved page show the images beside the captions.
+        """
         measurement = self[metric] if metric else list(self)[-1]
         label = self.label(str(measurement.metric))
-        rows = []
+        rows, entries, images = [], [], self.captions.image_paths
         for index in worst_first(measurement)[:number]:
-            item = self.captions.item(index)
-            rows.append((item.id, float(measurement.values[index]), item.candidate, (*item.references, "")[0]))
-        title = f"worst {number} by {label}"
-        value = Column(label, key=str(measurement.metric))
-        return Document(title, sections=[Table("worst", title, ("id", value, "candidate", "first reference"), rows)])
+            item, value = self.captions.item(index), float(measurement.values[index])
+            rows.append((item.id, value, item.candidate, (*item.references, "")[0]))
+            entries.append(gallery_entry(item, images[index], [f"{label} {value:.4f}"]))
+        title = f"worst {len(rows)} by {label}"
+        columns = ("id", Column(label, key=str(measurement.metric)), "candidate", "first reference")
+        return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
 
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
         level = self.resampling.level if self.intervals else None
-        columns: list[Column | str] = ["metric", Column("value", level=level, bold=True, bar=True)]
+        columns: list[Column | str] = ["metric", Column("value", percent=1, level=level, bold=True, bar=True)]
         if lower := any(not one.metric.higher_is_better for one in self):
             columns.append(Column("better", "text", latex=None))
         if unscored := any(one.reasons for one in self):
@@ -159,12 +166,31 @@ class Report(Result):
         }
 
     def to_pandas(self, table: str | None = None) -> Any:
-        """Per-item values as a frame, one row per item id and one column per metric; or a table of the document."""
-        if table is not None:
-            return super().to_pandas(table)
-        pandas = require("pandas", "pandas")
-        columns = {key: measurement.values for key, measurement in self.measurements.items()}
-        return pandas.DataFrame(columns, index=pandas.Index(self.captions.ids, name="id"))
+        """One row per item id: candidate, references, a column per metric; or a table of the document.
+
+        Several candidates are joined by `` | ``. Where an item has no value, a column ``unscored`` says why.
+        ``to_arrow`` and ``to_csv`` give the same columns.
+        """
+        frame = super().to_pandas(table)
+        return frame.set_index("id") if table in (None, ITEMS) else frame
+
+    def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
+        if table not in (None, ITEMS):
+            return super()._columns(table)
+        captions = self.captions
+        columns: dict[str, Sequence[Any]] = {
+            "id": captions.ids,
+            "candidate": [" | ".join(texts) for texts in captions.candidates],
+            "references": list(captions.references),
+            **{key: finite(one.values) for key, one in self.measurements.items()},
+        }
+        if any(one.reasons for one in self):
+            lines = [
+                [f"{key}: {one.reasons[id]}" for key, one in self.measurements.items() if id in one.reasons]
+                for id in captions.ids
+            ]
+            columns["unscored"] = ["; ".join(line) or None for line in lines]
+        return columns
 
     def write_files(self, folder: Path) -> None:
         """Write the values of every item: ``items.jsonl``, ``items.parquet``, ``items.csv``."""
@@ -239,7 +265,9 @@ def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
         power = 10.0 ** math.floor(math.log10(highest))
         top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
     limits = (min([0.0, *ends]), top)
-    return [Cell(cell.value, cell.low, cell.high, limits=limits) for cell in cells]
+    count = math.isinf(reports[0].measurements[key].metric.range[1])
+    own: dict[str, Any] = {"decimals": 0, "scale": 1.0} if count else {}
+    return [Cell(cell.value, cell.low, cell.high, limits=limits, **own) for cell in cells]
 
 
 def explorer(reports: Mapping[str, Report]) -> Items:
@@ -250,7 +278,9 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     return Items(
         ids=first.captions.ids,
         metrics=[
-            ItemMetric(key, first.label(key), one.metric.higher_is_better, one.metric.range)
+            ItemMetric(
+                key, first.label(key), one.metric.higher_is_better, one.metric.range, math.isfinite(one.metric.range[1])
+            )
             for key, one in first.measurements.items()
         ],
         systems=list(reports),
@@ -264,11 +294,14 @@ def explorer(reports: Mapping[str, Report]) -> Items:
 
 
 def _reasons(measurement: Measurement) -> str:
-    """How often each reason for a missing value occurs."""
-    counts = Counter(measurement.reasons.values()).most_common()
-    texts = [f"{number} × {reason}" for reason, number in counts[:REASONS]]
-    rest = sum(number for _, number in counts[REASONS:])
-    return ", ".join([*texts, *([f"{rest} × other reasons"] if rest else [])])
+    """How often each reason for a missing value occurs, and for which items."""
+    ids: dict[str, list[str]] = {}
+    for key, reason in measurement.reasons.items():
+        ids.setdefault(reason, []).append(key)
+    counts = sorted(ids.items(), key=lambda entry: -len(entry[1]))
+    texts = [f"{len(keys)} × {reason} (id {first_few(keys)})" for reason, keys in counts[:REASONS]]
+    rest = [key for _, keys in counts[REASONS:] for key in keys]
+    return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {first_few(rest)})"] if rest else [])])
 
 
 def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:
@@ -328,7 +361,7 @@ def evaluate(
     captions = gather(captions, Reading(references, images))
     measurements: dict[str, Measurement] = {}
     with using(runtime or current()):
-        for metric in parse_all(metrics):
+        for metric in parse_all(metrics, [captions]):
             if progress:
                 progress(metric.label)
             measurements[str(metric)] = metric.measure(captions)
@@ -350,7 +383,7 @@ def evaluate_shards(
         raise InputError("no shard holds an item, expected at least one that does")
     measurements: dict[str, Measurement] = {}
     with using(runtime or current()):
-        for metric in parse_all(metrics):
+        for metric in parse_all(metrics, shards):
             states = [metric.prepare(shard) for shard in shards]
             state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
             parts = (metric.measure(shard, state) for shard in shards)

@@ -238,8 +238,12 @@ class Output(Options):
     overwrite: Annotated[bool, Option("Replace what is there already.")] = False
     json: Annotated[bool, Option("Print JSON instead of tables.")] = False
     latex: Annotated[bool, Option("Print a LaTeX table instead.")] = False
+    csv: Annotated[bool, Option("Print the first table as CSV instead.")] = False
+    percent: Annotated[bool, Option("Print scores × 100, as papers do; JSON and CSV keep them as they are.")] = False
+    signatures: Annotated[bool, Option("Print every signature in full.")] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.json and self.latex:
-            raise InputError("json=True as well as latex=True, expected one form to print")
+        forms = [name for name in ("json", "latex", "csv") if getattr(self, name)]
+        if len(forms) > 1:
+            raise InputError(f"{forms[0]}=True as well as {forms[1]}=True, expected one form to print")

@@ -1,4 +1,4 @@
-"""The pages in docs/metrics are the cards of the code."""
+"""The pages in docs/reference/metrics are the cards of the code."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from captious.cli.everyday import card
 from captious.metrics.registry import METRICS, metric_class
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "metrics"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics"
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -19,7 +19,7 @@ def test_the_page_of_each_metric_is_up_to_date(name):
 
 
 def test_no_page_is_left_over():
-    assert {path.stem for path in DOCS.glob("*.md")} == set(METRICS)
+    assert {path.stem for path in DOCS.glob("*.md")} == {"index", *METRICS}
 
 
 def test_a_card_tells_what_the_metric_is():

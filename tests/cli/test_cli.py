@@ -1,6 +1,7 @@
 """The commands as a user types them: what they print, what they write, and how they fail."""
 
 import json
+import re
 
 import pytest
 from lab.toy import make, write
@@ -22,7 +23,9 @@ def test_score_prints_a_table_and_a_signature_for_every_number(run, sample):
     assert code == 0
     for label in ("BLEU-1", "BLEU-4", "ROUGE-L", "CIDEr-D", "95% interval"):
         assert label in out
-    assert "cider|tok:ptb.1|variant:d|idf:refs:25:" in out
+    assert "shared: tok:ptb.1|items:25|" in out and "\ncider|variant:d|idf:refs:25:" in out
+    full = run("score", *files(sample), "--signatures")[1]
+    assert "shared:" not in full and "\ncider|tok:ptb.1|variant:d|idf:refs:25:" in full
 
 
 def test_score_as_json(run, sample):
@@ -87,8 +90,8 @@ def test_missing_ids_can_be_skipped_and_the_signature_says_so(run, sample, tmp_p
 
 def test_what_cannot_be_written_is_one_line(run, sample, tmp_path):
     (tmp_path / "file").write_text("x")
-    code, _, error = run("score", *files(sample), "-m", "rouge", "--out", tmp_path / "file" / "run")
-    assert code == 2 and error.count("\n") == 1 and "cannot be read or written" in error
+    code, out, error = run("score", *files(sample), "-m", "rouge", "--out", tmp_path / "file" / "run")
+    assert code == 2 and error.count("\n") == 1 and "cannot be written" in error and not out
 
 
 def test_compare_cuts_to_the_shared_items_when_told(run, sample, tmp_path):
@@ -158,3 +161,100 @@ def test_demo_ends_in_a_table_and_a_page(run, tmp_path):
 
 def test_version(run):
     assert run("--version")[1].startswith("captious 0.")
+    assert run("-V") == run("--version")
+
+
+def test_scores_in_percent(run, sample):
+    value = json.loads(run("score", *files(sample), "-m", "bleu(n=4),vocab_size", "--json", "--percent")[1])["metrics"]
+    assert 0 < value[0]["value"] < 1  # data stay as they are
+    out = run("score", *files(sample), "-m", "bleu(n=4),vocab_size", "--percent")[1]
+    cells = re.findall(r"│ (\S+) +│ +(\S+) │", out)
+    assert cells == [("BLEU-4", f"{100 * value[0]['value']:.1f}"), ("vocab_size", f"{value[1]['value']:.0f}")]
+    assert "Scores are shown × 100." in out
+    latex = run("score", *files(sample), "-m", "bleu(n=4)", "--percent", "--latex")[1]
+    assert f"BLEU-4 & {100 * value[0]['value']:.1f} & [" in latex and "% Scores are shown × 100." in latex
+
+
+def test_a_comparison_in_percent(run, sample, tmp_path):
+    systems = [sample / "predictions" / f"{name}.json" for name in ("solid", "expert")]
+    arguments = ("compare", *systems, "-r", sample / "references.json", "-m", "cider", "--permutations", 50)
+    data = json.loads(run(*arguments, "--json")[1])
+    code, out, _ = run(*arguments, "--percent", "--out", tmp_path / "c")
+    first = data["systems"]["solid"]["metrics"][0]
+    assert code == 0 and f"{100 * first['value']:.1f} ± {50 * (first['high'] - first['low']):.1f}" in out
+    row = data["differences"][0]
+    assert f"{100 * row['difference']:+.2f} │ {100 * row['low']:+.2f} – {100 * row['high']:+.2f}" in out
+    written = json.loads((tmp_path / "c" / MARKER).read_text())
+    assert written["differences"] == data["differences"]
+    page = (tmp_path / "c" / "report.html").read_text()
+    assert "Scores are shown × 100." in page and f"{100 * first['value']:.1f} ±" in page
+
+
+def test_csv_on_standard_output_and_in_a_file(run, sample, tmp_path):
+    code, out, _ = run("score", *files(sample), "-m", "rouge", "--csv", "--out", tmp_path / "scores.csv", "--percent")
+    assert code == 0 and out.splitlines()[0] == "metric,value,value_low,value_high"
+    value = json.loads(run("score", *files(sample), "-m", "rouge", "--json")[1])["metrics"][0]
+    assert out.splitlines()[1] == f"ROUGE-L,{value['value']!r},{value['low']!r},{value['high']!r}"
+    assert (tmp_path / "scores.csv").read_text() == out
+    code, _, error = run("score", *files(sample), "-m", "rouge", "--out", tmp_path / "scores.csv")
+    assert code == 2 and "scores.csv: is there already; pass --overwrite to replace it" in error
+    code, _, error = run("score", *files(sample), "-m", "rouge", "--csv", "--json")
+    assert code == 2 and "--json as well as --csv, expected one form" in error
+
+
+@pytest.mark.parametrize(
+    ("suffix", "beginning"),
+    [("json", b"{"), ("parquet", b"PAR1"), ("html", b"<!DOCTYPE html>"), ("tex", b"% solid.json"), ("txt", b"solid")],
+)
+def test_the_suffix_of_out_chooses_one_file(run, sample, tmp_path, suffix, beginning):
+    target = tmp_path / f"new/scores.{suffix}"
+    code, _, error = run("score", *files(sample), "-m", "rouge", "--out", target)
+    assert code == 0 and error.endswith(f"written: {target}\n")
+    assert target.read_bytes().startswith(beginning) and list(target.parent.iterdir()) == [target]
+
+
+def test_a_tilde_after_an_equals_sign_is_the_home(run, sample, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run("score", *files(sample), "-m", "rouge", "--out=~/run")[0] == 0
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_the_same_file_twice_gets_two_names(run, sample, monkeypatch):
+    monkeypatch.chdir(sample / "predictions")
+    arguments = ("compare", "solid.json", "solid.json", "-r", "../references.json", "-m", "rouge", "--permutations", 9)
+    assert list(json.loads(run(*arguments, "--json")[1])["systems"]) == ["solid", "solid-2"]
+
+
+def test_compare_without_intervals(run, sample):
+    systems = [sample / "predictions" / f"{name}.json" for name in ("parrot", "expert")]
+    arguments = ("compare", *systems, "-r", sample / "references.json", "-m", "cider", "--permutations", 200)
+    tested = json.loads(run(*arguments, "--json")[1])["differences"][0]
+    code, out, _ = run(*arguments, "--samples", 0, "--json")
+    (row,) = json.loads(out)["differences"]
+    assert code == 0 and row == {**tested, "low": None, "high": None}
+    assert "interval" not in run(*arguments, "--samples", 0)[1]
+    code, _, error = run(*arguments, "--samples", 0, "--test", "bootstrap")
+    assert code == 2 and "--samples 0: the bootstrap test needs resamples" in error
+
+
+def test_references_without_a_flag_are_pointed_to_it(run, sample):
+    predictions, _, references = files(sample)
+    code, out, error = run("score", predictions, references)
+    assert (code, out) == (2, "") and "write -r" in error
+
+
+def test_what_lowers_a_number_is_said_beside_it(run, tmp_path):
+    captions = {str(number): "" if number % 2 else "a dog" for number in range(20)}
+    (tmp_path / "p.json").write_text(json.dumps(captions))
+    (tmp_path / "r.json").write_text(json.dumps({key: ["a dog runs", "the dog"] for key in captions}))
+    code, _, error = run("score", tmp_path / "p.json", "-r", tmp_path / "r.json", "-m", "cider")
+    assert code == 0
+    assert "warning: 10 empty candidate captions (id 1, 3, 5, 7, 9, …), 50% of all: scored, not dropped" in error
+    assert "warning: CIDEr's idf is counted on 20 items: the fewer, the higher the values" in error
+
+
+def test_an_id_cannot_drive_the_terminal_through_an_error(run, tmp_path):
+    (tmp_path / "p.json").write_text(json.dumps({"\x1b[2J": "a dog"}))
+    (tmp_path / "r.json").write_text(json.dumps({"2": ["a dog"]}))
+    code, _, error = run("score", tmp_path / "p.json", "-r", tmp_path / "r.json")
+    assert code == 2 and "\x1b" not in error and "␛[2J" in error

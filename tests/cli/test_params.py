@@ -282,7 +282,7 @@ class Outcome:
     def document(self):
         return SimpleNamespace(name="report", warnings=["2 captions are empty"])
 
-    def print(self):
+    def print(self, signatures=False):
         print("a table")
         print("warning: 2 captions are empty", file=sys.stderr)
 
@@ -292,7 +292,7 @@ class Outcome:
     def to_latex(self):
         return "\\begin{tabular}\n"
 
-    def save(self, path, overwrite=False):
+    def save(self, path, overwrite=False, percent=False):
         if self.fails:
             raise OSError("disk full")
         self.saved = path, overwrite

@@ -128,7 +128,7 @@ RATED = Table(
         for rater in range(2)
     ],
     {"id": ID, "caption": TEXT, "references": "texts", "rating": NUMBER},
-    required=("caption", "rating"),
+    required=("rating",),
     unique=("id",),
 )
 SCORES = Table(
@@ -162,7 +162,7 @@ SLOTS = {
     "captions": Table(
         rows(id=lambda i: IDS[i], captions=others, image=lambda i: NAMES[i]),
         {"id": ID, "captions": "texts"},
-        required=("id", "captions"),
+        required=("captions",),
     ),
     "labels": Table(
         rows(image=lambda i: NAMES[i], label=lambda i: ("dog", "cat")[i % 2]),
@@ -266,6 +266,7 @@ COMMANDS = {
     "bias lic": [
         "{labeled} --label gender --seeds 1 --mask {words} --vocabulary {vocabulary} --no-cache",
         "{labeled} --label gender --seeds 1 --no-cache --out {out}",
+        "{labeled} --label gender --seeds 1 --work {out}",
     ],
     "bias words": ["{words}"],
     "bias presets": [""],
@@ -410,7 +411,8 @@ def _word(text, wrong):
 
 
 def _out(rng, folder):
-    kind = rng.choice(("a folder of someone else", "below a file", "a link loop", "a name too long", "odd"))
+    kinds = ("a folder of someone else", "below a file", "a link loop", "a name too long", "control characters")
+    kind = rng.choice(kinds)
     if kind == "a folder of someone else":
         (folder / "theirs").mkdir()
         (folder / "theirs" / "precious").write_text("x")
@@ -422,4 +424,4 @@ def _out(rng, folder):
         return Input(str(folder / "loop"), kind, WRONG)
     if kind == "a name too long":
         return Input(str(folder / ("a" * 300)), kind, WRONG)
-    return Input(str(folder / "new\nline \x1b[31m"), kind, ODD)
+    return Input(str(folder / "new\nline \x1b[31m"), kind, WRONG)

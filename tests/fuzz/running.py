@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import resource
 import shutil
 import signal
@@ -39,6 +40,9 @@ OURS = ("captious", "warning: ", "written: ", "note: ")
 
 SAID = ("warning: ", "left out", "cannot be used", "could not be painted")
 """With one of these a result says what it does without."""
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Hang(BaseException):
@@ -81,6 +85,8 @@ def _outcome(case, folder):
         faults.append(f"exit code {code}")
     if strangers:
         faults.append(f"on standard error: {strangers[0][:200]}")
+    if _CONTROL.search(out + error):
+        faults.append("control characters reach the terminal")
     if any(name.endswith((".part", ".old")) for name in new):
         faults.append(f"left behind: {new[0]}")
     if code == 2:

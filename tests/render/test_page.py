@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from captious.render import Column, Document, Phrase, Span, Table, Text
-from captious.render.html import notebook, page
+from captious.render.html import page
 from captious.render.items import select
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -185,13 +185,6 @@ def test_selection_takes_turns_between_metrics_and_ignores_unscored():
     assert len(chosen) == 4
     assert {0, 5} <= set(chosen)  # the worst of each
     assert 6 in chosen  # then the best of the first
-
-
-def test_the_notebook_has_the_tables_without_style_or_script(samples):
-    text = notebook(samples.everything().document())
-    reading = Reading(text)
-    assert {"script", "style", "svg", "img"}.isdisjoint(tag for tag, _ in reading.tags)
-    assert samples.NASTY in reading.text and "0.3142" in text and "n-gram" not in text
 
 
 def test_a_lone_surrogate_does_not_stop_the_page(samples):

@@ -212,7 +212,8 @@ READ_BY_EYE = """
 """Fifty sentences of held-out IIW descriptions, drawn at random: image, sentence, verdict, tokens of each unit.
 
 Each was read and judged by the paper's definition of a unit. *Over*: some cut leaves a text that no one would write
-(*its mouth is*); *under*: some unit adds several details; *good*: neither. ``docs/units.md`` gives the shares.
+(*its mouth is*); *under*: some unit adds several details; *good*: neither. ``docs/results/detail-units.md`` gives
+the shares.
 """
 
 

@@ -40,7 +40,6 @@ def build(groups: Iterable[str] = GROUPS) -> typer.Typer:
     app = typer.Typer(
         help="Judge image captions: exact metrics with error bars, no Java.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -58,14 +57,20 @@ def _version(wanted: bool) -> None:
 
 
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(False, "--version", "-V", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Judge image captions: exact metrics with error bars, no Java."""
 
 
 def main() -> None:
     """Run the command line. A group that the first word does not name is not imported."""
-    first = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if sys.argv[1:2] in (["--show-completion"], ["--install-completion"]) and sys.argv[2:]:
+        # Typer takes the name of a shell only where it is told not to look for the shell that runs.
+        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
+    # A shell that completes a line hands it over in a variable: bash in the first, the others in the second.
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    words = line.split() if "_CAPTIOUS_COMPLETE" in os.environ else sys.argv
+    first = next((word for word in words[1:] if not word.startswith("-")), "")
     if first in everyday.NAMES:
         run(build(()))
     else:
@@ -86,17 +91,17 @@ def run(app: typer.Typer) -> None:
         else:
             command = error.ctx.command_path if error.ctx else "captious"
             message = " ".join(error.format_message().split()).rstrip(".")
-            sys.stderr.write(f"{command}: {message}; see: {command} -h\n")
+            sys.stderr.write(f"{command}: {_neutral(message)}; see: {command} -h\n")
         sys.exit(2)
     except InputError as error:
-        sys.stderr.write(f"captious: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"captious: {_neutral(' '.join(str(error).split()))}\n")
         sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        sys.stderr.write(f"captious: {where}cannot be read or written ({error.strerror or error})\n")
+        sys.stderr.write(f"captious: {_neutral(where)}cannot be read or written ({error.strerror or error})\n")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -116,3 +121,12 @@ def _without_library_warnings() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+def _neutral(text: str) -> str:
+    """Text that cannot drive the terminal; ids and file names come from files that others wrote."""
+    if text.isprintable():
+        return text
+    from captious.render.terminal import neutral
+
+    return neutral(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ import typer
 from captious.cli.params import Only, command
 from captious.cli.session import Encoder, Prefix, Session
 from captious.errors import InputError, nearest
-from captious.options import Argument, Option
+from captious.options import Argument, Option, current, using
 
 if TYPE_CHECKING:
     from captious.models.store import StoreInfo
@@ -256,7 +256,7 @@ def add(
 
     if name != "meteor":
         raise InputError(f"no resource {name!r}, known: meteor{nearest(name, ['meteor'])}")
-    with display() as shown:
+    with display() as shown, using(replace(current(), progress=shown.advance)):
         shown.step("compiling METEOR's tables")
         target = resources.add(path)
     typer.echo(f"written: {target}")

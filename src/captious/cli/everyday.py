@@ -40,17 +40,21 @@ def score(
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
+    --out FOLDER has the HTML report, the values of every item and all tables; --out scores.csv, or .json, .parquet,
+    .html, .tex, is that one file. --metrics all: all that the data allow without a model or a download.
+
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
     """
     from captious.evaluation import evaluate
     from captious.metrics.registry import parse_all
 
-    wanted = parse_all(metrics)
+    parse_all(metrics)  # a misspelt name is said before anything is read
     with session.working() as step:
-        report = evaluate(session.read(predictions), wanted, session.resampling, progress=step)
+        report = evaluate(session.read(predictions), metrics, session.resampling, progress=step)
     session.deliver(report)
-    if worst and not (session.output.json or session.output.latex):
+    output = session.output
+    if worst and not (output.json or output.latex or output.csv):
         report.worst(worst).print()
 
 
@@ -70,11 +74,12 @@ def compare(
     from captious.comparison import compare
     from captious.metrics.registry import parse_all
 
-    wanted, paths = parse_all(metrics), named(systems)
+    parse_all(metrics)  # a misspelt name is said before anything is read
+    paths = named(systems)
     with session.working() as step:
         result = compare(
             {name: session.read(path) for name, path in paths.items()},
-            wanted,
+            metrics,
             session.resampling,
             progress=step,
             missing=session.reading.missing,
@@ -105,7 +110,8 @@ def named(systems: tuple[str, ...]) -> dict[str, str]:
     repeated = {name for name, number in Counter(names).items() if number > 1}
     unique: dict[str, str] = {}
     for name, path in zip(names, paths, strict=True):
-        longer = f"{Path(path).parent.name}-{name}" if name in repeated else name
+        folder = Path(path).parent.name
+        longer = f"{folder}-{name}" if name in repeated and folder else name
         number = sum(one == longer or one.rpartition("-")[0] == longer for one in unique) + 1
         unique[longer if longer not in unique else f"{longer}-{number}"] = path
     return unique
@@ -260,19 +266,16 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
 
     CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
     """
-    from captious import data
+    from captious import samples
     from captious.comparison import compare
 
-    folder = data.DEMO
     with session.working() as step:
         result = compare(
-            {name: folder / "predictions" / f"{name}.json" for name in ("parrot", "sloppy", "solid", "expert")},
+            samples.demo().systems,
             (*USUAL, "clipscore(weights=captious-mini)", "specs(weights=captious-mini-specs)"),
             # A first look at captious leaves nothing in the cache.
             runtime=Runtime(device="cpu", cache=False),
             progress=step,
-            references=folder / "references.json",
-            images=folder / "images",
         )
     session.deliver(result)
     typer.echo(

@@ -160,6 +160,7 @@ class Param:
         metavar = option.metavar or ("LIST" if self._elements and not isinstance(option, Argument) else None)
         shown: dict[str, Any] = {"help": option.help, "metavar": metavar, "rich_help_panel": self.panel}
         shown |= {"min": option.min, "max": option.max, "envvar": option.env}
+        shown |= {"autocompletion": complete_metrics} if option.metavar == "METRICS" else {}
         if isinstance(option, Argument):
             info = typer.Argument(**shown)
         else:
@@ -176,6 +177,10 @@ class Param:
         """The value for what typer parsed; lists of words and numbers may be repeated or have commas."""
         if self._negative:
             return not parsed
+        if isinstance(parsed, Path):
+            return parsed.expanduser()  # a shell leaves the ~ of --out=~/run to us
+        if parsed == "" and self.default != "":
+            raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
         if not self._elements or not parsed:
             if self.kind in (int, float) and parsed is not None:
                 check_value(self.flag, parsed, self.kind, self.option)
@@ -204,12 +209,24 @@ class Param:
         raise InputError(f"{self.flag} {text}: expected {', '.join(choices)}")
 
 
+def complete_metrics(incomplete: str) -> list[str]:
+    """Lists of metrics that a shell may complete the beginning of one to.
+
+    >>> complete_metrics("bleu,ci"), complete_metrics("cid")
+    (['bleu,cider'], ['cider'])
+    """
+    from captious.metrics.registry import ALL, names
+
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in (*names(), ALL) if name.startswith(last.lower())]
+
+
 class Command(TyperCommand):
     """A command that refuses what it would otherwise drop: an option given twice, an argument too many."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Parse, after these two checks."""
-        if not set(args).intersection(ctx.help_option_names):
+        """Parse, after these two checks; a line that a shell completes is not whole yet."""
+        if not ctx.resilient_parsing and not set(args).intersection(ctx.help_option_names):
             _, extra, order = self.make_parser(ctx).parse_args(list(args))
             for param, number in Counter(order).items():
                 if number > 1 and not getattr(param, "multiple", False):
@@ -255,16 +272,28 @@ def with_flags(message: str, params: Sequence[Param]) -> str:
 
 def deliver(result: Result, output: Output) -> None:
     """End a command: warnings on standard error, the result on standard output, and saved where --out says."""
+    from captious.render.document import is_file
     from captious.render.terminal import warn
 
     try:
         if output.out is not None:
-            result.save(output.out, output.overwrite)
+            result.save(output.out, output.overwrite, percent=output.percent)
     finally:  # a full disk must not take the printed numbers along, nor a closed pipe the saved ones
-        if output.json or output.latex:
+        shown = result.in_percent() if output.percent else result
+        if output.json or output.latex or output.csv:
             warn(result.document().warnings)
-            typer.echo(result.to_json() if output.json else result.to_latex(), nl=False)
+            typer.echo(_text(shown, output), nl=False)
         else:
-            result.print()
+            shown.print(signatures=output.signatures)
     if output.out is not None:
-        typer.echo(f"written: {Path(output.out) / result.document().name}.html", err=True)
+        target = output.out if is_file(output.out) else Path(output.out) / f"{result.document().name}.html"
+        typer.echo(f"written: {target}", err=True)
+
+
+def _text(result: Result, output: Output) -> str:
+    """The result in the form that another program reads."""
+    from captious.render.tables import csv_text
+
+    if output.json:
+        return result.to_json()
+    return result.to_latex() if output.latex else csv_text(result.document().table())

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models and data"
 """Panels of ``captious --help``."""
 
-Metrics = Annotated[tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)".', flags=("-m",), metavar="METRICS")]
+Metrics = Annotated[
+    tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)", or all.', flags=("-m",), metavar="METRICS")
+]
 Encoder = Annotated[str, Option("Hub id, folder, checkpoint file or captious-mini.", metavar="MODEL")]
 Encoders = Annotated[tuple[str, ...], Option("Hub ids, folders, checkpoint files or captious-mini.", metavar="MODELS")]
 Prefix = Annotated[str, Option("Words before every text, such as 'A photo depicts '.", metavar="WORDS")]
@@ -64,13 +66,13 @@ class Session(Options):
     def working(self) -> Iterator[Callable[[str], None]]:
         """Work with progress on standard error, in the session's runtime; gives what to call with each step.
 
-        An occupied output folder is refused before any work.
+        An occupied output is refused before any work.
         """
-        from captious._files import refuse_occupied
+        from captious.render.document import refuse_output
         from captious.render.progress import display
 
         if self.output.out is not None:
-            refuse_occupied(Path(self.output.out), self.output.overwrite)
+            refuse_output(self.output.out, self.output.overwrite)
         with (
             display() as shown,
             using(replace(self.runtime, progress=shown.advance, log=shown.log)),

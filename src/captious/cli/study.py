@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Metrics against people: correlations with intervals, tests, agreement, power.", no_args_is_help=True
 )
-UNUSED = Omit("several", "format", "id_column", "references_column", "references_id_column")
-"""Of reading: ratings are read row by row, and a recipe or StudyInput names the columns."""
+UNUSED = Omit("several", "format", "id_column", "references_column", "references_id_column", "percent")
+"""Ratings are read row by row, a recipe or StudyInput names the columns; correlations are × 100 already."""
 
 
 @command(app)

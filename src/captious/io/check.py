@@ -53,7 +53,7 @@ class Check(Result):
     findings: tuple[Finding, ...]
 
     def __repr__(self) -> str:
-        return f"Check({self.name!r}, {len(self.findings)} findings, {len(self.errors)} errors)"
+        return f"<Check {self.name}: {len(self.findings)} findings, {len(self.errors)} errors>"
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -102,7 +102,18 @@ def check(source: Any, references: Any = None, images: str | Path | None = None,
 
 def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
     """What makes a number say something it does not mean."""
-    return [finding for finding in (*_shapes(captions), *_overlaps(captions)) if finding.misleads]
+    findings = (*_empty(captions), *_shapes(captions), *_overlaps(captions))
+    return [finding for finding in findings if finding.misleads]
+
+
+def _empty(captions: CaptionSet) -> Iterable[Finding]:
+    """Empty candidates, which count as they are and lower most numbers."""
+    blank = captions.candidates.blank
+    if blank.any():
+        ids = [captions.ids[owner] for owner in captions.candidates.owners[blank].tolist()]
+        share = f", {len(ids) / len(blank):.0%} of all" if len(ids) >= 0.01 * len(blank) else ""
+        number = _count(ids, "empty candidate caption")
+        yield Finding("warning", f"{number}{share}: scored, not dropped, which lowers values", True)
 
 
 _ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (

@@ -52,9 +52,9 @@ def _whole_characters(rows: Iterator[Row]) -> Iterator[Row]:
             try:
                 json.dumps([column, value], ensure_ascii=False, default=str).encode()
             except UnicodeEncodeError as error:
-                half = error.object[error.start]
+                name, half = column if column.isprintable() else ascii(column), error.object[error.start]
                 raise InputError(
-                    f"{row.where}: {column!a} holds half a character ({half!r}), expected valid Unicode"
+                    f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode"
                 ) from None
         yield row
 

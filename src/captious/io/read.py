@@ -36,6 +36,7 @@ def read(
     (('1',), 1)
     """
     reading = combined(reading, references, images)
+    refuse_unused(reading)
     name = name_of(source)
     if name == name_of(reading.references) == "standard input":
         raise InputError("both candidates and references from standard input, expected at most one of them")
@@ -48,6 +49,14 @@ def read(
     if not others.references:
         raise InputError(f"{name_of(reading.references)}: holds no captions")
     return join(candidates, others, reading, name)
+
+
+def refuse_unused(reading: Reading) -> None:
+    """A column of a file that is not there cannot be meant."""
+    if reading.references is None and reading.references_id_column is not None:
+        raise InputError(
+            "references_id_column=... names a column of references, and there are none; pass references=..."
+        )
 
 
 def combined(reading: Reading, references: Any, images: str | Path | None) -> Reading:

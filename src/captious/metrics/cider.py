@@ -16,8 +16,9 @@ from captious.text.tables import TextTable
 
 ORDERS = 4
 SIGMA = 6.0
-FEW = 50
-"""Items below which an idf corpus calls for a warning."""
+FEW = 1000
+"""Items below which an idf corpus calls for a warning: on COCO values are 4% higher with 1,000 items than with 5,000,
+and 13% with 100."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,10 @@ class Cider(TokenMetric, MeanMetric):
         if state.items == 1:
             warnings = ["CIDEr with an idf of one item is 0 by construction (log 1 = 0): name a corpus, cider(idf=…)"]
         elif state.items < FEW:
-            warnings = [f"CIDEr's idf is counted on {state.items} items only: values will shift on a larger set"]
+            warnings = [
+                f"CIDEr's idf is counted on {state.items} items: the fewer, the higher the values; they compare on the "
+                "same items only, or with a fixed corpus, cider(idf=…)"
+            ]
         return Scored(table.mean_rows(values), warnings=warnings)
 
     def settings(self, state: DocumentFrequency) -> Mapping[str, str]:

@@ -23,6 +23,7 @@ from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.images import NO_SUCH
+from captious.render import Column, Document, Table
 from captious.stats.resampling import Statistic, id_order
 from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
@@ -230,6 +231,18 @@ class Measurement:
             tuple(dict.fromkeys(self.warnings + other.warnings)),
         )
 
+    def _repr_html_(self) -> str:
+        from captious.render.notebook import notebook
+
+        scored = self.values[~np.isnan(self.values)]
+        spread = np.percentile(scored, [0, 25, 50, 75, 100]).tolist() if len(scored) else [float("nan")] * 5
+        names = ("lowest", "lower quartile", "median", "upper quartile", "highest")
+        row = [self.metric.label, self.corpus, len(self.ids), len(self.reasons), *spread]
+        columns: list[Column | str] = ["metric", Column("value", bold=True), Column("items"), Column("unscored")]
+        title = f"{self.metric.label} over {len(self.ids):,} items"
+        table = Table("measurement", title, [*columns, *map(Column, names)], [row])
+        return notebook(Document(title, "", [table], self.warnings, signatures=[str(self.signature)]))
+
     def __repr__(self) -> str:
         return f"<Measurement {self.metric}: {self.corpus:.4f} over {len(self.ids)} items>"
 
@@ -258,6 +271,11 @@ class Metric(ABC):
     def needs(self) -> tuple[Need, ...]:
         """What must be known of an item besides its candidates."""
         return ("references",)
+
+    @property
+    def installed(self) -> bool:
+        """Whether this computer has the tables that the metric reads, where it reads any."""
+        return True
 
     @property
     def range(self) -> tuple[float, float]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from captious import _written
 from captious.errors import InputError, nearest
-from captious.metrics.contract import Metric
+
+if TYPE_CHECKING:
+    from captious.captions import CaptionSet
+    from captious.metrics.contract import Metric
 
 METRICS = {
     "bleu": "captious.metrics.bleu:Bleu",
@@ -42,18 +46,32 @@ METRICS = {
 
 LABELS = {
     "cider-d": "cider",
-    "rouge-l": "rouge",
-    "self-cider": "selfcider",
+    "ciderd": "cider",
+    "clip-s": "clipscore",
+    "ie-image": "imagine",
+    "lsa diversity": "lsa",
     "pac-s": "pacscore",
+    "refclip-s": "refclipscore",
     "refpac-s": "refpacscore",
+    "rouge-l": "rouge",
+    "rougel": "rouge",
+    "self-cider": "selfcider",
+    "specs-routed": "specs_routed",
 }
-"""Printed labels that are read as names, in lower case."""
+"""Labels of tables and papers that are read as names, in lower case."""
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
-ABSENT = ("spice", "wmd", "bleurt", "comet", "vifidel", "tiger", "fense", "polos", "fleur", "clair", "tifa", "vqascore")
+ABSENT = (
+    "bartscore", "bleurt", "blipscore", "bridge", "capture", "chair", "chrf", "cider-r", "clair", "comet", "dcscore",
+    "dsg", "emscore", "faier", "faithscore", "fense", "fid", "fleur", "g-veval", "hicescore", "infolm", "leic", "mid",
+    "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "sbert", "spice", "spice-u", "spider", "ter",
+    "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
+)  # fmt: skip
 """Well-known metrics that captious does not have; no other metric is suggested in their place."""
 
 DEFAULT = "bleu,rouge,cider"
+ALL = "all"
+"""In place of metrics: every one that the captions at hand allow and that needs no model and no download."""
 
 _NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})-?(\d+)")
 
@@ -74,7 +92,7 @@ def metric_class(name: str) -> type[Metric]:
         return plugin
     known = names()
     if name in ABSENT:
-        raise InputError(f"captious does not have the metric {name!r} yet, known: {', '.join(known)}")
+        raise InputError(f"captious has no {name.upper()} yet, known: {', '.join(known)}")
     raise InputError(f"unknown metric {name!r}, known: {', '.join(known)}{nearest(name, known)}")
 
 
@@ -88,12 +106,19 @@ def parse(text: str) -> Metric:
     return kind.from_text(values)
 
 
-def parse_all(specs: str | Metric | Iterable[str | Metric]) -> list[Metric]:
+def parse_all(
+    specs: str | Metric | Iterable[str | Metric], captions: Collection[CaptionSet] | None = None
+) -> list[Metric]:
     """Metrics from a written list or from any mixture of written forms and metrics; variants are spread out.
+
+    ``all`` stands for every metric that needs no model and no download, and that the captions, where they are given,
+    allow: one of references is left out where there are none.
 
     >>> [str(metric) for metric in parse_all("bleu, cider(idf=refs)")]
     ['bleu(n=1)', 'bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider']
     """
+    from captious.metrics.contract import Metric
+
     if isinstance(specs, (str, Metric)):
         specs = [specs]
     metrics: dict[Metric, None] = {}
@@ -101,7 +126,8 @@ def parse_all(specs: str | Metric | Iterable[str | Metric]) -> list[Metric]:
         if isinstance(spec, Metric):
             metrics[spec] = None
             continue
-        for part in _written.split(spec):
+        parts = _written.split(spec)
+        for part in [name for one in parts for name in (_allowed(captions) if one.lower() == ALL else [one])]:
             kind, values = _read(part)
             for variant in _variants(kind, values):
                 metrics[kind.from_text(variant)] = None
@@ -110,9 +136,21 @@ def parse_all(specs: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     return list(metrics)
 
 
+def _allowed(captions: Collection[CaptionSet] | None) -> list[str]:
+    """Names of the metrics that ``all`` stands for."""
+    supplied = {"references", "several candidates"}
+    for one in captions or ():
+        supplied -= set() if (one.references.counts > 0).any() else {"references"}
+        supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
+    metrics = [metric_class(name)() for name in names()]
+    return [metric.name for metric in metrics if supplied.issuperset(metric.needs) and metric.installed]
+
+
 def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     """The class and the parameters of a written form."""
-    name, values = _written.parse(text, "metric", "bleu or cider(idf=refs)")
+    name, values = text.strip().lower(), dict[str, str]()
+    if name not in LABELS:
+        name, values = _written.parse(text, "metric", "bleu or cider(idf=refs)")
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
         return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
     return metric_class(LABELS.get(name, name)), values

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from captious._files import read_regular
+from captious._files import load_json
 from captious.errors import InputError, one_line, require
 from captious.models.devices import quiet
 
@@ -15,10 +15,10 @@ from captious.models.devices import quiet
 def read_json(path: Path, expected: str = "a model folder in transformers' layout") -> dict[str, Any]:
     """The object in a JSON file of a model folder; ``expected`` ends the message where the file is missing."""
     try:
-        content = json.loads(read_regular(path))
+        content = load_json(path)
     except FileNotFoundError:
         raise InputError(f"{path.parent}: has no {path.name}, expected {expected}") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error})") from None
     return content if isinstance(content, dict) else {}
 

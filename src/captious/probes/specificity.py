@@ -44,7 +44,7 @@ Counting = Literal["pooled", "macro", "legacy"]
 COUNTINGS: dict[Counting, str] = {
     "pooled": "all steps together",
     "macro": "the mean of the captions' own rates",
-    "legacy": "as the authors' code counts, see docs/specificity.md",
+    "legacy": "as the authors' code counts, see docs/guide/specificity.md",
 }
 NEGATIVE_COLUMNS = ("negatives", "neg_captions")
 TRIES = 100

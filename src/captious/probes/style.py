@@ -421,6 +421,8 @@ def correlate(model: StyleModel, source: Any) -> StyleAgreement:
         for column in ("style", "caption", "rank"):
             if column not in row.fields:
                 raise InputError(f"{row.where}: no {column}: {_columns(row)}, expected style, caption, rank")
+            if isinstance(row.fields[column], (list, dict, bool)) or row.fields[column] is None:
+                raise InputError(f"{row.where}: {column} is {row.fields[column]!r}, expected a text or a number")
         style, caption = str(row.fields["style"]), str(row.fields["caption"])
         model.style_number(style, row.where)
         try:

@@ -26,7 +26,7 @@ def p_value(p: float | None) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def number(value: float | None, column: Column, decimals: int | None = None) -> str:
+def number(value: float | None, column: Column) -> str:
     """A number as its column shows it.
 
     >>> number(0.43891, Column("tau", decimals=2, scale=100)), number(1234, Column("rows"))
@@ -41,7 +41,7 @@ def number(value: float | None, column: Column, decimals: int | None = None) -> 
     if column.kind == "p":
         return p_value(value)
     sign = "+" if column.signed else ""
-    digits = column.decimals if decimals is None else decimals
+    digits = column.decimals
     scaled = value if column.scale == 1 else value * column.scale
     if math.isinf(scaled):
         text = "−∞" if scaled < 0 else "∞"
@@ -108,19 +108,27 @@ def _text(value: Value, column: Column) -> str | Phrase:
         return value
     if not isinstance(value, Cell):
         return "" if value is None and column.kind == "text" else number(value, column)
-    text = number(float(value.value), column, value.decimals)
+    column = _own(column, value)
+    text = number(float(value.value), column)
     spread = value.sd
     if column.spread == "half" and has_interval(value):
         spread = (value.high - value.low) / 2
     if math.isnan(spread) or math.isnan(value.value):
         return text
-    return f"{text} ± {number(spread, replace(column, signed=False), value.decimals)}"
+    return f"{text} ± {number(spread, replace(column, signed=False))}"
 
 
 def _between(value: Value, column: Column, between: str) -> str:
     if not isinstance(value, Cell) or not has_interval(value):
         return DASH
-    return between.format(*(number(float(end), column, value.decimals) for end in (value.low, value.high)))
+    column = _own(column, value)
+    return between.format(*(number(float(end), column) for end in (value.low, value.high)))
+
+
+def _own(column: Column, cell: Cell) -> Column:
+    """The column with what the cell has in its place."""
+    decimals = column.decimals if cell.decimals is None else cell.decimals
+    return replace(column, decimals=decimals, scale=column.scale if cell.scale is None else cell.scale)
 
 
 def _best(values: list[Value], column: Column) -> frozenset[int]:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import MARKER, whole_folder
+from captious._files import MARKER, refuse_existing, refuse_occupied, whole_file, whole_folder
 from captious._typing import Floats
-from captious.errors import InputError, nearest
+from captious.errors import InputError, nearest, require
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,6 +90,8 @@ class Cell:
     """Shown on the page when the reader points at the cell."""
     decimals: int | None = None
     """In place of the column's."""
+    scale: float | None = None
+    """In place of the column's, also where scores are shown × 100: 1 for a count among scores."""
     href: str = ""
     """Makes the value a link on the page, as that of a ``Span``."""
 
@@ -113,6 +115,8 @@ class Column:
     """Of a float; None prints as many as it needs. Integers are printed as they are."""
     scale: float = 1.0
     """The shown number is multiplied by this, 100 for shares in per cent."""
+    percent: int | None = None
+    """Decimals where scores are shown × 100; None for a column that is none of scores."""
     unit: str = ""
     """Printed after every number, such as ``%``."""
     signed: bool = False
@@ -228,6 +232,8 @@ class ItemMetric(NamedTuple):
     label: str
     higher_is_better: bool = True
     range: tuple[float, float] = (0.0, math.inf)
+    percent: bool = False
+    """Whether its values are shown × 100 where scores are."""
 
 
 @dataclass(frozen=True)
@@ -291,11 +297,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Texts with pictures, one entry after another; on the page only."""
+    """Texts with pictures, one entry after another; on the page, and in a notebook where it replaces a table."""
 
     title: str
     entries: Sequence[Entry]
     note: str = ""
+    replaces: str = ""
+    """Key of the table that shows the same without pictures, to terminals and files; the page leaves that out."""
 
 
 @dataclass(frozen=True)
@@ -328,21 +336,50 @@ class Result(ABC):
         return plain_text(self.document())
 
     def _repr_html_(self) -> str:
-        from captious.render.html import notebook
+        from captious.render.notebook import notebook
 
         return notebook(self.document())
 
-    def print(self, console: Console | None = None) -> None:
-        """Show the result on the terminal."""
+    def plot(self, name: str | None = None) -> Any:
+        """An Altair chart of the result, to show, change or save; needs the extra ``plot``.
+
+        ``name`` is what to draw: a table with values by its key, such as ``differences``; ``items``, the distribution
+        of the values per item; or a kind of chart, such as ``scatter``. By default it is the first that there is.
+        """
+        from captious.render.altair import plot
+
+        return plot(self.document(), name)
+
+    def in_percent(self) -> Document:
+        """What the result shows, with scores × 100 and one decimal, as papers print them.
+
+        JSON, CSV and data frames hold the values as they are. ``report.in_percent().print()`` and ``.to_latex()`` print
+        them so, and a notebook shows ``report.in_percent()``.
+        """
+        document = self.document()
+        sections = [_in_percent(section) for section in document.sections]
+        return replace(document, sections=sections, notes=[*document.notes, PERCENT])
+
+    def print(self, console: Console | None = None, *, signatures: bool = False) -> None:
+        """Show the result on the terminal; ``signatures`` prints each in full, not what they share once."""
         from captious.render.terminal import print_document
 
-        print_document(self.document(), console)
+        print_document(self.document(), console, signatures=signatures)
 
-    def save(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write a folder whole: the page, LaTeX, text, a CSV file per table, and ``captious-run.json``."""
+    def save(self, path: str | Path, overwrite: bool = False, *, percent: bool = False) -> None:
+        """Write a folder whole: the page, LaTeX, text, a CSV file per table, and ``captious-run.json``.
+
+        A path that ends in ``.csv``, ``.json``, ``.parquet``, ``.html``, ``.tex`` or ``.txt`` is one file: the page,
+        the text, or the first table. ``percent`` shows scores × 100 where people read them.
+        """
         from captious.render import html, latex, tables, terminal
 
-        document = self.document()
+        document = self.in_percent() if percent else self.document()
+        if is_file(path):
+            refuse_output(path, overwrite)
+            with whole_file(path) as draft:
+                _write_one(document, draft, Path(path).suffix.lower())
+            return
         with whole_folder(path, overwrite) as folder:
             self.write_files(folder)
             for key, table in document.tables.items():
@@ -350,7 +387,7 @@ class Result(ABC):
             texts = {
                 f"{document.name}.html": html.page(document),
                 f"{document.name}.tex": latex.document(document),
-                f"{document.name}.txt": terminal.plain_text(document, width=terminal.WIDE) + "\n",
+                f"{document.name}.txt": terminal.plain_text(document, terminal.WIDE, signatures=True) + "\n",
                 MARKER: tables.to_json(document),
             }
             for name, text in texts.items():
@@ -364,15 +401,86 @@ class Result(ABC):
 
     def to_pandas(self, table: str | None = None) -> Any:
         """A table as a data frame: the first, or the one of this key."""
-        from captious.render.tables import to_pandas
+        return require("pandas", "pandas").DataFrame(self._columns(table))
 
-        return to_pandas(self.document().table(table))
+    def to_arrow(self, table: str | None = None) -> Any:
+        """A table as a ``pyarrow.Table``: the first, or the one of this key."""
+        from captious.render.tables import to_arrow
+
+        return to_arrow(self._columns(table))
+
+    def to_csv(self, path: str | Path, table: str | None = None) -> None:
+        """Write a table as CSV: the first, or the one of this key. Numbers are in full, a missing one is empty."""
+        from captious.render.tables import write_csv
+
+        columns = self._columns(table)
+        with whole_file(path) as draft:
+            write_csv(columns, draft)
+
+    def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
+        """The columns of a table that frames and files are made of."""
+        from captious.render.tables import columns
+
+        return columns(self.document().table(table))
 
     def to_json(self) -> str:
         """The data of the document as JSON text."""
         from captious.render.tables import to_json
 
         return to_json(self.document())
+
+
+FILES = (".csv", ".json", ".parquet", ".html", ".tex", ".txt")
+"""Ends of paths that ask for one file instead of a folder."""
+PERCENT = "Scores are shown × 100."
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether a path asks for one file; a folder of that name stays one."""
+    return Path(path).suffix.lower() in FILES and not Path(path).is_dir()
+
+
+def refuse_output(path: str | Path, overwrite: bool = False) -> None:
+    """Say at once, before any work, that an output is there already."""
+    (refuse_existing if is_file(path) else refuse_occupied)(Path(path), overwrite)
+
+
+def _write_one(document: Document, path: Path, suffix: str) -> None:
+    from captious.render import html, latex, tables, terminal
+
+    if suffix == ".parquet":
+        tables.write_parquet(path, tables.columns(document.table()))
+    elif suffix == ".csv":
+        tables.write_csv(document.table(), path)
+    else:
+        writers: dict[str, Callable[[Document], str]] = {
+            ".json": tables.to_json,
+            ".html": html.page,
+            ".tex": latex.document,
+            ".txt": lambda shown: terminal.plain_text(shown, terminal.WIDE, signatures=True) + "\n",
+        }
+        path.write_text(writers[suffix](document), encoding="utf-8", errors="replace")
+
+
+def _in_percent(section: Section) -> Section:
+    """A section with the columns and values of scores × 100."""
+    if isinstance(section, Group):
+        return replace(section, sections=[_in_percent(one) for one in section.sections])
+    if isinstance(section, Table):
+        columns = [
+            one if one.percent is None else replace(one, scale=100 * one.scale, decimals=one.percent)
+            for one in section.heads
+        ]
+        return replace(section, columns=columns)
+    if isinstance(section, Items):
+        factors = [100.0 if metric.percent else 1.0 for metric in section.metrics]
+        values = [[factor * one for factor, one in zip(factors, system, strict=True)] for system in section.values]
+        metrics = [
+            metric._replace(range=(factor * metric.range[0], factor * metric.range[1]))
+            for factor, metric in zip(factors, section.metrics, strict=True)
+        ]
+        return replace(section, metrics=metrics, values=values)
+    return section
 
 
 @dataclass(frozen=True, repr=False)

@@ -43,8 +43,6 @@ WARNINGS = 5
 """Warnings that are shown at once; the others are folded."""
 LINKS = 6
 """Sections that the head of the page leads to, besides charts and items."""
-NOTEBOOK = 200
-"""Rows of a table that a notebook shows."""
 
 
 def page(document: Document) -> str:
@@ -58,43 +56,14 @@ def page(document: Document) -> str:
         "style": _asset("page.css"),
         "nav": _navigation(document),
         "about": f'<p id="about">{escape(document.about)}</p>' if document.about else "",
-        "warnings": _warnings(document.warnings),
-        "sections": "".join(_sections(document.sections)),
+        "warnings": warning_boxes(document.warnings),
+        "sections": "".join(_sections(without_replaced(document.sections))),
         "notes": _bullets(document.notes) if document.notes else "",
         "footer": _footer(document),
         "scripts": _scripts(items, code) if items else "",
     }
     text = re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], _asset("page.html"))
     return text.encode("utf-8", "replace").decode()
-
-
-def notebook(document: Document) -> str:
-    """The tables as a notebook shows them: no style sheet, no script."""
-    parts = [f"<p><strong>{escape(document.title)}</strong></p>"]
-    parts += [f"<p>⚠ {escape(warning)}</p>" for warning in document.warnings]
-    for section in document.walk():
-        if isinstance(section, Table) and not section.detail:
-            heading = f"<p>{escape(section.title)}</p>" if section.title != document.title else ""
-            parts.append(heading + _plain_table(section))
-        elif isinstance(section, Text) and not section.detail:
-            parts += [f"<p>{_words(paragraph)}</p>" for paragraph in section.paragraphs]
-    parts += [f"<p>{escape(note)}</p>" for note in document.notes]
-    if document.signatures:
-        parts.append(f"<details><summary>signatures</summary>{_signatures(document)}</details>")
-    return f'<div class="captious">{"".join(parts)}</div>'.encode("utf-8", "replace").decode()
-
-
-def _plain_table(table: Table) -> str:
-    shown = layout(table)
-    align = [f' style="text-align:{"right" if one.numeric else "left"}"' for one in shown]
-    head = "".join(f"<th{side}>{escape(one.heading)}</th>" for one, side in zip(shown, align, strict=True))
-    rows = "".join(
-        "<tr>" + "".join(f"<td{side}>{_shown(one, row)}</td>" for one, side in zip(shown, align, strict=True)) + "</tr>"
-        for row in range(min(len(table.rows), NOTEBOOK))
-    )
-    more = f"<p>… and {len(table.rows) - NOTEBOOK:,} more rows</p>" if len(table.rows) > NOTEBOOK else ""
-    note = f"<p><small>{escape(table.note)}</small></p>" if table.note else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{note}"
 
 
 def _policy(code: str) -> str:
@@ -119,20 +88,32 @@ def _anchor(title: str) -> str:
     return "s-" + re.sub(r"\W+", "-", title.lower()).strip("-")
 
 
-def _warnings(warnings: Sequence[str]) -> str:
+def warning_boxes(warnings: Sequence[str]) -> str:
+    """A box per warning, most of them folded where there are many."""
     boxes = [f'<p class="warning"><strong>Warning</strong>{escape(warning)}</p>' for warning in warnings]
     first, rest = (boxes, []) if len(boxes) <= WARNINGS else (boxes[: WARNINGS - 1], boxes[WARNINGS - 1 :])
     more = f'<details class="more"><summary>{len(rest)} more warnings</summary>{"".join(rest)}</details>'
     return "".join(first) + (more if rest else "")
 
 
+def without_replaced(sections: Sequence[Section]) -> list[Section]:
+    """The sections without the tables that a gallery shows with pictures."""
+    replaced = {section.replaces for section in sections if isinstance(section, Gallery)}
+    return [section for section in sections if not (isinstance(section, Table) and section.key in replaced)]
+
+
 def _sections(sections: Sequence[Section]) -> list[str]:
     """Sections in their order; charts that follow each other share a grid."""
     parts = []
-    for together, run in groupby(sections, lambda section: isinstance(section, Chart)):
-        drawn = [_WRITERS[type(section)](section) for section in run]
+    for together, run in groupby(sections, lambda one: isinstance(one, Chart)):
+        drawn = [draw(one) for one in run]
         parts.append(f'<section class="grid">{"".join(drawn)}</section>' if together else "".join(drawn))
     return parts
+
+
+def draw(section: Section) -> str:
+    """The markup of one section."""
+    return _WRITERS[type(section)](section)
 
 
 def _text(section: Text) -> str:
@@ -288,7 +269,8 @@ def _local(href: str) -> bool:
 
 def _gallery(gallery: Gallery) -> str:
     note = f'<p class="note">{escape(gallery.note)}</p>' if gallery.note else ""
-    return _titled(gallery.title, note + "".join(map(_entry, gallery.entries)))
+    cards = "".join(map(_entry, gallery.entries))
+    return _titled(gallery.title, f'{note}<div class="cards">{cards}</div>')
 
 
 def _entry(entry: Entry) -> str:
@@ -327,10 +309,11 @@ def _footer(document: Document) -> str:
         return line
     summary = "<summary>Signatures: everything that moves the numbers</summary>"
     opened = " open" if len(document.signatures) < 4 else ""
-    return f"{line}<details{opened}>{summary}{_signatures(document)}</details>"
+    return f"{line}<details{opened}>{summary}{signature_list(document)}</details>"
 
 
-def _signatures(document: Document) -> str:
+def signature_list(document: Document) -> str:
+    """The signatures, one a line."""
     return f"<ul>{''.join(f'<li><code>{escape(line)}</code></li>' for line in document.signatures)}</ul>"
 
 

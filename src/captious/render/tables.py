@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import platform
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from captious._version import __version__
-from captious.errors import require
 from captious.render.cells import has_interval
 from captious.render.document import Cell, Column, Document, Phrase, Table
 
@@ -84,13 +84,21 @@ def records(table: Table) -> list[dict[str, Any]]:
     return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
 
 
-def write_csv(table: Table, path: Path) -> None:
-    """Write a table; a missing number is an empty field."""
-    plain = columns(table)
+def write_csv(table: Table | Mapping[str, Sequence[Any]], path: Path) -> None:
+    """Write a table, or columns, as `csv_text` writes them."""
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(plain)
-        writer.writerows(zip(*plain.values(), strict=True))
+        file.write(csv_text(table))
+
+
+def csv_text(table: Table | Mapping[str, Sequence[Any]]) -> str:
+    """A table, or columns, as CSV: a missing number is an empty field, and the texts of a list are joined by bars."""
+    plain = columns(table) if isinstance(table, Table) else table
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(plain)
+    for row in zip(*plain.values(), strict=True):
+        writer.writerow(" | ".join(cell) if isinstance(cell, (list, tuple)) else finite(cell) for cell in row)
+    return file.getvalue()
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -100,17 +108,17 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def write_parquet(path: Path, values: Mapping[str, Any]) -> None:
-    """Write columns: Arrow arrays as they are, lists as Arrow has them, or as JSON text where it has no one type."""
-    import pyarrow as pa
+    """Write columns as ``to_arrow`` makes them."""
     import pyarrow.parquet as pq
 
-    arrays = {name: one if isinstance(one, pa.Array) else _arrow(list(one)) for name, one in values.items()}
-    pq.write_table(pa.table(arrays), path)
+    pq.write_table(to_arrow(values), path)
 
 
-def to_pandas(table: Table) -> Any:
-    """A table as a data frame."""
-    return require("pandas", "pandas").DataFrame(columns(table))
+def to_arrow(values: Mapping[str, Any]) -> Any:
+    """Columns as an Arrow table: lists as Arrow has them, or as JSON text where it has no one type."""
+    import pyarrow as pa
+
+    return pa.table({name: one if isinstance(one, pa.Array) else _arrow(list(one)) for name, one in values.items()})
 
 
 def _arrow(values: Sequence[Any]) -> Any:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sys
 import textwrap
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -59,25 +61,25 @@ def warn(warnings: Sequence[str]) -> None:
         console.print(line, soft_wrap=True)
 
 
-def print_document(document: Document, console: Console | None = None) -> None:
-    """Warnings on standard error, then titles, texts and tables, notes and signatures."""
+def print_document(document: Document, console: Console | None = None, *, signatures: bool = False) -> None:
+    """Warnings on standard error, then titles, texts and tables, notes and signatures, those in full where asked."""
     warn(document.warnings)
-    _draw(document, console or output())
+    _draw(document, console or output(), signatures=signatures)
 
 
-def plain_text(document: Document, width: int | None = None) -> str:
+def plain_text(document: Document, width: int | None = None, *, signatures: bool = False) -> str:
     """The document without colors or lines, as wide as the terminal unless ``width`` says otherwise."""
     from rich.console import Console
 
     file = io.StringIO()
     columns = width or shutil.get_terminal_size().columns
     console = Console(file=file, width=columns, color_system=None, force_terminal=False, force_jupyter=False)
-    _draw(document, console, plain=True)
+    _draw(document, console, plain=True, signatures=signatures)
     lines = [line.rstrip() for line in file.getvalue().split("\n")]
     return "\n".join([*lines[:-1], *(f"warning: {neutral(warning)}" for warning in document.warnings)])
 
 
-def _draw(document: Document, console: Console, plain: bool = False) -> None:
+def _draw(document: Document, console: Console, plain: bool = False, signatures: bool = False) -> None:
     first = next((section for section in document.sections if isinstance(section, Table)), None)
     if first is None or first.title != document.title:
         console.print(words(document.title, "bold"), soft_wrap=True)
@@ -97,8 +99,38 @@ def _draw(document: Document, console: Console, plain: bool = False) -> None:
                     console.print(words(_wrapped(bullet + paragraph, console.width)), soft_wrap=True)
     for line in document.notes:
         console.print(words(line), soft_wrap=True)
-    for line in document.signatures:
+    lines = document.signatures if signatures else compact(document.signatures, console.width)
+    for line in lines:
         console.print(words(line, "dim"), soft_wrap=True)
+
+
+def compact(signatures: Sequence[str], width: int) -> list[str]:
+    """What most signatures share on one line, then each with what differs; lines break between parts.
+
+    >>> compact(["bleu(n=4)|tok:ptb.1|smooth:1e-9|ci:100", "rouge|tok:ptb.1|ci:100", "vocab_size|tok:ptb.1"], 80)
+    ['shared: tok:ptb.1|ci:100', 'bleu(n=4)|smooth:1e-9', 'vocab_size|no ci', 'rouge']
+    """
+    parts = [signature.split("|") for signature in signatures]
+    numbers = Counter(part for _, *settings in parts for part in settings)
+    shared = [part for part, number in numbers.items() if number > max(1, len(parts) / 2)]
+    lines, bare = [f"shared: {'|'.join(shared)}"] if shared else [], list[str]()
+    for name, *settings in parts:
+        keys = {part.partition(":")[0] for part in settings}
+        lacking = [key for key in (part.partition(":")[0] for part in shared) if key not in keys]
+        own = [*(part for part in settings if part not in shared), *(f"no {key}" for key in lacking)]
+        (lines if own else bare).append("|".join([name, *own]))
+    return [short for line in [*lines, ", ".join(bare)] if line for short in _broken(line, width)]
+
+
+def _broken(line: str, width: int) -> list[str]:
+    """A signature in lines of at most ``width`` where its parts allow it; those after the first are indented."""
+    lines: list[str] = []
+    for part in re.split(r"(?<=\|)|(?<=\),)|(?<=, )", line):
+        if lines and len(lines[-1]) + len(part.rstrip()) <= width:
+            lines[-1] += part
+        else:
+            lines.append(f"  {part}" if lines else part)
+    return lines
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -113,7 +145,13 @@ def _draw_table(table: Table, console: Console, plain: bool) -> None:
     room = console.width + 2 if plain else console.width - 1
     gap = 2 if plain else 3
     shown = _with_bars(table, layout(table), room, gap)
-    for part in _parts(shown, table.labels, room, gap):
+    labels = table.labels
+    if _width(shown, gap) > room:
+        repeated = [one for one in shown[1:labels] if len(one.cells) > 1 and len(set(map(str, one.cells))) == 1]
+        for one in repeated:
+            console.print(words(f"{one.heading}: {one.cells[0]}"), soft_wrap=True)
+        shown, labels = [one for one in shown if one not in repeated], labels - len(repeated)
+    for part in _parts(shown, labels, room, gap):
         if _width(part, gap) > room:
             _stack(part, console)
         else:

@@ -35,6 +35,9 @@ class Estimate:
     error: float = NAN
     undefined: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.value:.4f}" + (f" [{self.low:.4f}, {self.high:.4f}]" if self.low == self.low else "")
+
     @classmethod
     def of(cls, value: float, draws: Floats, level: float = LEVEL) -> Estimate:
         """From the value and its draws; without two defined draws there is no interval.

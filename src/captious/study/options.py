@@ -25,7 +25,7 @@ class StudyInput(Options):
     scale: Annotated[tuple[float, float] | None, Option("Lowest and highest rating, such as 1,5.")] = None
     rows: Annotated[Literal["each", "mean"] | None, Option("Every rating a row, or the mean of a caption's.")] = None
     metrics: Annotated[
-        tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)".', flags=("-m",), metavar="METRICS")
+        tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)", or all.', flags=("-m",), metavar="METRICS")
     ] = ()
     scores: Annotated[
         tuple[Path, ...], Option("File of a metric computed elsewhere: id and columns of numbers.", metavar="FILE")

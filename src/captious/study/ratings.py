@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from captious.io.join import gather_references
 from captious.study.recipes import Layout, Recipe
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ratings:
     """What people said of captions, and what of it is resampled together.
 
@@ -55,6 +55,9 @@ class Ratings:
     """How many items were left out at reading, by reason."""
     origins: tuple[str, ...] = ()
     """The row of the file that each item came from, for messages."""
+
+    def __repr__(self) -> str:
+        return f"<Ratings {PurePath(self.name).name}: {len(self.ids)} items, {self.values.shape[1]} raters>"
 
     def __post_init__(self) -> None:
         if len({*self.ids}) != len(self.ids):
@@ -112,7 +115,7 @@ class Ratings:
         return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Preferences:
     """Pairs of captions of one image, and which of the two people prefer."""
 
@@ -126,6 +129,9 @@ class Preferences:
     captions: CaptionSet | None = None
     name: str = "pairs"
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
 
 
 def matrix(lists: Sequence[Sequence[float | None]]) -> Floats:

@@ -53,7 +53,7 @@ def measure(
     """
     if ratings.captions is None:
         raise InputError(f"{ratings.name}: ratings without captions; give measurements instead of names of metrics")
-    wanted = list(parse_all(metrics))
+    wanted = list(parse_all(metrics, [ratings.captions]))
     if seeds is not None:
         seeded = [metric for metric in wanted if any(field.name == "seeds" for field in fields(metric))]
         if not seeded:

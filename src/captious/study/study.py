@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -52,11 +52,11 @@ class Study(Analysis, Result):
     """Which metrics agree with people, with intervals, tests and rank clusters."""
 
     def __repr__(self) -> str:
-        return f"Study({self.ratings.name}: {', '.join(self.labels.values())} by {self.statistic})"
+        return f"<Study {PurePath(self.ratings.name).name}: {', '.join(self.labels.values())} by {self.statistic}>"
 
     def document(self) -> Document:
         """Protocol, table of metrics, systems, tests; forest plot, scatters, and the largest disagreements."""
-        title = f"{self.ratings.name}: agreement with people"
+        title = f"{PurePath(self.ratings.name).name}: agreement with people"
         sections: list[Section] = [Text(self.protocol)] if self.protocol else []
         sections += [self._metrics_table(title), *self._system_tables(), self._forest()]
         if self.contests:

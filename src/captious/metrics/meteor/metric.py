@@ -32,9 +32,9 @@ class Meteor(TokenMetric):
     The best reference counts. The corpus value comes from counts summed over items, it is not the mean of the items'
     values. ``task=rank`` is what caption evaluation reports: α .85, β .2, γ .6, δ .75, w 1, .6, .8, .6; ``adq``,
     ``hter`` and ``li`` are METEOR's other tunings. As in coco-caption the tokens of the PTB tokenizer go on through
-    METEOR's own normalizer. Values equal those of the Java original, whose slips in the alignment are kept
-    (``docs/meteor.md``). Where ``modules`` leaves one out the others keep their weights; with ``-m`` alone the original
-    would hand them down the list.
+    METEOR's own normalizer. Values equal those of the Java original, whose slips in the alignment are kept.
+    Where ``modules`` leaves one out the others keep their weights; with ``-m`` alone the original would hand them down
+    the list.
 
     METEOR's tables are not part of captious; :mod:`captious.metrics.meteor.resources` says where they are looked for.
 
@@ -56,6 +56,11 @@ class Meteor(TokenMetric):
         "Denkowski, Lavie. Meteor Universal: language specific translation evaluation for any target language. "
         "WMT 2014."
     )
+
+    @property
+    def installed(self) -> bool:
+        """Whether METEOR's tables, or the files they are compiled from, are on this computer."""
+        return resources.available(self.resources)
 
     def __post_init__(self) -> None:
         chosen = self.modules.split("+")

@@ -30,6 +30,7 @@ import numpy as np
 from captious._files import data_folder, expanded, refuse_irregular
 from captious.errors import InputError
 from captious.metrics.meteor.tables import FORMAT, DamagedTables, HashTable, Tables, phrase_hash, word_hash
+from captious.options import current
 
 _ENTRIES = (
     "function/english.words",
@@ -37,6 +38,8 @@ _ENTRIES = (
     "synonym/english.synsets",
     "synonym/english.exceptions",
 )
+REPORT = 100_000
+"""Paraphrases between two reports of progress."""
 _PARAPHRASES = ("data/paraphrase-en.gz", "paraphrase-en.gz")
 
 
@@ -140,11 +143,15 @@ def _paraphrases(path: Path | None) -> HashTable:
 def _phrase_pairs(path: Path) -> Iterator[tuple[int, int]]:
     cached_hash = lru_cache(maxsize=None)(word_hash)
     last, phrase = b"", 0
-    with gzip.open(path, "rb") as stream, io.BufferedReader(stream, 1 << 20) as lines:
-        for _probability, source, target in zip(lines, lines, lines, strict=False):
+    progress, megabytes = current().progress, path.stat().st_size / 1e6
+    with path.open("rb") as file, gzip.open(file, "rb") as stream, io.BufferedReader(stream, 1 << 20) as lines:
+        for number, (_probability, source, target) in enumerate(zip(lines, lines, lines, strict=False)):
+            if number % REPORT == 0:
+                progress("MB of METEOR's paraphrases", int(file.tell() / 1e6), int(megabytes))
             if source != last:
                 last, phrase = source, phrase_hash(map(cached_hash, source.split()))
             yield phrase, phrase_hash(map(cached_hash, target.split()))
+    progress("MB of METEOR's paraphrases", int(megabytes), int(megabytes))
 
 
 def _pairs(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -173,6 +180,11 @@ def load(named: str | None = None, modules: Sequence[str] = ()) -> Tables:
             "or ask for meteor(modules=exact+stem+synonym)"
         )
     return tables
+
+
+def available(named: str | None = None) -> bool:
+    """Whether there are tables or sources to compile them from; what a user names is taken to exist."""
+    return bool(named or os.environ.get(VARIABLE) or added_file().exists() or _package())
 
 
 def add(path: str | Path) -> Path:
@@ -205,11 +217,16 @@ def _find(named: str | None) -> Tables:
         return _opened(path) if path.suffix == _SUFFIX else _compiled(_source(path))
     if added_file().exists():
         return _opened(added_file())
-    package = find_spec("pycocoevalcap")
-    for folder in (package.submodule_search_locations or []) if package else []:
-        if source := Source.at(Path(folder) / "meteor"):
-            return _compiled(source)
+    if source := _package():
+        return _compiled(source)
     raise InputError(_REMEDY)
+
+
+def _package() -> Source | None:
+    """The sources in the installed pycocoevalcap."""
+    package = find_spec("pycocoevalcap")
+    folders = (package.submodule_search_locations or []) if package else []
+    return next(filter(None, (Source.at(Path(folder) / "meteor") for folder in folders)), None)
 
 
 def _source(path: Path) -> Source:

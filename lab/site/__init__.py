@@ -1,0 +1,1 @@
+"""The documentation site: pages that are generated from the code when it is built."""

@@ -1,0 +1,54 @@
+"""Pages of the Python reference: one for each room with public names, from the docstrings."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from pathlib import Path
+
+FOLDER = "reference/api"
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+def api_pages() -> dict[str, str]:
+    """Markdown by path. A room's public names are those of its stub; mkdocstrings fills in what they are."""
+    stubs = sorted((SOURCE / "captious").rglob("__init__.pyi"), key=lambda stub: len(stub.parts))
+    pages: dict[str, str] = {}
+    documented: dict[str, str] = {}
+    for stub in stubs:
+        room = ".".join(stub.parent.relative_to(SOURCE).parts)
+        page = room.removeprefix("captious").removeprefix(".") or "index"
+        pages[f"{FOLDER}/{page}.md"] = _page(room, stub, documented)
+        documented |= {origin: f"{page}.md" for origin in _public(stub).values() if origin not in documented}
+    return pages
+
+
+def _page(room: str, stub: Path, documented: Mapping[str, str]) -> str:
+    """A page with what its room exports; what an earlier page has is linked."""
+    summary = ast.get_docstring(ast.parse(stub.with_suffix(".py").read_text(encoding="utf-8"))) or ""
+    public = _public(stub)
+    parts = [f"# {room}", summary]
+    if links := [
+        f"[`{name}`]({documented[origin]}#{origin})" for name, origin in public.items() if origin in documented
+    ]:
+        parts.append(f"Also exported here: {', '.join(links)}.")
+    for name, origin in public.items():
+        if origin not in documented:
+            parts.append(f"::: {origin}\n    options:\n      heading: {name}\n      toc_label: {name}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _public(stub: Path) -> dict[str, str]:
+    """Where each public name is defined: functions first, then classes, then constants, each by name."""
+    names = {}
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            names[ast.unparse(node.targets[0])] = names.pop(ast.unparse(node.value))
+    names.pop("__version__", None)
+    return dict(sorted(names.items(), key=lambda pair: (_kind(pair[0]), pair[0].lower())))
+
+
+def _kind(name: str) -> int:
+    return 2 if name.isupper() else 1 if name[0].isupper() else 0
