@@ -34,7 +34,7 @@ def read_regular(path: str | Path) -> bytes:
 def load_json(path: str | Path) -> Any:
     """The value in a JSON file; a ValueError where it is none, or nested too deeply to be read."""
     try:
-        return json.loads(read_regular(path))
+        return json.loads(read_regular(path).decode("utf-8-sig"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -4,7 +4,7 @@ import inspect
 import io
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, get_args, get_origin
 
@@ -147,6 +147,13 @@ SLOTS = {
     "sentences": Table(PREDICTIONS.rows, PREDICTIONS.kinds | {"image_id": "any"}, required=("caption",)),
     "references": REFERENCES,
     "ratings": RATED,
+    "judged": Table(
+        rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], ratings=lambda i: [1 + i % 5, 1 + i % 4, 1 + i % 3]),
+        {"id": ID, "ratings": NUMBER},
+        required=("ratings",),
+        unique=("id",),
+        formats=("json", "jsonl"),
+    ),
     "scores": SCORES,
     "images": Folder(NAMES),
     "pairs": Table(
@@ -235,7 +242,7 @@ COMMANDS = {
         "{predictions} --references {references} --samples 20 --out {out} --metrics bleu,rouge,cider(idf={idf})",
         f"{{predictions}} --images {{images}} --samples 20 --out {{out}} {SEEN}",
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
-        "{predictions} --references {references} --samples 20 --metrics diversity,onlystyle({model},style=calm)",
+        "{predictions} --references {references} --samples 20 --metrics rep_diversity,onlystyle({model},style=calm)",
     ],
     "compare": [
         "{predictions} {system} --references {references} --samples 20 --permutations 50",
@@ -248,8 +255,8 @@ COMMANDS = {
         "{ratings} --samples 20 --permutations 20 --metrics rouge --rater rater --system system --out {out}",
         "{ratings} --samples 20 --permutations 20 --scores {scores}",
     ],
-    "study agreement": ["{ratings} --samples 20 --rater rater --group image"],
-    "study power": ["--difference 0.2 --items 20"],
+    "study agreement": ["{judged} --samples 20 --group image"],
+    "study power": ["--difference 0.1 --items 50 --tau 0.3"],
     "study combine": ["{ratings} --samples 20 --metrics rouge --add {scores} --folds 2"],
     "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],
     "study recipes": [""],
@@ -260,7 +267,7 @@ COMMANDS = {
         f"{{labels}} --images {{images}} --classes {{classes}} --templates {{templates}} --samples 20 {MINI}"
     ],
     "probe compositionality": [f"{{contests}} --images {{images}} --samples 20 {SEEN}"],
-    "probe masking": [f"{{texts}} --samples 20 {DRAWN}"],
+    "probe masking": [f"{{texts}} --samples 20 {DRAWN.replace('seeds=1', 'seeds=2')}"],
     "probe entities": ["{gallery} --out {out}.jsonl"],
     "probe recall": ["{answers} --samples 20"],
     "bias lic": [
@@ -277,7 +284,6 @@ COMMANDS = {
     "style correlate": ["{model} {rankings}"],
     "train clip": [
         f"{{training}} --images {{images}} --base captious-mini {BRIEF}",
-        f"{{training}} --image-features {{features}} --lock image --base captious-mini {BRIEF}",
     ],
     "train longclip": [f"{{training}} --images {{images}} --base captious-mini --components 2 {BRIEF}"],
     "train specs": [f"{{training}} --images {{images}} --base captious-mini --validate {{pairs}} {BRIEF}"],
@@ -286,7 +292,10 @@ COMMANDS = {
     ],
     "make units": ["--file {sentences}"],
     "make idf": ["{references} --out {out}.idf"],
-    "make negatives": ["{references} --out {out}.jsonl --kinds random,shuffle,repeat"],
+    "make negatives": [
+        "{references} --out {out}.jsonl --kinds random,shuffle,repeat",
+        "{references} --out {out}.jsonl --kinds hard --image-features {features}",
+    ],
     "make pictures": [f"{{texts}} --out {{out}} {DRAWN}"],
     "cache show": [""],
     "cache fill": [f"{{images}} {MINI} --captions {{captions}}"],
@@ -401,6 +410,8 @@ def option_value(rng, param, folder):
         return _word(rng.choice(("nosuch", "no/such", "/dev/zero", str(folder), ",")), WRONG)
     if param.name in COLUMNS or param.name.endswith("_column"):
         return _word(rng.choice(("nosuch", "", "a\nb", "\udcff")), WRONG)
+    if param.name == "work":
+        return replace(odd_place(rng, folder, ""), wrong=ODD)  # it may be a new folder
     if inner is Path or bounds.metavar in ("FILE", "FOLDER"):
         return odd_place(rng, folder, rng.choice(("", ".json", ".txt")))
     return _word(rng.choice(WORDS), ODD)

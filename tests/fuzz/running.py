@@ -64,12 +64,13 @@ def run_case(seed, number, root):
     folder = Path(tempfile.mkdtemp(dir=root))
     try:
         case = case_of(seed, number, folder)
-        return case, _outcome(case, folder)
+        return case, outcome_of(case, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _outcome(case, folder):
+def outcome_of(case, folder):
+    """Run a case in its folder."""
     before, logged = _listing(folder), []
     try:
         code, out, error = _run(case.arguments, folder, logged)

@@ -96,6 +96,9 @@ def run(app: typer.Typer) -> None:
     except InputError as error:
         sys.stderr.write(f"captious: {_neutral(' '.join(str(error).split()))}\n")
         sys.exit(2)
+    except RecursionError:
+        sys.stderr.write("captious: a value in a file is nested too deeply to be read\n")
+        sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
+from captious._files import expanded
 from captious._written import split
 from captious.errors import InputError
 from captious.options import Argument, Declared, Option, Output, check_value, choices_of, declared, without_none
@@ -178,7 +179,7 @@ class Param:
         if self._negative:
             return not parsed
         if isinstance(parsed, Path):
-            return parsed.expanduser()  # a shell leaves the ~ of --out=~/run to us
+            return expanded(parsed)  # a shell leaves the ~ of --out=~/run to us
         if parsed == "" and self.default != "":
             raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
         if not self._elements or not parsed:

@@ -38,25 +38,39 @@ def rows_of(source: Any, format: str | None = None) -> Iterator[Row]:
         return _table(source, type(source).__name__)
     name, content = name_of(source), _content(source)
     rows = _READERS[format or _format_of(name, content)](content, name)
-    return _whole_characters(rows) if _HALF.search(content) else rows
+    return _sound(rows) if _SUSPICIOUS.search(content) else rows
 
 
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-"""An escape of JSON that may be half a character; the other half may follow."""
+DEPTH = 50
+"""Lists within lists that a value may have: more is a mistake, and nothing could write it."""
+_SUSPICIOUS = re.compile(rb"\\u[dD][89a-fA-F]|(?:[\[{][^\[\]{}]*){%d}" % DEPTH)
+"""An escape of JSON that may be half a character, or brackets that may be a deeply nested value."""
 
 
-def _whole_characters(rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows, up to one that holds half a character (a lone surrogate): nothing could write it anywhere."""
+def _sound(rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows, up to one with half a character (a lone surrogate) or a value nested too deeply: neither is of use."""
     for row in rows:
         for column, value in row.fields.items():
+            name = column if str(column).isprintable() else ascii(column)
+            if _depth(value) > DEPTH:
+                raise InputError(f"{row.where}: {name} is nested more than {DEPTH} deep, expected a plain value")
             try:
                 json.dumps([column, value], ensure_ascii=False, default=str).encode()
             except UnicodeEncodeError as error:
-                name, half = column if column.isprintable() else ascii(column), error.object[error.start]
+                half = error.object[error.start]
                 raise InputError(
                     f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode"
                 ) from None
         yield row
+
+
+def _depth(value: Any) -> int:
+    """How many lists and objects are within each other."""
+    depth, level = 0, [value]
+    while inner := [one for one in level if isinstance(one, (list, dict))]:
+        depth += 1
+        level = [part for one in inner for part in (one.values() if isinstance(one, dict) else one)]
+    return depth
 
 
 def name_of(source: Any) -> str:
