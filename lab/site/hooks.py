@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ def on_files(files: Files, config: Any) -> Files:
     for path, text in _generated(Path(config.docs_dir)).items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **context: Any) -> str:
+    """Links to a notebook lead to its page."""
+    return re.sub(r"\]\(([^)]+)\.ipynb\)", r"](\1.md)", markdown)
 
 
 def _generated(docs: Path) -> dict[str, str]:

@@ -138,13 +138,15 @@ class Reading(Options):
             "References by id: COCO annotations, JSON, JSONL, CSV, Parquet.", flags=("-r",), type=str, metavar="FILE"
         ),
     ] = None
-    images: Annotated[
-        str | Path | None, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")
-    ] = None
+    images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
+        None
+    )
     missing: Annotated[Missing, Option("Ids that one side lacks: stop, or leave them out.")] = "error"
     several: Annotated[bool, Option("Rows with one id are several candidates of one item.")] = False
     format: Annotated[Format | None, Option("Format of the captions, where the file name does not say it.")] = None
-    id_column: Annotated[str | None, Option("Column of the ids, if not id or image_id.", metavar="NAME")] = None
+    id_column: Annotated[
+        str | None, Option("Column of the ids, if not id or image_id; or several: id,style.", metavar="NAME")
+    ] = None
     references_id_column: Annotated[
         str | None, Option("Column of the ids in the references, if not the same.", metavar="NAME")
     ] = None

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from captious.bias.classifiers.encoding import Captions
 from captious.bias.classifiers.linear import Linear
 from captious.bias.masking import as_words
 
@@ -34,3 +35,18 @@ def test_agrees_with_a_general_optimizer(make_task):
 
 def test_probabilities_sum_to_one(make_task):
     assert Linear().train([make_task(1, "model")], lambda more: None)[0].sum(axis=1) == pytest.approx(1)
+
+
+def test_ngrams_are_numbered_as_by_sorted_strings():
+    """Against plain Python: the distinct n-grams of each caption, numbered in the order of their strings."""
+    rng = np.random.default_rng(0)
+    captions = [[f"w{word}" for word in rng.integers(0, 12, rng.integers(0, 7))] for _ in range(50)] + [["w1-x", "!"]]
+    for orders in (1, 2, 4):
+        lists = [
+            sorted({" ".join(words[i : i + n]) for n in range(1, orders + 1) for i in range(len(words) - n + 1)})
+            for words in captions
+        ]
+        grams = Captions.of(captions).ngrams(orders)
+        assert grams.vocabulary == sorted({gram for grams in lists for gram in grams})
+        assert grams.lengths.tolist() == [len(grams) for grams in lists]
+        assert [grams.vocabulary[number] for number in grams.flat] == [gram for grams in lists for gram in grams]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from lab.toy.sample import OWN
 
-from captious.bias.audit import audit
+from captious.bias.audit import Audit, audit
 from captious.bias.classifiers.linear import Linear
 from captious.bias.leaks import Prediction, leaking_words, salient_ngrams, surest
 from captious.bias.masking import Mask
@@ -38,7 +38,7 @@ def test_the_planted_words_are_found_as_leaks_and_as_salient(result):
     assert leaks and leaks <= own
     for label, (name, group) in enumerate((("female", "a"), ("male", "b"))):
         assert result.classes[label] == name
-        grams = salient_ngrams(result.rows[0].predictions(), label)
+        grams = salient_ngrams(result.rows[0].predictions(), 2)[label]
         assert any(set(gram.ngram.split()) & set(OWN[group]) for gram in grams[:3])
 
 
@@ -55,7 +55,7 @@ def test_the_weight_of_a_salient_ngram_by_hand():
     # p: ten captions at .5, five at .8 with "x": mean .6, sd √.02; (.8 − .6)·√5/√.02 = √10.
     tested = [Prediction(str(n), ("a",), 0, np.array([0.5, 0.5])) for n in range(10)]
     tested += [Prediction(str(n), ("x",), 1, np.array([0.2, 0.8])) for n in range(5)]
-    grams = salient_ngrams(tested, 1)
+    grams = salient_ngrams(tested, 2)[1]
     assert [(one.ngram, one.captions) for one in grams] == [("x", 5)]
     assert grams[0].weight == pytest.approx(10**0.5)
     assert [one.caption for one in surest(tested, 1)] == [("x",)]
@@ -90,7 +90,8 @@ def test_json_states_what_matters(result):
 
 def test_the_terminal_explains_the_chance_level_and_small_p(result):
     text = plain_text(result.document(), 80)
-    assert "chance level 25.0" in text and "has learned nothing" in text
+    assert "chance level 25.0" in text and "100/2²" in text and "right once in 2" in " ".join(text.split())
+    assert "LIC_M: how much a classifier learns of the label from the model's captions" in " ".join(text.split())
     assert max(map(len, text.splitlines()[:12])) <= 80
     row = replace(result.rows[0], runs=result.rows[0].runs)
     object.__setattr__(row, "lic", replace(row.lic, model=row.lic.human.mean(axis=1) + 30))
@@ -104,6 +105,51 @@ def test_what_holds_for_several_captioners_is_warned_of_once(result):
     ]
     warnings = replace(result, corpora=corpora).warnings
     assert warnings[0] == "sat, oscar: 2 images left out"
+
+
+def test_captions_without_words_name_what_hid_them(planted):
+    from captious.bias.corpus import Corpus
+
+    subject = planted(0.6, 0.2, items=200)
+    subject = replace(subject, captions=("", *subject.captions[1:]))
+    warnings = {}
+    for mask, vocabulary in (("gender", "model"), ("none", "model"), ("none", "none")):
+        protocol = Protocol(Mask.named(mask), vocabulary=vocabulary)
+        result = Audit(protocol, {}, [Corpus.of(subject, protocol)], [])
+        warnings[mask, vocabulary] = result.warnings[0]
+    assert warnings["gender", "model"].startswith("model captions that say nothing once the mask hid their words")
+    assert warnings["none", "none"] == "model captions that say nothing, kept as they are: planted 1"
+    assert warnings["none", "model"] == warnings["none", "none"]
+
+
+def test_a_vocabulary_that_hides_most_words_is_warned_of(planted, tmp_path):
+    from captious.bias.corpus import Corpus
+
+    subject = planted(0.6, 0.2, items=200)
+    (tmp_path / "few.txt").write_text(subject.humans[0][0].lower().rstrip(".").split()[-1])
+    protocol = Protocol(Mask.named("none"), vocabulary=str(tmp_path / "few.txt"))
+    result = Audit(protocol, {}, [Corpus.of(subject, protocol)], [])
+    assert "of the human words, which lowers LIC_D" in result.warnings[-1]
+    assert "human captions that say nothing once the vocabulary (" in " ".join(result.warnings)
+
+
+def test_leaking_words_of_people_are_printed_once_for_all_captioners(result):
+    corpora = [
+        replace(result.corpora[0], subject=replace(result.corpora[0].subject, name=name)) for name in ("sat", "oscar")
+    ]
+    lines = plain_text(replace(result, corpora=corpora).document(), 200).splitlines()
+    assert sum(line.startswith("• human captions, for every captioner: ") for line in lines) == 1
+    assert not any("human captions: " in line for line in lines) and any(line.startswith("• oscar: ") for line in lines)
+
+
+def test_runs_from_the_store_are_said_to_be(planted, tmp_path):
+    subject = planted(0.6, 0.2, items=200)
+    texts = []
+    for seeds in (1, 2):  # a seed has 6 runs: the model's captions, and those of five people
+        protocol = Protocol(Mask.named("gender"), seeds=published_seeds(seeds))
+        texts.append(plain_text(audit([subject], protocol, [Linear()], work=tmp_path).document(), 200))
+    assert "come from the store" not in texts[0]
+    assert "linear: 6 of 12 training runs were finished before and come from the store" in texts[1]
 
 
 def test_latex_escapes_names(result):

@@ -58,6 +58,20 @@ def test_bad_options_get_one_line_and_exit_code_2(lic, arguments, message):
     assert code == 2 and message in err and len(err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (json.dumps(["a", "man"]), "is JSON, expected a text file with one word a line"),
+        (json.dumps({"a": 0, "man": 1}, indent=1), "is JSON, expected a text file with one word a line"),
+        ("word,count\na,12\nman,9\n", "no human caption of preds has one of its 3 words, such as 'a,12'"),
+    ],
+)
+def test_a_vocabulary_that_is_no_list_of_words_is_refused(lic, tmp_path, content, message):
+    (tmp_path / "vocab").write_text(content)
+    code, out, err = lic("--vocabulary", tmp_path / "vocab")
+    assert code == 2 and message in err and not out and len(err.strip().splitlines()) == 1
+
+
 def test_one_class_and_small_classes(run, planted, tmp_path):
     rows = [json.loads(line) for line in (planted / "humans.jsonl").read_text().splitlines()]
     for changed, message in ((len(rows), "expected at least two classes"), (len(rows) - 4, "has 4 images")):
@@ -78,6 +92,18 @@ def test_a_classifier_with_parameters(lic):
     assert shown["classifiers"]["linear"]["c"] == 0.1
     code, _, err = lic("--classifier", "lstm(stac=4)")
     assert code == 2 and "did you mean 'stack'" in err
+
+
+def test_an_interrupted_audit_says_that_the_same_command_goes_on(lic, monkeypatch):
+    from captious.bias.classifiers.linear import Linear
+
+    def interrupted(self, tasks, progress):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Linear, "train", interrupted)
+    for more, said in (((), True), (("--no-cache",), False)):
+        code, out, err = lic(*more)
+        assert code == 130 and not out and ("the same command goes on from there" in err) == said
 
 
 def test_words_and_presets_are_printed(run):

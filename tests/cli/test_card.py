@@ -22,6 +22,11 @@ def test_no_page_is_left_over():
     assert {path.stem for path in DOCS.glob("*.md")} == {"index", *METRICS}
 
 
+def test_the_list_of_metrics_links_every_card():
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert [name for name in METRICS if f"[`{name}`]({name}.md)" not in text] == []
+
+
 def test_a_card_tells_what_the_metric_is():
     text = card(metric_class("cider"))
     assert text.startswith("# cider\n\nCIDEr-D: tf-idf weighted n-gram similarity")

@@ -37,6 +37,14 @@ def test_fit_refuses_to_replace_and_a_single_style(run: Run, fitted: Path, sampl
     assert not (tmp_path / "o.style").exists()
 
 
+def test_fit_names_the_model_after_its_corpus(run: Run, sample: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("style", "fit", sample / "styles.jsonl")
+    assert code == 0 and "styles.style: 100 captions in 4 styles" in out and Path("styles.style").is_file()
+    code, _, err = run("style", "fit", "-")
+    assert code == 2 and "pass --out" in err
+
+
 def test_words_as_table_json_and_page(run: Run, fitted: Path, tmp_path: Path) -> None:
     code, out, err = run("style", "words", fitted, "-s", "romantic", "--top", 5, "--out", tmp_path / "words")
     assert code == 0 and "written" in err
@@ -59,6 +67,9 @@ def test_explain(run: Run, fitted: Path, tmp_path: Path) -> None:
     found = json.loads(out)
     assert found["why"]["style"] == "gloomy"
     assert sum(part["adds"] for part in found["why"]["ngrams"]) == pytest.approx(found["styles"]["gloomy"])
+    code, out, _ = run("style", "explain", fitted, "zebra yak")
+    assert "no style is closest, for 4 tie: gloomy, humorous, plain, romantic; gloomy is explained" in out
+    assert not out.startswith("gloomy:")
     code, _, err = run("style", "explain", fitted, "...")
     assert code == 2 and "has no words" in err
 
@@ -78,8 +89,10 @@ def test_scores_and_correlate(run: Run, fitted: Path, tmp_path: Path) -> None:
 def test_check_prints_table_one(run: Run, fitted: Path, sample: Path) -> None:
     corpus = sample / "styles.jsonl"
     code, out, err = run("style", "check", fitted, corpus)
-    assert code == 0 and "9: OnlyStyle" in out and "10: StyleCIDEr" in out and "top tenth" in out
+    assert code == 0 and "OnlyStyle (equation 9)" in out and "StyleCIDEr (equation 10)" in out and "in-sample" in out
     assert "the model was fitted on these very captions" in err
+    code, out, err = run("style", "check", fitted, corpus, "--folds", 5)
+    assert code == 0 and "held out, 5 folds" in out and not err
     found = json.loads(run("style", "check", fitted, corpus, "--json")[1])
     assert found["captions"] == 100 and 0 < found["stylecider"] <= 1
     _, out, _ = run("style", "check", fitted, corpus, "--sample", 10, "--json")
@@ -101,3 +114,15 @@ def test_score_uses_the_model(run: Run, fitted: Path, tmp_path: Path) -> None:
     code, _, err = run("score", preds, "--metrics", metrics)
     assert code == 2 and err.count("\n") == 1
     assert "p.jsonl: id 1: the style model demo has no style 'glomy'" in err and "did you mean 'gloomy'?" in err
+
+
+def test_two_styles_of_an_image_are_two_items(run: Run, fitted: Path, tmp_path: Path) -> None:
+    rows = [{"id": 7, "style": style, "caption": "alas, a dog"} for style in ("gloomy", "humorous")]
+    preds = tmp_path / "p.jsonl"
+    preds.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    metric = f"onlystyle({fitted})"
+    code, _, err = run("score", preds, "-m", metric)
+    assert code == 2 and "pass --several where" in err and "--id-column id,style where each style is an item" in err
+    code, out, err = run("score", preds, "-m", metric, "--id-column", "id,style", "--worst", 2)
+    assert code == 0, err
+    assert "7:gloomy" in out and "7:humorous" in out and "first reference" not in out

@@ -3,8 +3,6 @@
 import json
 import math
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -271,16 +269,7 @@ def test_what_loadres_refuses(files):
     coco = ours.COCO(files[0])
     with pytest.raises(InputError, match="the annotations lack 1 image ids of the results, such as 5"):
         coco.loadRes([{"image_id": 5, "caption": "a dog"}])
-    with pytest.raises(InputError, match="list: entry 1: has no image_id"):
+    with pytest.raises(InputError, match="captions: entry 1: has no image_id"):
         ours.COCO([{"caption": "a dog"}])
     with pytest.raises(InputError, match=r"nowhere\.json: no such file"):
         ours.COCO("nowhere.json")
-
-
-def test_the_doors_open_without_the_libraries_they_imitate():
-    program = (
-        "import sys; import captious.compat; heavy = {'numpy', 'torch', 'torchmetrics', 'evaluate', 'datasets'};"
-        "assert not heavy & set(sys.modules); import captious.compat.pycocoevalcap;"
-        "assert not {'torch', 'pycocoevalcap', 'pycocotools', 'pyarrow'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)

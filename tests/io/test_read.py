@@ -209,7 +209,7 @@ def test_what_the_rows_of_an_item_disagree_on_is_kept_for_each(tmp_path):
 
 
 def test_references_that_hold_nothing_and_options_that_do_not_exist():
-    with pytest.raises(InputError, match="dict: holds no captions"):
+    with pytest.raises(InputError, match="references: holds no captions"):
         read({"1": "a"}, {})
     with pytest.raises(InputError, match="missing='ignore', expected error or skip"):
         read({"1": "a"}, reading=Reading(missing="ignore"))
@@ -219,14 +219,14 @@ def test_references_that_hold_nothing_and_options_that_do_not_exist():
 
 def test_missing_references_are_counted_and_the_first_five_named():
     candidates = {str(i): "a" for i in range(8)}
-    with pytest.raises(InputError, match=r"7 ids \(1, 2, 3, 4, 5, …\) without references in dict; pass missing='skip'"):
+    with pytest.raises(InputError, match=r"7 ids \(1, 2, 3, 4, 5, …\) without references; pass missing='skip'"):
         read(candidates, {"0": ["a"]})
     with pytest.raises(InputError, match=r"1 id \(9\) without a candidate"):
         read({"0": "a"}, {"0": ["a"], "9": ["b"]})
 
 
 def test_no_id_in_common():
-    with pytest.raises(InputError, match="no id is also in dict"):
+    with pytest.raises(InputError, match="no id is also in references"):
         read({"a": "x"}, {"b": ["y"]}, reading=Reading(missing="skip"))
 
 
@@ -269,3 +269,18 @@ def test_arguments_win_over_the_reading_and_lists_of_records_are_references():
     reading = Reading(references=[{"id": 1, "caption": "old"}])
     assert read({"1": "a"}, reading=reading)["1"].references == ("old",)
     assert read({"1": "a"}, {"1": ["new"]}, reading=reading)["1"].references == ("new",)
+
+
+def test_several_columns_make_an_id(tmp_path):
+    rows = [{"photo": 7, "style": style, "caption": style, "references": [style]} for style in ("sad", "gay")]
+    captions = read(rows, reading=Reading(id_column="photo,style"))
+    assert captions.ids == ("7:sad", "7:gay") and captions.columns["style"] == ("sad", "gay")
+    (tmp_path / "7.jpg").touch()
+    images = read(rows, images=tmp_path, reading=Reading(id_column="photo,style")).columns["image"]
+    assert images == (str(tmp_path / "7.jpg"),) * 2
+    with pytest.raises(
+        InputError, match="entry 1: no id: found columns photo, style, caption, references, expected 'x'"
+    ):
+        read(rows, reading=Reading(id_column="photo,x"))
+    comma = [{"a,b": 3, "caption": "x"}]
+    assert read(comma, reading=Reading(id_column="a,b")).ids == ("3",)

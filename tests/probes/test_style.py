@@ -86,8 +86,40 @@ def test_styles_of_the_sample_are_told_apart(sample: StyledCorpus) -> None:
 def test_a_check_on_the_fitted_captions_says_so(sample: StyledCorpus) -> None:
     model = fit(zip(sample.styles, sample.texts, strict=True))
     assert "fitted on these very captions" in check(model, sample).document().warnings[0]
-    part = StyledCorpus("part", sample.styles[4:], sample.texts[4:], sample.ids[4:])
-    assert not check(model, part).document().warnings
+    assert check(model, sample).tested == "in-sample"
+    part = check(model, StyledCorpus("part", sample.styles[4:], sample.texts[4:], sample.ids[4:]))
+    assert part.tested == "partly in-sample" and "fitted on most of these captions" in part.document().warnings[0]
+
+
+def test_captions_that_the_model_has_not_seen_are_held_out(model: StyleModel) -> None:
+    result = check(model, styled([("happy", "a dog on a sunny hill"), ("angry", "rain all over the place again")]))
+    assert result.tested == "held out" and not result.document().warnings
+    assert "held out" in result.document().title
+
+
+def test_folds_by_hand() -> None:
+    # Two folds of one id each: "x" of p and "y" of q are tested under a model of "x" of p and "z" of q.
+    rows = StyledCorpus("rows", ("p", "q", "p", "q"), ("x", "y", "x", "z"), ("1", "1", "2", "2"))
+    result = check(None, rows, folds=2)
+    # The model of the other fold knows x as p's: x wins twice. It has never seen y, or z: they tie, which fails.
+    assert result.retrieval.wins.tolist() == [1.0, 0.0, 1.0, 0.0]  # fold by fold, p before q
+    assert result.tested == "held out" and "held out, 2 folds" in result.document().title
+    assert check(None, rows).retrieval.value == 1.0
+
+
+def test_folds_need_captions_of_every_style_outside() -> None:
+    rows = styled([("p", "x"), ("p", "y"), ("q", "z"), ("p", "w")])
+    with pytest.raises(InputError, match="rows: all captions of style 'q' are in one fold: too few for 2 folds"):
+        check(None, rows, folds=2)
+    with pytest.raises(InputError, match="rows: 9 folds of 4 ids, expected 2 to 4"):
+        check(None, rows, folds=9)
+
+
+def test_a_share_of_styles_is_shown_where_there_are_ten(sample: StyledCorpus) -> None:
+    few = check(None, sample).document()
+    assert [column.name for column in few.table("ranks").heads] == ["median", "mean reciprocal", "first"]
+    many = check(None, styled([(f"s{number}", f"w{number} v{other}") for number in range(10) for other in range(2)]))
+    assert many.document().table("ranks").heads[-1].name == "in the top tenth"
 
 
 def test_bad_corpora(model: StyleModel, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,9 @@ from captious.render.document import Value
 from captious.render.tables import records, write_jsonl
 
 SHOWN_LEAKS = 8
-"""Leaking words that the terminal names."""
+"""Leaking words that the terminal names of a captioner; half as many where there are several."""
+MOSTLY_HIDDEN = 0.5
+"""A vocabulary that hides a larger share of the human words comes with a warning."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,8 @@ class Audit(Result):
     """Settings by name."""
     corpora: list[Corpus]
     rows: list[Row]
+    stored: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By classifier, how many of the training runs were finished before and taken from the store, and of how many."""
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{row.model} {row.classifier} {row.lic.lic:+.1f}" for row in self.rows)
@@ -185,11 +189,29 @@ class Audit(Result):
             for note in corpus.subject.notes:
                 names.setdefault(note, []).append(corpus.subject.name)
         warnings = [*self.protocol.warnings, *(f"{', '.join(several)}: {note}" for note, several in names.items())]
-        for index, who in enumerate(("model", "human")):
+        masked = ["the mask"] if self.protocol.mask.words else []
+        aligned = [] if self.protocol.vocabulary == "none" else [f"the vocabulary ({self.protocol.vocabulary})"]
+        for index, (who, causes) in enumerate((("model", masked), ("human", masked + aligned))):
             counts = [f"{corpus.subject.name} {corpus.empty[index]}" for corpus in self.corpora if corpus.empty[index]]
             if counts:
-                warnings.append(f"{who} captions that say nothing once masked, kept as they are: {', '.join(counts)}")
+                cause = f" once {' and '.join(causes)} hid their words" if causes else ""
+                warnings.append(f"{who} captions that say nothing{cause}, kept as they are: {', '.join(counts)}")
+        for corpus in self.corpora:
+            if corpus.unknown > MOSTLY_HIDDEN:
+                warnings.append(
+                    f"{corpus.subject.name}: the vocabulary ({self.protocol.vocabulary}) hides {corpus.unknown:.0%} of "
+                    "the human words, which lowers LIC_D: is it the captioner's?"
+                )
         return warnings
+
+    @property
+    def notes(self) -> list[str]:
+        """Which numbers were not computed now."""
+        return [
+            f"{name}: {stored} of {total} training runs were finished before and come from the store"
+            for name, (stored, total) in self.stored.items()
+            if stored
+        ]
 
     def signature(self) -> str:
         """Everything that can move the numbers, in one line."""
@@ -225,6 +247,7 @@ class Audit(Result):
                 self._facts(),
             ],
             warnings=self.warnings,
+            notes=self.notes,
             signatures=[self.signature()],
             data={
                 "kind": "bias audit",
@@ -272,19 +295,28 @@ class Audit(Result):
             for row in self.rows
         ]
         title = f"Bias amplification, LIC in points: {', '.join(self.classes)}; chance level {self.chance:.1f}"
+        classes = len(self.classes)
         note = (
-            "The chance level is the LIC_M or LIC_D of a classifier that has learned nothing. "
-            "LIC = LIC_M − LIC_D; * marks an interval without 0."
+            "LIC_M: how much a classifier learns of the label from the model's captions; LIC_D: from people's; "
+            f"LIC = LIC_M − LIC_D. The chance level, 100/{classes}², is the LIC_M or LIC_D of a classifier that has "
+            f"learned nothing: right once in {classes}, and sure to 1/{classes}. * marks an interval without 0."
         )
         return Table("results", title, columns, rows, note)
 
     def _leaking(self) -> Iterator[Text]:
+        lists = {f"{name}, {who} captions": leaks for (name, who), leaks in self.leaks.items()}
+        people = [self.leaks[corpus.subject.name, "human"] for corpus in self.corpora]
+        shared = [leak for leak in people[0] if all(leak in leaks for leaks in people[1:])]
+        if len(people) > 1 and shared:
+            lists = {f"{corpus.subject.name}": self.leaks[corpus.subject.name, "model"] for corpus in self.corpora}
+            lists["human captions, for every captioner"] = shared
+        shown = SHOWN_LEAKS if len(people) == 1 else SHOWN_LEAKS // 2
         lines = []
-        for (name, who), leaks in self.leaks.items():
-            shown = ", ".join(f"{leak.word} → {leak.label} {leak.share:.0%}" for leak in leaks[:SHOWN_LEAKS])
-            more = f", and {len(leaks) - SHOWN_LEAKS} more" if len(leaks) > SHOWN_LEAKS else ""
+        for name, leaks in lists.items():
+            words = ", ".join(f"{leak.word} → {leak.label} {leak.share:.0%}" for leak in leaks[:shown])
+            more = f", and {len(leaks) - shown} more" if len(leaks) > shown else ""
             if leaks:
-                lines.append(f"{name}, {who} captions: {shown}{more}")
+                lines.append(f"{name}: {words}{more}")
         if lines:
             yield Text(lines, "Words that still tell the label almost alone", bullets=True)
 
@@ -318,9 +350,10 @@ class Audit(Result):
         for row in self.rows:
             for who in ("model", "human"):
                 tested = row.predictions(human=who == "human")
+                salient = salient_ngrams(tested, len(self.classes))
                 for label, name in enumerate(self.classes):
                     keys = (row.model, row.classifier, who, name)
-                    for gram in salient_ngrams(tested, label):
+                    for gram in salient[label]:
                         ngrams.append([*keys, gram.ngram, gram.probability, gram.captions])
                     for one in (*surest(tested, label), *surest(tested, label, right=False)):
                         text = as_text(one.caption, symbol, "[UNKNOWN]")
@@ -419,24 +452,24 @@ def audit(
         shown = " and ".join(", ".join(classes) for classes in sorted(different))
         raise InputError(f"the captioners' labels differ: {shown}; expected the same classes for all")
     plans = [[corpus.tasks(seed) for seed in protocol.seeds] for corpus in corpora]
-    rows = []
+    rows, stored = [], {}
     for classifier in classifiers:
         # Seed by seed over all captioners, so that whole seeds are finished first.
         tasks = [task for seed in zip(*plans, strict=True) for group in seed for task in group]
-        results = _train(classifier, tasks, Store(Path(work) if work else None))
+        results, stored[classifier.name] = _train(classifier, tasks, Store(Path(work) if work else None))
         for corpus, plan in zip(corpora, plans, strict=True):
             runs = [[Run(task, results[task.digest]) for task in group] for group in plan]
             rows.append(Row(corpus, classifier.name, runs))
     settings = {classifier.name: classifier.settings() for classifier in classifiers}
-    return Audit(protocol, settings, corpora, rows)
+    return Audit(protocol, settings, corpora, rows, stored)
 
 
-def _train(classifier: Classifier, tasks: Sequence[Task], store: Store) -> dict[str, Floats]:
-    """Test probabilities by the digest of a task, from the store or from training."""
+def _train(classifier: Classifier, tasks: Sequence[Task], store: Store) -> tuple[dict[str, Floats], tuple[int, int]]:
+    """Test probabilities by the digest of a task, and how many of them come from the store."""
     store = store.of(classifier.settings())
     distinct = {task.digest: task for task in tasks}
     results = {key: stored for key, task in distinct.items() if (stored := store.get(task)) is not None}
-    done = float(len(results))
+    before, done = len(results), float(len(results))
 
     def progress(more: float) -> None:
         nonlocal done
@@ -448,4 +481,4 @@ def _train(classifier: Classifier, tasks: Sequence[Task], store: Store) -> dict[
         for task, probabilities in zip(stack, classifier.train(stack, progress), strict=True):
             store.put(task, probabilities)
             results[task.digest] = probabilities
-    return results
+    return results, (before, len(distinct))

@@ -230,11 +230,10 @@ class Task:
     def digest(self) -> str:
         """Hash of everything that a classifier's result depends on, its own settings aside."""
         state = hashlib.sha256(f"{self.seed}|{self.role}|{self.token}|{self.style}|{self.classes}".encode())
-        for part in (self.split.train, self.split.test):
-            for index in part.tolist():
-                line = f"{self.labels[index]}\x1f{' '.join(self.captions[index])}\x1e"
-                state.update(line.encode("utf-8", "surrogatepass"))
-            state.update(b"\x1d")
+        labels = self.labels.tolist()
+        for part in self.split:
+            lines = [f"{labels[index]}\x1f{' '.join(self.captions[index])}\x1e" for index in part.tolist()]
+            state.update(f"{''.join(lines)}\x1d".encode("utf-8", "surrogatepass"))
         return state.hexdigest()[:24]
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from captious._typing import Floats, Ints
-from captious.bias.classifiers.linear import ngrams
+from captious.bias.classifiers.encoding import Captions
 from captious.bias.masking import MASKED, UNKNOWN, Tokens
 
 LEAST = 10
@@ -90,29 +90,34 @@ class SalientNgram(NamedTuple):
 
 
 def salient_ngrams(
-    tested: Sequence[Prediction], label: int, top: int = 15, orders: int = 2, least: int = 5
-) -> list[SalientNgram]:
-    """The n-grams that speak most for a class.
+    tested: Sequence[Prediction], classes: int, top: int = 15, orders: int = 2, least: int = 5
+) -> list[list[SalientNgram]]:
+    """For each class, the n-grams that speak most for it.
 
     With p the class's probability over all tested captions and p_g over the n captions with the n-gram, the weight is
     (mean p_g − mean p)·√n / sd p. N-grams of fewer than ``least`` captions, and those that only repeat a shorter or
     longer one, are left out.
     """
-    if not tested:
-        return []
-    shares = np.array([one.probabilities[label] for one in tested])
-    indices: dict[str, list[int]] = {}
-    for index, one in enumerate(tested):
-        for words in ngrams(one.caption, orders):
-            if not set(words.split()) <= SYMBOLS:
-                indices.setdefault(words, []).append(index)
-    middle, spread = float(shares.mean()), float(shares.std()) or 1.0
+    captions = Captions.of([one.caption for one in tested]).ngrams(orders)
+    counts = np.bincount(captions.flat, minlength=len(captions.vocabulary))
+    order = np.argsort(captions.flat, kind="stable")
+    owners = np.repeat(np.arange(len(tested)), captions.lengths)[order]
+    grams = [
+        (captions.vocabulary[number], owners[end - count : end])
+        for number, (count, end) in enumerate(zip(counts.tolist(), np.cumsum(counts).tolist(), strict=True))
+        if count >= least and not set(captions.vocabulary[number].split()) <= SYMBOLS
+    ]
+    return [_salient(grams, np.array([one.probabilities[label] for one in tested]), top) for label in range(classes)]
+
+
+def _salient(grams: Sequence[tuple[str, Ints]], shares: Floats, top: int) -> list[SalientNgram]:
+    """The n-grams, each with the indices of its captions, that speak most for the class of these probabilities."""
+    middle, spread = (float(shares.mean()), float(shares.std()) or 1.0) if len(shares) else (0.0, 1.0)
     candidates = []
-    for words, where in indices.items():
-        if len(where) >= least:
-            mean = float(shares[where].mean())
-            weight = (mean - middle) * len(where) ** 0.5 / spread
-            candidates.append(SalientNgram(words, mean, len(where), weight))
+    for words, indices in grams:
+        mean = float(shares[indices].mean())
+        weight = (mean - middle) * len(indices) ** 0.5 / spread
+        candidates.append(SalientNgram(words, mean, len(indices), weight))
     chosen: dict[tuple[int, float], SalientNgram] = {}
     for gram in sorted(candidates, key=lambda gram: (-gram.weight, len(gram.ngram.split()), gram.ngram)):
         if len(chosen) == top or gram.weight <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -202,10 +203,30 @@ def vocabulary(
     path = Path(choice.replace("{model}", name))
     if not path.is_file():
         raise InputError(f"vocabulary {path}: no such file, expected model, human, human:N, none or a file")
-    words = frozenset(word for line in _lines(path, f"vocabulary {path}") for word in line.split())
+    lines = _lines(path, f"vocabulary {path}")
+    words = frozenset(word for line in lines for word in line.split())
     if not words:
         raise InputError(f"vocabulary {path}: is empty, expected one word a line")
+    if _is_json("\n".join(lines)):
+        raise InputError(f"vocabulary {path}: is JSON, expected a text file with one word a line")
+    if human and words.isdisjoint(word for caption in human for word in caption):
+        raise InputError(
+            f"vocabulary {path}: no human caption of {name} has one of its {len(words)} words, such as "
+            f"{min(words)[:40]!r}; expected one word a line"
+        )
     return words
+
+
+def _is_json(text: str) -> bool:
+    """Whether a text is an object, a list or a string of JSON; a lone number is a word.
+
+    >>> _is_json('["a", "dog"]'), _is_json('{"a": 1}'), _is_json("a dog")
+    (True, True, False)
+    """
+    try:
+        return isinstance(json.loads(text), (dict, list, str))
+    except (ValueError, RecursionError):
+        return False
 
 
 def unknown_share(captions: Sequence[Tokens]) -> float:

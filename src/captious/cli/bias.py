@@ -62,9 +62,14 @@ def lic(
     protocol = protocol_for(label, mask=mask, vocabulary=vocabulary, preset=preset, seeds=seeds, level=level)
     classifiers = [classifier_named(text, protocol.frozen) for text in dict.fromkeys(classifier)]
     stored = (work or data_folder() / "bias") if session.runtime.cache else None
-    with session.working():
-        subjects = read_subjects(predictions, label, session.reading, human_captions)
-        result = audit(subjects, protocol, classifiers, work=stored)
+    try:
+        with session.working():
+            subjects = read_subjects(predictions, label, session.reading, human_captions)
+            result = audit(subjects, protocol, classifiers, work=stored)
+    except KeyboardInterrupt:
+        if stored is not None:
+            typer.echo("stopped; finished runs are stored, and the same command goes on from there", err=True)
+        raise
     session.deliver(result)
 
 

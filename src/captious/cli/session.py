@@ -41,6 +41,7 @@ Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(
 Out = Annotated[Path, declared(Output)["out"].option]
 """Where a command must write, in place of the session's."""
 Seeds = Annotated[int, Option("Number of random seeds.", min=1)]
+Folds = Annotated[int, Option("Folds of the cross-validation; 0 for none.", min=0)]
 Items = Annotated[int, Option("Number of items.", min=1)]
 Tokenizer = Annotated[str, Option("ptb, 13a, whitespace or plain.", metavar="NAME")]
 Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NAME")]

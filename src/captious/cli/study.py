@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from captious.cli.params import Omit, Only, command
-from captious.cli.session import Items, Permutations, Seeds, Session
+from captious.cli.session import Folds, Items, Permutations, Seeds, Session
 from captious.options import Option, Resampling
 from captious.study.options import StudyInput
 
@@ -109,7 +109,7 @@ def combine(
     ] = (),
     seeds: Seeds | None = None,
     factors: Annotated[tuple[float, ...], Option("Factors of what is added, such as 0.5,1,2.")] = (1.0,),
-    folds: Annotated[int, Option("Of the cross-validation that finds the best factor; 0 for none.", min=0)] = 5,
+    folds: Folds = 5,
 ) -> None:
     """Metric + λ · another: the correlation with people before and after, mean ± sd over seeds, and the best λ.
 

@@ -9,8 +9,9 @@ to RGB. Only what Pillow would turn white, more than eight bits in a channel, is
 from __future__ import annotations
 
 import io
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._files import read_regular
-from captious.captions import CaptionSet
+from captious.captions import CaptionSet, ImageData, ImageSource
 from captious.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,13 +38,19 @@ class UnreadableImage(InputError):
     """An image that cannot be used; the message says which and why in one line."""
 
 
-def open_image(path: str | Path, upright: bool = False) -> Image:
-    """The first frame of an image file, decoded; turned as its EXIF tag says only where ``upright``."""
-    return decode_image(read_image(path), path, upright)
+def open_image(source: Path | ImageSource, upright: bool = False) -> Image:
+    """The first frame of an image, decoded; turned as its EXIF tag says only where ``upright``."""
+    return decode_image(read_image(source), source, upright)
 
 
-def read_image(path: str | Path) -> bytes:
-    """The bytes of an image file."""
+def read_image(source: Path | ImageSource) -> bytes:
+    """The bytes of an image file, or the content of an image in memory."""
+    if isinstance(source, ImageData):
+        try:
+            return source.content()
+        except (InputError, OSError) as error:
+            raise UnreadableImage(f"{source}: {_one_line(error)}") from None
+    path = source
     try:
         return read_regular(path)
     except InputError as error:
@@ -56,15 +63,16 @@ def read_image(path: str | Path) -> bytes:
         raise UnreadableImage(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def decode_image(content: bytes, name: str | Path, upright: bool = False) -> Image:
-    """The first frame of an image given as bytes; ``name`` is what an error calls it."""
+def decode_image(content: bytes, source: Path | ImageSource, upright: bool = False) -> Image:
+    """The first frame of an image given as bytes, or in memory; ``source`` is what an error calls it."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
+    name = str(source)
     if not content:
         raise UnreadableImage(f"{name}: is empty, expected an image")
     _silence_pillow()
     try:
-        image = Image.open(io.BytesIO(content))
+        image = source.picture() if isinstance(source, ImageData) else Image.open(io.BytesIO(content))
     except UnidentifiedImageError:
         raise UnreadableImage(f"{name}: is not an image, or of a kind that Pillow does not read") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -125,10 +133,55 @@ def _millions(count: int) -> str:
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
 
 
-def with_images(captions: CaptionSet, folder: str | Path) -> CaptionSet:
-    """The set with the paths of its images as the column ``image``."""
-    images = find_images(folder, captions.ids, captions.columns.get("image"))
-    return replace(captions, columns={**captions.columns, "image": images})
+def with_images(captions: CaptionSet, images: Any) -> CaptionSet:
+    """The set with its images as the column ``image``; ``images`` as in ``captious.read``."""
+    column = images_of(images, captions.ids, captions.columns.get("image"))
+    return replace(captions, columns={**captions.columns, "image": column})
+
+
+def images_of(
+    images: Any, ids: Sequence[str], names: Sequence[Any] | None = None, listed: Sequence[str] | None = None
+) -> tuple[ImageSource | None, ...]:
+    """The image of each item: from a folder, by id from a dictionary, or from a list in the order of the captions.
+
+    ``listed`` are the ids that a list follows, where they are not those of the items.
+    """
+    if isinstance(images, (str, os.PathLike)):
+        return find_images(Path(images), ids, names)
+    if hasattr(images, "index") and hasattr(images, "to_dict"):  # a pandas series
+        images = images.to_dict()
+    if isinstance(images, Mapping):
+        by_id = {str(key): value for key, value in images.items()}
+        if ids and by_id.keys().isdisjoint(ids):
+            raise InputError(f"images: no id is also one of the captions', such as {', '.join(list(by_id)[:3])}")
+    else:
+        entries = _entries(images)
+        listed = ids if listed is None else listed
+        if len(entries) != len(listed):
+            raise InputError(
+                f"images: {len(entries)} for {len(listed)} captions, expected one for each, in their order"
+            )
+        by_id = dict(zip(listed, entries, strict=True))
+    return tuple(_image(by_id.get(key), key) for key in ids)
+
+
+def _entries(images: Any) -> Sequence[Any]:
+    one = ImageData.of(images, "images") if len(getattr(images, "shape", (0, 0, 0))) < 4 else None
+    if one is not None or not isinstance(images, Iterable):
+        kind = "one image" if one is not None else type(images).__name__
+        raise InputError(f"images: {kind}, expected a folder, a list in the order of the captions, or a dict by id")
+    return images if isinstance(images, Sequence) else list(images)
+
+
+def _image(value: Any, key: str) -> ImageSource | None:
+    if value is None or isinstance(value, (str, os.PathLike)):
+        return None if value is None else os.fspath(value)
+    image = ImageData.of(value, f"image of {key}")
+    if image is None:
+        raise InputError(
+            f"images: that of {key} is {type(value).__name__}, expected a path, a PIL image, an array or a tensor"
+        )
+    return image
 
 
 def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | None = None) -> tuple[str, ...]:
@@ -144,7 +197,7 @@ def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | N
     stems = {Path(name).stem: path for name, path in files.items()}
     paths = []
     for key, name in zip(ids, names or (None,) * len(ids), strict=True):
-        wanted = Path(str(name)).name if name else key
+        wanted = Path(str(name)).name if name and not isinstance(name, ImageData) else key
         same_name = files.get(wanted) or stems.get(Path(wanted).stem)
         paths.append(str(same_name or stems.get(Path(key).stem) or stems.get(key.zfill(12)) or root / wanted))
     if ids and not any(Path(path).is_file() for path in paths):

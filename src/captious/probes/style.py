@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,16 @@ from captious._typing import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
 from captious.io.formats import Row, name_of, rows_of
-from captious.metrics.style.model import ORDERS, StyleModel, fingerprint_of, model_of, sorted_table, style_heads
+from captious.metrics.style.model import (
+    ORDERS,
+    StyleModel,
+    bare,
+    counted,
+    fingerprint_of,
+    model_of,
+    sorted_table,
+    style_heads,
+)
 from captious.metrics.style.onlystyle import LITERAL, ModelNgrams, OnlyReading, Rows, added, columns, own_scores, runs
 from captious.options import Reading, Resampling
 from captious.render import Column, Document, Result, Table
@@ -164,6 +173,15 @@ class StyledCaptions:
         """How many rows are copies of each row, itself included."""
         return np.bincount(self.copy_of, minlength=len(self.style))[self.copy_of]
 
+    @property
+    def known(self) -> float:
+        """Of the captions of four words or more, the share whose 4-grams all occur in the model under their style."""
+        rows = self.ngrams.orders[-1]
+        caption = rows.grams.caption
+        unseen = ~self.model.occurs(rows.n, rows.located[rows.grams.gram], self.style[caption])
+        longer = np.bincount(caption, minlength=len(self.style)) > 0
+        return float((added(caption, unseen, len(self.style))[longer] == 0).mean()) if longer.any() else 0.0
+
     def retrieval(self, reading: OnlyReading = LITERAL, progress: Progress | None = None) -> StyleRanks:
         """OnlyStyle of every caption under test under every style."""
         style, ngrams, model = self.style[self.tested], self.ngrams, self.model
@@ -294,6 +312,12 @@ def _summed(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
     return np.add.reduceat(values, np.cumsum(lengths) - lengths) if len(lengths) else values[:0]
 
 
+MOSTLY = 0.5
+"""Where a larger share of the captions is known to the model word for word, it was fitted on captions like these."""
+TENTH = 10
+"""From so many styles on, the top tenth is more than the first."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class StyleCheck(Result):
     """Both columns of Table 1, and the rank of the true style."""
@@ -302,15 +326,40 @@ class StyleCheck(Result):
     retrieval: StyleRanks
     wins: Floats
     """Equation 10, caption by caption; NaN for the only caption of its style."""
+    folds: int = 0
+    """How many models were fitted, each to the captions outside of the fold that it tests; 0: one model, as given."""
+    seed: int = 0
+    """Of the folds."""
 
     def __repr__(self) -> str:
-        return f"<StyleCheck {self.captions.corpus.name}: OnlyStyle {self.retrieval.value:.4f}>"
+        return f"<StyleCheck {self.captions.corpus.name}: OnlyStyle {self.retrieval.value:.4f}, {self.tested}>"
 
     @property
     def stylecider(self) -> float:
         """Table 1's StyleCIDEr column."""
         in_model = self.wins[~np.isnan(self.wins)]
         return float(in_model.mean()) if len(in_model) else float("nan")
+
+    @cached_property
+    def tested(self) -> Literal["in-sample", "partly in-sample", "held out"]:
+        """Whether the model was fitted on the captions that it was tested on."""
+        corpus, model = self.captions.corpus, self.captions.model
+        if self.folds:
+            return "held out"
+        if fingerprint_of(zip(corpus.styles, corpus.texts, strict=True)) == model.fingerprint:
+            return "in-sample"
+        return "partly in-sample" if self.captions.known > MOSTLY else "held out"
+
+    @property
+    def warnings(self) -> list[str]:
+        """That shares of fitted captions are too high, and those of empty ones too low."""
+        blank = sum(not text.strip() for text in self.captions.corpus.texts)
+        warnings = [f"{blank:,} empty captions: no n-gram of any style, so they count as failures"] if blank else []
+        if self.tested == "held out":
+            return warnings
+        known = "these very captions" if self.tested == "in-sample" else "most of these captions"
+        advice = "on others the shares are lower; folds=5 measures them held out"
+        return [f"the model was fitted on {known}: {advice}", *warnings]
 
     def document(self) -> Document:
         """Both equations, and how high the true style ranks."""
@@ -322,14 +371,15 @@ class StyleCheck(Result):
             "top_tenth": self.retrieval.within(0.1),
         }
         lonely = int(np.isnan(self.wins).sum())
-        title = f"{corpus.name}: {len(ranks):,} captions, {len(model.styles)} styles; share that satisfies"
-        names = [Column("median", decimals=None), *map(Column, ("mean reciprocal", "first", "in the top tenth"))]
-        warnings = []
-        if fingerprint_of(zip(corpus.styles, corpus.texts, strict=True)) == model.fingerprint:
-            warnings = ["the model was fitted on these very captions: on others the shares are lower"]
-        blank = sum(not text.strip() for text in corpus.texts)
-        if blank:
-            warnings.append(f"{blank:,} empty captions: they have no n-gram of any style, and count as failures")
+        tested = f"{self.tested}, {self.folds} folds" if self.folds else self.tested
+        title = f"{corpus.name}: {len(ranks):,} captions, {len(model.styles)} styles, {tested}"
+        names = [
+            Column("median", decimals=None),
+            Column("mean reciprocal"),
+            Column("first"),
+            Column("in the top tenth"),
+        ]
+        shown = len(names) if len(model.styles) >= TENTH else len(names) - 1
         sampled = f"|sample:{len(ranks)}" if len(ranks) < len(corpus.texts) else ""
         return Document(
             title,
@@ -337,18 +387,27 @@ class StyleCheck(Result):
                 Table(
                     "equations",
                     title,
-                    ["equation", Column("value", bold=True)],
-                    [("9: OnlyStyle", self.retrieval.value), ("10: StyleCIDEr", self.stylecider)],
+                    ["metric", Column("higher under the own style", key="value", bold=True)],
+                    [("OnlyStyle (equation 9)", self.retrieval.value), ("StyleCIDEr (equation 10)", self.stylecider)],
+                    "Share of the pairs of a caption and another style in which the caption scores higher under its "
+                    "own style; a tie counts as lower. In-sample: the model was fitted on these captions.",
                 ),
-                Table("ranks", "rank of the true style by OnlyStyle", names, [tuple(rank.values())]),
+                Table(
+                    "ranks",
+                    f"rank of the own style among {len(model.styles)}, by OnlyStyle",
+                    names[:shown],
+                    [tuple(rank.values())[:shown]],
+                ),
             ],
-            warnings=warnings,
+            warnings=self.warnings,
             notes=[f"{lonely} captions are the only one of their style and count in equation 9 alone"] * (lonely > 0),
-            signatures=[model.signature + sampled],
+            signatures=[(f"folds:{self.folds}(seed={self.seed})|" if self.folds else "") + model.signature + sampled],
             data={
                 "corpus": corpus.name,
                 "captions": len(ranks),
                 "styles": len(model.styles),
+                "tested": self.tested,
+                "folds": self.folds,
                 "onlystyle": self.retrieval.value,
                 "stylecider": self.stylecider,
                 "without_references": lonely,
@@ -363,14 +422,49 @@ def check(
     sample: int = 0,
     resampling: Resampling = Resampling(),
     progress: Progress | None = None,
+    folds: int = 0,
 ) -> StyleCheck:
     """How often a caption scores higher under its own style than under another.
 
-    ``sample`` captions are tested, or all; without a model, under one fitted to the corpus itself.
+    ``sample`` captions are tested, or all; without a model, under one fitted to the corpus itself. With ``folds`` the
+    items are dealt into so many parts at random, and the captions of a part are tested under a model fitted to those of
+    the others, cut into words as ``model`` does; captions of one id stay together.
     """
     captions = StyledCaptions.of(model, corpus, sample, resampling)
-    retrieval = captions.retrieval(progress=progress)
-    return StyleCheck(captions, retrieval, captions.stylecider(progress))
+    if not folds:
+        retrieval = captions.retrieval(progress=progress)
+        return StyleCheck(captions, retrieval, captions.stylecider(progress))
+    parts = [_fold(captions, inside) for inside in _dealt(corpus, folds, resampling.seed)]
+    ranks = [part.retrieval(progress=progress) for part in parts]
+    wins, places = (np.concatenate([getattr(part, name) for part in ranks]) for name in ("wins", "ranks"))
+    retrieval = StyleRanks(wins, places, len(captions.model.styles))
+    return StyleCheck(
+        captions, retrieval, np.concatenate([part.stylecider(progress) for part in parts]), folds, resampling.seed
+    )
+
+
+def _dealt(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
+    """Of each fold, which captions it holds; the captions of an id are in one fold."""
+    ids = sorted(set(corpus.ids))
+    if not 2 <= folds <= len(ids):
+        raise InputError(f"{corpus.name}: {folds} folds of {len(ids)} ids, expected 2 to {len(ids)}")
+    dealt = dict(zip(ids, np.random.default_rng(seed).permutation(len(ids)) % folds, strict=True))
+    fold = np.array([dealt[key] for key in corpus.ids])
+    for number in range(folds):
+        if lost := set(corpus.styles).difference(np.array(corpus.styles, dtype=object)[fold != number].tolist()):
+            raise InputError(
+                f"{corpus.name}: all captions of style {min(lost)!r} are in one fold: too few for {folds} folds"
+            )
+        yield fold == number
+
+
+def _fold(captions: StyledCaptions, inside: Bools) -> StyledCaptions:
+    """The captions of a fold under test, with a model of the others."""
+    corpus, tokenizer = captions.corpus, bare(captions.model.tokenizer)
+    rows = zip(corpus.styles, corpus.texts, inside.tolist(), strict=True)
+    model = counted([(style, text) for style, text, tested in rows if not tested], tokenizer, corpus.name)
+    part = StyledCaptions.of(model, corpus)
+    return replace(part, tested=captions.tested & inside[part.order])
 
 
 class Agreement(NamedTuple):

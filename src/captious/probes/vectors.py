@@ -64,11 +64,11 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
     """All images and candidates. An unusable image is left out with its captions, an empty caption alone."""
     from captious.models.features import image_features, text_features
 
-    paths = captions.image_paths
-    if not any(paths):
-        raise InputError(f"{captions.name}: no image; pass images=... with their folder, or a column 'image'")
-    named = [item for item, path in enumerate(paths) if path is not None]
-    images = image_features(encoder, [str(paths[item]) for item in named])
+    pictures = captions.images
+    if not any(pictures):
+        raise InputError(f"{captions.name}: no image; pass images=..., their folder or a list, or a column 'image'")
+    named = [item for item, picture in enumerate(pictures) if picture is not None]
+    images = image_features(encoder, [picture for picture in pictures if picture is not None])
     usable = np.array(named, dtype=np.int64)[images.index >= 0]
     if not len(usable):
         raise InputError(f"{captions.name}: no image can be used: {next(iter(images.faults.values()))}")

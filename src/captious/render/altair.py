@@ -23,8 +23,8 @@ from captious.render.tables import finite
 
 WIDTH, PANEL, STEP = 420, 240, 22
 """Pixels: the width of a chart, of one of several beside each other, and the height of a row."""
-BINS, ACROSS, SUBTITLE = 24, 3, 100
-"""Of a distribution; panels in a line; letters in a line of the note."""
+BINS, SUBTITLE = 24, 100
+"""Of a distribution, and letters in a line of the note."""
 QUANTILES = {"p5": 5, "p25": 25, "p50": 50, "p75": 75, "p95": 95}
 ITEMS = "items"
 
@@ -95,7 +95,7 @@ def _table(table: Table) -> Any:
     chart = alt.layer(*layers, data=alt.Data(values=points)).properties(**size)
     if small:
         facet = alt.Facet("panel:N", sort=panels, header=alt.Header(title=None, labelFontWeight="bold"))
-        chart = chart.facet(facet, columns=ACROSS).resolve_scale(x="independent")
+        chart = chart.facet(facet, columns=_across(len(panels))).resolve_scale(x="independent")
     elif len(panels) > 1:
         row = alt.Row("panel:N", sort=panels, header=alt.Header(title=None, labels=False))
         chart = chart.facet(row=row, spacing=10).resolve_scale(x="independent", y="independent")
@@ -177,7 +177,8 @@ def _items(items: Items) -> Any:
         title = _title(alt, "Values per item")
     facet = alt.Facet("metric:N", sort=labels, header=alt.Header(title=None, labelFontWeight="bold"))
     y = "shared" if several else "independent"
-    return chart.facet(facet, columns=ACROSS).resolve_scale(x="independent", y=y).properties(title=title)
+    chart = chart.facet(facet, columns=_across(len(labels))).resolve_scale(x="independent", y=y)
+    return chart.properties(title=title)
 
 
 def _boxes(values: Floats) -> list[dict[str, float]]:
@@ -200,7 +201,12 @@ def _charts(charts: Sequence[Chart]) -> Any:
     if len(drawn) == 1:
         return drawn[0]
     alt = require("altair", "plot")
-    return alt.concat(*drawn, columns=ACROSS if charts[0].kind in ("scatter", "lines") else 1)
+    return alt.concat(*drawn, columns=_across(len(drawn)) if charts[0].kind in ("scatter", "lines") else 1)
+
+
+def _across(panels: int) -> int:
+    """Panels in a line: three, or two where that leaves no single one behind."""
+    return 2 if panels in (2, 4) else 3
 
 
 def _points(chart: Chart) -> list[dict[str, Any]]:

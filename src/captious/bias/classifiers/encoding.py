@@ -10,7 +10,7 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.bias.corpus import Task
-from captious.bias.masking import Tokens, as_words
+from captious.bias.masking import as_words
 from captious.text.tables import take_runs
 
 PAD, UNSEEN = 0, 1
@@ -27,7 +27,7 @@ class Padded(NamedTuple):
 class Captions:
     """Lists of words, or of n-grams, as numbers in alphabetical order: made once, for the tasks of all seeds."""
 
-    vocabulary: int
+    vocabulary: list[str]
     flat: Ints
     starts: Ints
     lengths: Ints
@@ -39,10 +39,44 @@ class Captions:
         >>> Captions.of([["a", "dog"], ["a"]]).flat.tolist()
         [0, 1, 0]
         """
-        numbers = {word: number for number, word in enumerate(sorted({word for words in lists for word in words}))}
+        vocabulary = sorted({word for words in lists for word in words})
+        numbers = {word: number for number, word in enumerate(vocabulary)}
         lengths = np.array([len(words) for words in lists], dtype=np.int64)
         flat = np.array([numbers[word] for words in lists for word in words], dtype=np.int64)
-        return cls(len(numbers), flat, np.cumsum(lengths) - lengths, lengths)
+        return cls(vocabulary, flat, np.cumsum(lengths) - lengths, lengths)
+
+    def ngrams(self, orders: int) -> Captions:
+        """The distinct n-grams of up to ``orders`` words of each list.
+
+        >>> grams = Captions.of([["a", "red", "kite"], ["red", "red"]]).ngrams(2)
+        >>> grams.vocabulary
+        ['a', 'a red', 'kite', 'red', 'red kite', 'red red']
+        >>> grams.lengths.tolist(), grams.flat.tolist()
+        ([5, 2], [0, 1, 2, 3, 4, 3, 5])
+        """
+        owner = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        left = np.repeat(self.starts + self.lengths, self.lengths) - np.arange(len(self.flat))
+        base, vocabulary = len(self.vocabulary) + 1, self.vocabulary
+        # Of each order, the words that its n-grams begin with, and the numbers of these n-grams.
+        begins, numbers = [np.arange(len(self.flat))], [self.flat]
+        for n in range(1, orders):
+            longer = left[begins[-1]] > n
+            begins.append(begins[-1][longer])
+            codes = [number * base for number in numbers]
+            codes.append(codes[-1][longer] + self.flat[begins[-1] + n] + 1)
+            distinct, inverse = np.unique(np.concatenate(codes), return_inverse=True)
+            numbers = np.split(inverse, np.cumsum([len(code) for code in codes])[:-1])
+            vocabulary = [
+                f"{vocabulary[code // base]} {self.vocabulary[code % base - 1]}"
+                if code % base
+                else vocabulary[code // base]
+                for code in distinct.tolist()
+            ]
+        keys = np.sort(owner[np.concatenate(begins)] * len(vocabulary) + np.concatenate(numbers))
+        keys = keys[np.diff(keys, prepend=-1) > 0]  # np.unique hashes, which is ten times slower here
+        owner, flat = np.divmod(keys, max(len(vocabulary), 1))
+        lengths = np.bincount(owner, minlength=len(self.lengths))
+        return Captions(vocabulary, flat, np.cumsum(lengths) - lengths, lengths)
 
     def rows(self, indices: Ints) -> tuple[Ints, Ints]:
         """The numbers of some lists one after another, and how many each has."""
@@ -58,13 +92,13 @@ class Captions:
         return Padded(words, lengths)
 
 
-def numbered(tasks: Sequence[Task], read: Callable[[Task, Tokens], Collection[str]]) -> Iterator[tuple[Task, Captions]]:
+def numbered(tasks: Sequence[Task], read: Callable[[Task], Captions]) -> Iterator[tuple[Task, Captions]]:
     """Each task with all captions that it draws from, as read; tasks of one corpus share them."""
     by_corpus: dict[int, Captions] = {}
     for task in tasks:
         key = id(task.captions)
         if key not in by_corpus:
-            by_corpus[key] = Captions.of([read(task, caption) for caption in task.captions])
+            by_corpus[key] = read(task)
         yield task, by_corpus[key]
 
 
@@ -81,18 +115,18 @@ def encode(tasks: Sequence[Task], most: int) -> list[Encoded]:
     """Number the words; one that training does not know, or not among the ``most`` frequent, is ``UNSEEN``."""
     encoded = []
     for task, captions in numbered(tasks, _words):
-        counts = np.bincount(captions.rows(task.split.train)[0], minlength=captions.vocabulary)
+        counts = np.bincount(captions.rows(task.split.train)[0], minlength=len(captions.vocabulary))
         frequent = np.argsort(-counts, kind="stable")[: min(most, int(np.count_nonzero(counts)))]
-        numbers = np.full(captions.vocabulary, UNSEEN, dtype=np.int64)
+        numbers = np.full(len(captions.vocabulary), UNSEEN, dtype=np.int64)
         numbers[frequent] = np.arange(2, len(frequent) + 2)
         train, test = (captions.padded(part, numbers) for part in task.split)
         encoded.append(Encoded(len(frequent) + 2, train, test))
     return encoded
 
 
-def _words(task: Task, caption: Tokens) -> list[str]:
+def _words(task: Task) -> Captions:
     """A caption without words is one word, for an LSTM cannot read nothing."""
-    return as_words(caption, task.token, task.style) or [""]
+    return Captions.of([as_words(caption, task.token, task.style) or [""] for caption in task.captions])
 
 
 def stacked_words(runs: Sequence[Padded]) -> tuple[Ints, Ints]:

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from captious._typing import Bools, Floats, Ints
 from captious.bias.classifiers.encoding import Captions, numbered
 from captious.bias.corpus import Progress, Task
-from captious.bias.masking import Tokens, as_words
+from captious.bias.masking import as_words
 
 
 @dataclass(frozen=True)
@@ -50,36 +50,40 @@ class Linear:
             progress(1.0)
         return results
 
-    def _ngrams(self, task: Task, caption: Tokens) -> list[str]:
-        return ngrams(as_words(caption, task.token, task.style), self.orders)
+    def _ngrams(self, task: Task) -> Captions:
+        return Captions.of([as_words(caption, task.token, task.style) for caption in task.captions]).ngrams(self.orders)
 
     def _train(self, task: Task, grams: Captions) -> Floats:
-        counts = np.bincount(grams.rows(task.split.train)[0], minlength=grams.vocabulary)
+        counts = np.bincount(grams.rows(task.split.train)[0], minlength=len(grams.vocabulary))
         frequent = counts >= self.least
         train, test = (_matrix(*grams.rows(part), frequent) for part in (task.split.train, task.split.test))
         probabilities: Floats = softmax(test @ self._fit(train, task.train_labels, task.classes), axis=1)
         return probabilities
 
     def _fit(self, rows: csr_array, labels: Ints, classes: int) -> Floats:
-        target = np.eye(classes)[labels]
+        """Weights, n-grams × classes. The loop has one row per class: products with a vector each are twice as fast."""
+        target = np.ascontiguousarray(np.eye(classes)[labels].T)
         transposed, ridge = rows.T.tocsr(), 1 / self.c
         step = 1 / (0.5 * _largest_eigenvalue(rows, transposed) + ridge)
-        weights = ahead = np.zeros((rows.shape[1], classes))
+        weights = ahead = np.zeros((classes, rows.shape[1]))
         pace = 1.0
         for _ in range(self.iterations):
-            slope = transposed @ (softmax(rows @ ahead, axis=1) - target) + ridge * ahead
+            surplus = softmax(np.stack([rows @ row for row in ahead]), axis=0) - target
+            slope = np.stack([transposed @ row for row in surplus]) + ridge * ahead
             new = ahead - step * slope
             quicker = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
             ahead = new + (pace - 1) / quicker * (new - weights)
             weights, pace = new, quicker
-        return weights
+        result: Floats = weights.T
+        return result
 
 
 def _matrix(flat: Ints, lengths: Ints, frequent: Bools) -> csr_array:
     """Captions × frequent n-grams, 1 where the caption has it; the last column, all ones, is the intercept."""
-    column = np.cumsum(frequent) - 1
-    rows, chosen = np.repeat(np.arange(len(lengths)), lengths), frequent[flat]
-    every, last = np.arange(len(lengths)), np.full(len(lengths), int(frequent.sum()))
+    column = np.cumsum(frequent, dtype=np.int32) - 1
+    every = np.arange(len(lengths), dtype=np.int32)
+    rows, chosen = np.repeat(every, lengths), frequent[flat]
+    last = np.full(len(lengths), frequent.sum(), dtype=np.int32)
     indices = np.concatenate([rows[chosen], every]), np.concatenate([column[flat[chosen]], last])
     return csr_array((np.ones(len(indices[0])), indices), shape=(len(lengths), int(frequent.sum()) + 1))
 
@@ -93,12 +97,3 @@ def _largest_eigenvalue(rows: csr_array, transposed: csr_array) -> float:
         size = float(np.linalg.norm(vector))
         vector = vector / size
     return 1.05 * size
-
-
-def ngrams(words: Sequence[str], orders: int) -> list[str]:
-    """The distinct n-grams of up to ``orders`` words, in alphabetical order.
-
-    >>> ngrams(["a", "red", "kite"], 2)
-    ['a', 'a red', 'kite', 'red', 'red kite']
-    """
-    return sorted({" ".join(words[i : i + n]) for n in range(1, orders + 1) for i in range(len(words) - n + 1)})

@@ -15,6 +15,9 @@ from captious.render import Chart, Column, Document, Phrase, Result, Series, Spa
 from captious.render.document import Value
 from captious.text.tokenizers import tokenizer_named
 
+TIE = 1e-13
+"""Scores closer than this are equal: rounding must not decide which style is closest."""
+
 
 class StyleWord(NamedTuple):
     """An n-gram with its score under a style, the style's captions that hold it, and the styles it occurs in."""
@@ -170,6 +173,12 @@ class Explanation(Result):
     """Styles and n-grams that the tables show."""
 
     @property
+    def tied(self) -> list[str]:
+        """The closest styles where several tie; scores that differ by rounding alone are equal."""
+        closest = [style for style, score in self.ranking if abs(score - self.ranking[0][1]) < TIE]
+        return closest if len(closest) > 1 else []
+
+    @property
     def unseen(self) -> list[str]:
         """Words of the caption that no style has."""
         return [part.ngram for part in self.contributions if part.n == 1 and not part.styles]
@@ -191,12 +200,15 @@ class Explanation(Result):
             Column("styles with it", key="styles"),
         ]
         notes = []
+        if self.tied:
+            names = ", ".join(self.tied[: self.top]) + (", …" if len(self.tied) > self.top else "")
+            notes.append(f"no style is closest, for {len(self.tied)} tie: {names}; {self.style} is explained")
         if rest := self.contributions[self.top :]:
             notes.append(f"{len(rest)} more n-grams add {sum(part.adds for part in rest):+.4f}")
         if self.unseen:
             notes.append(f"no style has: {', '.join(self.unseen)}; they score 0 and still count")
         return Document(
-            f"{self.style}: {self.caption}",
+            self.caption if self.style in self.tied else f"{self.style}: {self.caption}",
             "Each word is colored by its part of the score: green speaks for the style, orange against it.",
             [
                 Table(

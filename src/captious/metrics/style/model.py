@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captious._files import Kind, digest
-from captious._typing import Floats, Ints, Ints32
+from captious._typing import Bools, Floats, Ints, Ints32
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, nearest
 from captious.text.tables import NgramTable, TextTable
@@ -195,6 +195,10 @@ class StyleModel:
         entry = _lookup(self._entries[n - 1], np.where(gram >= 0, gram * len(self.styles) + style, -1))
         scores: Floats = share[entry] - base[gram]
         return scores
+
+    def occurs(self, n: int, gram: Whole, style: Whole) -> Bools:
+        """Whether n-grams of order n (numbers here, -1 for unseen) occur in the captions of a style each."""
+        return _lookup(self._entries[n - 1], np.where(gram >= 0, gram * len(self.styles) + style, -1)) >= 0
 
     def locate(self, table: TextTable) -> list[Ints]:
         """Per order, the number here of each n-gram of a table, -1 where it is unseen."""

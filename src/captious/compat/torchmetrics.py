@@ -1,0 +1,165 @@
+"""Metrics of captious as a ``torchmetrics.Metric``: update, compute, reset, several processes, MetricCollection.
+
+::
+
+    from captious.compat.torchmetrics import CaptionMetric
+
+    metric = CaptionMetric("bleu(n=4), cider(idf=coco-train)")
+    metric.update(preds, target)  # in the validation loop
+    metric.compute()              # {"bleu(n=4)": tensor(...), "cider(idf=coco-train)": tensor(...)}
+
+The state is text. A metric such as CIDEr with ``idf=refs`` depends on the whole corpus, so the scores of batches cannot
+be averaged. Each sample becomes a line of JSON, and the state is a list of ``uint8`` tensors that hold such lines.
+torchmetrics gathers such a state by itself (``dist_reduce_fx="cat"``): the lines of all processes, one after the other,
+are again lines. They travel over NCCL and gloo, move with ``.to(device)``, and merge by ``merge_state``. Every process
+then scores the same whole set, so the values equal those of one process that saw all samples.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+
+from captious import CaptionSet, InputError, Report, evaluate
+from captious.errors import require
+from captious.evaluation import Specs
+from captious.metrics.registry import DEFAULT, parse_all
+from captious.options import Resampling
+
+require("torchmetrics", "torchmetrics")
+import torch  # noqa: E402
+from torch import Tensor  # noqa: E402
+from torchmetrics import Metric  # noqa: E402
+
+Texts = str | Sequence[str]
+
+
+class CaptionMetric(Metric):
+    """Any metrics of captious over the samples of a loop.
+
+    Parameters
+    ----------
+    metrics
+        Written forms, such as ``"bleu(n=4), cider(idf=coco)"``, or metrics.
+    kwargs
+        Those of ``torchmetrics.Metric``, such as ``compute_on_cpu`` or ``process_group``.
+
+    >>> metric = CaptionMetric("rouge")
+    >>> metric.update(["a cat", "a dog runs"], [["a cat"], ["the dog runs", "a dog"]])
+    >>> metric.compute()
+    tensor(0.9150)
+    """
+
+    is_differentiable = False
+    full_state_update = False
+    samples: list[Tensor] | Tensor
+
+    def __init__(self, metrics: Specs = DEFAULT, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.metrics = tuple(parse_all(metrics))
+        self.add_state("samples", default=[], dist_reduce_fx="cat")
+
+    @property
+    def higher_is_better(self) -> bool | None:  # type: ignore[override]  # a class attribute there
+        """Whether all metrics are better when higher, or all when lower; None where they differ."""
+        directions = {metric.higher_is_better for metric in self.metrics}
+        return directions.pop() if len(directions) == 1 else None
+
+    def update(
+        self,
+        preds: str | Sequence[Texts],
+        target: str | Sequence[Texts] | None = None,
+        ids: Iterable[Any] | None = None,
+        images: Sequence[str | PathLike[str] | None] | None = None,
+    ) -> None:
+        """Add samples.
+
+        Parameters
+        ----------
+        preds
+            A caption per sample, or a list of several.
+        target
+            The references of each sample: a list of texts, or one text.
+        ids
+            The id of each sample, as a list or a tensor. Of several samples with one id the first counts: those that a
+            ``DistributedSampler`` repeats to fill the last batch count once.
+        images
+            The path of each sample's image, for metrics that need it.
+        """
+        candidates = [preds] if isinstance(preds, str) else list(preds)
+        references = [target] if isinstance(target, str) else [()] * len(candidates) if target is None else target
+        keys = ids.tolist() if isinstance(ids, Tensor) else ids
+        missing = [None] * len(candidates)
+        columns = [
+            [_texts("preds", index, texts) for index, texts in enumerate(candidates)],
+            [_texts("target", index, texts) for index, texts in enumerate(references)],
+            missing if keys is None else list(map(str, keys)),
+            missing if images is None else [_path(index, image) for index, image in enumerate(images)],
+        ]
+        for name, column in zip(("target", "ids", "images"), columns[1:], strict=True):
+            if len(column) != len(candidates):
+                raise InputError(f"{name} has {len(column)} entries, expected {len(candidates)}: one for each of preds")
+        lines = "".join(f"{json.dumps(sample)}\n" for sample in zip(*columns, strict=True))
+        assert isinstance(self.samples, list)
+        self.samples.append(torch.from_numpy(np.frombuffer(bytearray(lines.encode()), np.uint8)).to(self.device))
+
+    def compute(self) -> Tensor | dict[str, Tensor]:
+        """The corpus value: a tensor for one metric, a dictionary by written form for several; NaN without samples."""
+        values = {str(metric): float("nan") for metric in self.metrics}
+        if len(captions := self.captions()):
+            report = evaluate(captions, self.metrics, Resampling(samples=0))
+            values = {str(measurement.metric): measurement.corpus for measurement in report}
+        tensors = {name: torch.tensor(value, device=self.device) for name, value in values.items()}
+        return tensors if len(tensors) > 1 else next(iter(tensors.values()))
+
+    def report(self, resampling: Resampling = Resampling()) -> Report:
+        """The samples of this process as a report: intervals, values per item, the worst captions."""
+        return evaluate(self.captions(), self.metrics, resampling)
+
+    def captions(self) -> CaptionSet:
+        """The samples of this process; inside ``sync_context``, those of all processes."""
+        state = self.samples if isinstance(self.samples, list) else [self.samples]
+        # ``set_dtype`` turns all states into floats, which hold a byte exactly.
+        lines = b"".join(part.to("cpu", torch.uint8).numpy().tobytes() for part in state).decode()
+        samples: dict[Any, list[Any]] = {}
+        for index, line in enumerate(lines.splitlines()):
+            sample = json.loads(line)
+            samples.setdefault(index if sample[2] is None else sample[2], sample)
+        ids = [f"#{key}" if isinstance(key, int) else key for key in samples]
+        candidates, references, _, images = zip(*samples.values(), strict=True) if samples else ((),) * 4
+        return CaptionSet.of(
+            dict(zip(ids, candidates, strict=True)),
+            dict(zip(ids, references, strict=True)),
+            {"image": images} if any(images) else None,
+            name="samples",
+        )
+
+    def sync(
+        self,
+        dist_sync_fn: Callable[..., Any] | None = None,
+        process_group: Any = None,
+        should_sync: bool = True,
+        distributed_available: Callable[..., Any] | None = None,
+    ) -> None:
+        """Gather the samples of all processes."""
+        if isinstance(self.samples, list) and not self.samples:
+            # torchmetrics would send floats for a process without samples, and bytes for the others.
+            self.samples.append(torch.zeros(0, dtype=torch.uint8, device=self.device))
+        super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
+
+
+def _texts(name: str, index: int, texts: Any) -> list[str]:
+    listed = [texts] if isinstance(texts, str) else texts
+    if isinstance(listed, (list, tuple)) and all(isinstance(text, str) for text in listed):
+        return list(listed)
+    raise InputError(f"{name}[{index}] is {texts!r:.60}, expected a text or a list of texts")
+
+
+def _path(index: int, image: Any) -> str | None:
+    if image is None or isinstance(image, (str, PathLike)):
+        return None if image is None else fspath(image)
+    raise InputError(f"images[{index}] is a {type(image).__name__}, expected the path of an image")

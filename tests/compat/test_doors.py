@@ -1,0 +1,26 @@
+"""What importing the doors costs, and what they say where the library is not installed."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def test_the_doors_open_without_the_libraries_they_imitate():
+    program = (
+        "import sys; import captious.compat; heavy = {'numpy', 'torch', 'torchmetrics', 'evaluate', 'datasets'};"
+        "assert not heavy & set(sys.modules); import captious.compat.pycocoevalcap;"
+        "assert not {'torch', 'pycocoevalcap', 'pycocotools', 'pyarrow'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("door", "library", "extra"),
+    [("torchmetrics", "torchmetrics", "torchmetrics"), ("hf_evaluate", "evaluate", "evaluate")],
+)
+def test_an_absent_library_is_named_with_its_extra(door, library, extra):
+    program = f"import sys; sys.modules[{library!r}] = None; import captious.compat.{door}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    message = f"this needs {library}, which is not installed: pip install 'captious[{extra}]'"
+    assert done.stderr.splitlines()[-1] == f"captious.errors.MissingExtra: {message}"
