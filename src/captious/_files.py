@@ -25,7 +25,7 @@ _SHELL_PIPE = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
 """Standard input, and the pipes of a shell's process substitution."""
 
 
-def read_regular(path: str | Path) -> bytes:
+def read_regular(path: str | os.PathLike[str]) -> bytes:
     """The content of a regular file. Devices and named pipes are refused: they may never end, or never begin."""
     refuse_irregular(path)
     return Path(path).read_bytes()
@@ -39,14 +39,14 @@ def load_json(path: str | Path) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def refuse_irregular(path: str | Path) -> None:
+def refuse_irregular(path: str | os.PathLike[str]) -> None:
     """Refuse a device, a socket or a named pipe. Whoever opens a file that does not exist says so himself."""
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):
         return
     regular = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
-    if not regular and not (stat.S_ISFIFO(mode) and _SHELL_PIPE.fullmatch(str(path))):
+    if not regular and not (stat.S_ISFIFO(mode) and _SHELL_PIPE.fullmatch(os.fspath(path))):
         kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
         raise InputError(f"{path}: is {kind}, expected a regular file")
 
