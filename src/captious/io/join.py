@@ -50,6 +50,9 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
         if text_column is None:
             complain(_no_column(row, "candidate caption", reading.candidate_column, CANDIDATE_COLUMNS))
             continue
+        if reading.references_column is not None and reference_column is None and reading.references is None:
+            complain(_no_column(row, "reference caption", reading.references_column, REFERENCE_COLUMNS))
+            continue
         if key is None:
             continue
         texts = _texts(row, text_column, "caption", complain)
