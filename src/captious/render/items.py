@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Floats
+from captious.options import current, using
 from captious.render.document import Items
 
 if TYPE_CHECKING:
@@ -91,8 +92,14 @@ def _words(texts: Sequence[str]) -> float | None:
 def thumbnails(paths: Sequence[str | None]) -> tuple[list[str], list[int | None]]:
     """Each different picture once as a data URI, and for every path the number of its picture."""
     distinct = list(dict.fromkeys(path for path in paths if path))
+    runtime = current()
+
+    def drawn(image: str) -> str | None:
+        with using(runtime):  # a thread does not inherit it
+            return thumbnail(image)
+
     with ThreadPoolExecutor() as pool:
-        uris = dict(zip(distinct, pool.map(thumbnail, distinct), strict=True))
+        uris = dict(zip(distinct, pool.map(drawn, distinct), strict=True))
     numbers: dict[str, int] = {}
     for uri in uris.values():
         if uri:
@@ -127,9 +134,10 @@ def _small(source: Source) -> Image:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         with Image.open(source) as opened:
-            picture = _eight_bits(opened)
+            # As encoders see it: turned as the EXIF tag says only where the runtime asks for it.
+            picture = _eight_bits(ImageOps.exif_transpose(opened) if current().upright else opened)
             picture.thumbnail((SIDE, SIDE))
-            return ImageOps.exif_transpose(picture).convert("RGBA")
+            return picture.convert("RGBA")
 
 
 def _eight_bits(picture: Any) -> Image:
