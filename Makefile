@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types docs cards mini bench clean
+.PHONY: demo test lint types docs cards mini notebooks bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/captious demo --out demo-report --overwrite
@@ -32,6 +32,10 @@ cards: $(VENV)/.base
 # Trains captious-mini anew (a GPU takes five minutes); docs/results/captious-mini.md says how it goes into the package.
 mini: $(VENV)/.dev
 	PYTHONPATH=. $(BIN)/python lab/reproductions/specs.py train --out drawn
+
+# Runs the notebooks of the documentation and stores what they show.
+notebooks: $(VENV)/.dev
+	PYTHONPATH=. $(BIN)/python -m lab.notebooks
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'

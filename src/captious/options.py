@@ -131,9 +131,9 @@ class Reading(Options):
             "References by id: COCO annotations, JSON, JSONL, CSV, Parquet.", flags=("-r",), type=str, metavar="FILE"
         ),
     ] = None
-    images: Annotated[
-        str | Path | None, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")
-    ] = None
+    images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
+        None
+    )
     missing: Annotated[Missing, Option("Ids that one side lacks: stop, or leave them out.")] = "error"
     several: Annotated[bool, Option("Rows with one id are several candidates of one item.")] = False
     format: Annotated[Format | None, Option("Format of the captions, where the file name does not say it.")] = None

@@ -39,7 +39,8 @@ class Demo:
         file = self.folder / "ratings.jsonl"
         layout = Layout(file.name, system="captioner")
         ratings = open_ratings(file, self.references, columns=layout, images=self.images)
-        return replace(ratings, name="demo")
+        captions = replace(ratings.captions, name="rated captions") if ratings.captions else None
+        return replace(ratings, captions=captions, name="demo")
 
     @property
     def references(self) -> Path:

@@ -269,7 +269,7 @@ def test_what_loadres_refuses(files):
     coco = ours.COCO(files[0])
     with pytest.raises(InputError, match="the annotations lack 1 image ids of the results, such as 5"):
         coco.loadRes([{"image_id": 5, "caption": "a dog"}])
-    with pytest.raises(InputError, match="list: entry 1: has no image_id"):
+    with pytest.raises(InputError, match="captions: entry 1: has no image_id"):
         ours.COCO([{"caption": "a dog"}])
     with pytest.raises(InputError, match=r"nowhere\.json: no such file"):
         ours.COCO("nowhere.json")

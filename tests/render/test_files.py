@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 
 from captious._files import MARKER
 from captious.errors import InputError
-from captious.render import Cell, Column, Document, Table
+from captious.render import Cell, Column, Document, Group, ItemMetric, Items, Table
+from captious.render.cells import layout
 from captious.render.latex import escape, table
-from captious.render.tables import columns, dumps, to_json, write_csv, write_jsonl, write_parquet
+from captious.render.tables import columns, csv_text, dumps, to_json, write_csv, write_jsonl, write_parquet
 
 NAN = float("nan")
 SPECIAL = "\\~^_%&#{}$<>|*[]\x1b\n†τ±"
@@ -128,6 +130,14 @@ def test_latex_of_awkward_names_compiles(samples):
     assert "[$-$2.0000, 0.0000]" in table(awkward)
 
 
+def test_every_latex_table_has_a_caption_that_says_what_it_shows(samples):
+    text = samples.Sample([samples.systems(), samples.wide()]).to_latex()
+    assert r"\caption{Systems: captions.json: 4 items. \dag{} differs from the first.}" in text
+    assert r"\label{tab:systems}" in text and r"\label{tab:wide}" in text
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == text.count(r"\caption{") == 2
+    assert "Scores are shown" not in text
+
+
 def test_one_escape_for_every_special_character():
     assert escape(r"\~^_%&#{}$") == (
         r"\textbackslash{}\textasciitilde{}\textasciicircum{}\_\%\&\#\{\}\$"
@@ -159,3 +169,48 @@ def test_mistakes_of_a_room_are_said():
     twice = [Table("t", "t", ["a"], []), Table("t", "t", ["a"], [])]
     with pytest.raises(ValueError, match="share a key"):
         _ = Document("d", sections=twice).tables
+
+
+def scored():
+    columns = ["metric", Column("value", percent=1, level=0.95), Column("items")]
+    rows = [("BLEU-4", Cell(0.3919, 0.3811, 0.4), 7), ("words", Cell(812.0, decimals=0, scale=1.0), 7)]
+    items = Items(
+        ("a",),
+        (ItemMetric("bleu", "BLEU-4", range=(0, 1), percent=True), ItemMetric("words", "words")),
+        ("s",),
+        [[np.array([0.25]), np.array([9.0])]],
+        [[("x",)]],
+    )
+    return Document("d", sections=[Group("g", [Table("t", "t", columns, rows)]), items])
+
+
+def test_in_percent_scores_alone_are_scaled_and_data_are_not():
+    shown = scored().in_percent()
+    drawn = layout(shown.table("t"))
+    assert [one.cells for one in drawn] == [
+        ["BLEU-4", "words"], ["39.2", "812"], ["38.1 – 40.0", "—"], ["7", "7"],
+    ]  # fmt: skip
+    assert "Scores are shown × 100." in shown.notes and not scored().notes
+    assert strict(to_json(shown)) == {**strict(to_json(scored())), "notes": list(shown.notes)}
+    assert csv_text(shown.table("t")) == csv_text(scored().table("t"))
+    items = shown.sections[1]
+    assert [column.tolist() for column in items.values[0]] == [[25.0], [9.0]]
+    assert items.metrics[0].range == (0, 100) and items.metrics[1].range == (0, math.inf)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet", "html", "tex", "txt", "CSV"])
+def test_a_suffix_saves_one_file_whole(tmp_path, suffix):
+    target = tmp_path / f"t.{suffix}"
+    scored().save(target)
+    assert target.stat().st_size and [path.name for path in tmp_path.iterdir()] == [target.name]
+    with pytest.raises(InputError, match="is there already; pass overwrite=True"):
+        scored().save(target)
+    scored().save(target, overwrite=True, percent=True)
+    if suffix in ("html", "tex"):
+        assert "39.2" in target.read_text()
+
+
+def test_a_folder_with_a_suffix_stays_a_folder(tmp_path):
+    (tmp_path / "run.json").mkdir()
+    scored().save(tmp_path / "run.json")
+    assert (tmp_path / "run.json" / "report.html").exists()

@@ -6,8 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from captious.render import Column, Document, Phrase, Span, Table, Text, progress
-from captious.render.terminal import output, plain_text, print_document, warn
+from captious.render import Cell, Column, Document, Phrase, Span, Table, Text, progress
+from captious.render.terminal import compact, output, plain_text, print_document, warn
 
 NUMBER = re.compile(r"\d+\.\d+")
 
@@ -123,3 +123,47 @@ def test_a_long_path_stays_on_one_line():
     drawn = plain_text(Document("t", sections=[Text([f"the model is in {path} and its log beside it"])]), width=40)
     lines = drawn.split("\n")
     assert path in lines and all(len(line) <= 40 for line in lines if line != path)
+
+
+SIGNATURES = [
+    "bleu(n=1),bleu(n=2)|tok:ptb.1|smooth:1e-9|items:5000|refs:5|data:0123abcd|captious:1|ci:bootstrap(1000,seed=1,95%)",
+    "rouge|tok:ptb.1|items:5000|refs:5|data:0123abcd|captious:1|ci:bootstrap(1000,seed=1,95%)",
+    "vocab_size|tok:13a|items:5000|refs:5|data:0123abcd|captious:1",
+    "clipscore|items:5000|refs:5|data:0123abcd|captious:1|ci:bootstrap(1000,seed=1,95%)",
+]
+
+
+def test_what_signatures_share_is_printed_once_then_what_differs():
+    assert compact(SIGNATURES, 100) == [
+        "shared: items:5000|refs:5|data:0123abcd|captious:1|ci:bootstrap(1000,seed=1,95%)",
+        "bleu(n=1),bleu(n=2)|tok:ptb.1|smooth:1e-9",
+        "rouge|tok:ptb.1",
+        "vocab_size|tok:13a|no ci",
+        "clipscore",
+    ]
+    assert all(len(line) <= 40 for line in compact(SIGNATURES, 40))
+    assert compact(SIGNATURES[2:3], 80) == SIGNATURES[2:3] and compact([], 80) == []
+
+
+def test_signatures_in_full_where_asked(capsys):
+    document = Document("d", signatures=SIGNATURES)
+    document.print(signatures=True)
+    assert capsys.readouterr().out.splitlines()[1:] == SIGNATURES
+    assert plain_text(document, 80, signatures=True).splitlines()[1:] == SIGNATURES
+    assert len(str(document)) < 0.7 * len(plain_text(document, signatures=True))
+
+
+def test_a_label_that_every_row_repeats_is_said_once_where_the_table_is_too_wide():
+    columns = ["metric", "systems", *(Column(f"number {number}") for number in range(4))]
+    rows = [(f"metric {row}", "new − baseline", *(row + number / 7 for number in range(4))) for row in range(3)]
+    table = Table("t", "t", columns, rows)
+    wide, narrow = (printed(Document("d", sections=[table]), width) for width in (120, 60))
+    assert wide.count("new − baseline") == 3 and narrow.count("new − baseline") == 1
+    assert narrow.count("metric 1") == 1  # so that it fits in one part
+
+
+def test_a_bar_ends_where_its_cell_says():
+    column = Column("value", bar=True)
+    cells = [Cell(0.5, limits=(0.0, 1.0)), Cell(5.0, limits=(0.0, 10.0)), Cell(3.0, limits=(0.0, 4.0))]
+    text = printed(Document("d", sections=[Table("t", "t", ["metric", column], [("m", cell) for cell in cells])]))
+    assert [line.count("█") for line in text.splitlines() if "│" in line] == [10, 10, 15]  # of 20

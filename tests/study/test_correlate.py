@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,12 +14,14 @@ from lab.toy import make, write
 
 import captious
 from captious._files import MARKER
+from captious.captions import Ragged
 from captious.errors import InputError
+from captious.metrics.meteor import resources
 from captious.options import Resampling
 from captious.render import Gallery
 from captious.render.html import page
 from captious.render.terminal import plain_text
-from captious.study.ratings import Ratings, open_ratings
+from captious.study.ratings import Preferences, Ratings, open_ratings
 from captious.study.recipes import Recipe
 
 
@@ -312,3 +315,42 @@ def test_disagreements_are_the_largest_gaps_in_standing(study):
     gaps = [abs(row["gap"]) for row in worst]
     assert gaps == sorted(gaps, reverse=True) and len(worst) == 5
     assert all(row["gap"] == pytest.approx(row["metric"] - row["people"]) for row in worst)
+
+
+def test_of_all_metrics_a_constant_one_is_left_out_with_a_word(ratings, monkeypatch):
+    monkeypatch.setattr(resources, "available", lambda named: False)
+    same = Ragged.of([["a red dog"]] * len(ratings.captions))
+    known = replace(ratings, captions=replace(ratings.captions, candidates=same))
+    with pytest.raises(InputError, match="a constant correlates with nothing"):
+        captious.correlate(known, "vocab_size,cider", resampling=Resampling(0))
+    study = captious.correlate(known, "all", resampling=Resampling(0), permutations=10)
+    assert "vocab_size" not in study.labels and "cider" in study.labels
+    assert study.warnings[0].startswith("left out, the same for every caption: ") and "vocab_size" in study.warnings[0]
+
+
+def test_the_largest_disagreements_are_a_table_and_in_a_notebook_cards(study):
+    worst = study.worst(3, "cider")
+    rows = study.disagreements(3)["cider"]
+    frame = worst.to_pandas()
+    assert frame["id"].tolist() == [row["items"][0] for row in rows]
+    assert frame["mean_rating"].tolist() == [row["human"] for row in rows]
+    markup = worst._repr_html_()
+    assert "<table" not in markup and all(row["items"][0] in markup for row in rows)
+    assert study.worst(2).title.startswith(f"2 largest disagreements of {study.labels[study.order[0]]} ")
+
+
+def test_of_pairs_the_worst_are_those_where_the_metric_prefers_what_people_reject():
+    ids = tuple(f"{pair}/{side}" for pair in range(4) for side in (0, 1))
+    pairs = Preferences(ids, np.array([0.0, 1, 0, 0]), tuple("abcd"), ("HC",) * 4)
+    values = dict(zip(ids, (1.0, 2.0, 0.0, 5.0, 0.0, 4.0, 3.0, 1.0), strict=True))
+    study = captious.correlate(
+        pairs, {"m": values}, recipe=Recipe("p", (), kind="pairs"), resampling=Resampling(0), permutations=9
+    )
+    # The metric is wrong on the first pair (2 against 1) and on the third (4 against 0).
+    assert study.worst().to_pandas().to_dict("list") == {
+        "preferred": ["2/0", "0/0"],
+        "m": [0.0, 1.0],
+        "rejected": ["2/1", "0/1"],
+        "m_rejected": [4.0, 2.0],
+    }
+    assert repr(pairs) == "<Preferences pairs: 4 pairs>"

@@ -55,7 +55,8 @@ def score(
     session.deliver(report)
     output = session.output
     if worst and not (output.json or output.latex or output.csv):
-        report.worst(worst).print()
+        listed = report.worst(worst)
+        (listed.in_percent() if output.percent else listed).print()
 
 
 def compare(
@@ -150,7 +151,7 @@ def metrics(
             for one in classes
         ]
         table = Table("metrics", "Metrics", ("name", "what it is", "needs", "better"), rows)
-        note = "captious metrics NAME prints the card of a metric"
+        note = "captious metrics NAME prints the card of a metric; --metrics all is every one that needs no model"
         data = {"metrics": [{"name": one.name, **dict(facts(one))} for one in classes]}
         session.deliver(Document("Metrics", sections=[table], notes=[note], data=data))
         return

@@ -9,9 +9,10 @@ to RGB. Only what Pillow would turn white, more than eight bits in a channel, is
 from __future__ import annotations
 
 import io
+import os
 import re
 import warnings
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious.captions import CaptionSet
+from captious.captions import CaptionSet, ImageData, ImageSource
 from captious.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,14 +38,19 @@ class UnreadableImage(InputError):
     """An image that cannot be used; the message says which and why in one line."""
 
 
-def open_image(path: str | Path, upright: bool = False) -> Image:
-    """The first frame of an image file, decoded; turned as its EXIF tag says only where ``upright``."""
-    return decode_image(read_image(path), path, upright)
+def open_image(source: Path | ImageSource, upright: bool = False) -> Image:
+    """The first frame of an image, decoded; turned as its EXIF tag says only where ``upright``."""
+    return decode_image(read_image(source), source, upright)
 
 
-def read_image(path: str | Path) -> bytes:
-    """The bytes of an image file."""
-    file = Path(path)
+def read_image(source: Path | ImageSource) -> bytes:
+    """The bytes of an image file, or the content of an image in memory."""
+    if isinstance(source, ImageData):
+        try:
+            return source.content()
+        except (InputError, OSError) as error:
+            raise UnreadableImage(f"{source}: {_one_line(error)}") from None
+    path, file = source, Path(source)
     try:
         if file.exists() and not file.is_file():  # reading a named pipe would wait for ever
             raise UnreadableImage(f"{path}: is a {'folder' if file.is_dir() else 'device or pipe'}, expected an image")
@@ -55,15 +61,16 @@ def read_image(path: str | Path) -> bytes:
         raise UnreadableImage(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def decode_image(content: bytes, name: str | Path, upright: bool = False) -> Image:
-    """The first frame of an image given as bytes; ``name`` is what an error calls it."""
+def decode_image(content: bytes, source: Path | ImageSource, upright: bool = False) -> Image:
+    """The first frame of an image given as bytes, or in memory; ``source`` is what an error calls it."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
+    name = str(source)
     if not content:
         raise UnreadableImage(f"{name}: is empty, expected an image")
     _silence_pillow()
     try:
-        image = Image.open(io.BytesIO(content))
+        image = source.picture() if isinstance(source, ImageData) else Image.open(io.BytesIO(content))
     except UnidentifiedImageError:
         raise UnreadableImage(f"{name}: is not an image, or of a kind that Pillow does not read") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -126,10 +133,55 @@ def _millions(count: int) -> str:
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
 
 
-def with_images(captions: CaptionSet, folder: str | Path) -> CaptionSet:
-    """The set with the paths of its images as the column ``image``."""
-    images = find_images(folder, captions.ids, captions.columns.get("image"))
-    return replace(captions, columns={**captions.columns, "image": images})
+def with_images(captions: CaptionSet, images: Any) -> CaptionSet:
+    """The set with its images as the column ``image``; ``images`` as in ``captious.read``."""
+    column = images_of(images, captions.ids, captions.columns.get("image"))
+    return replace(captions, columns={**captions.columns, "image": column})
+
+
+def images_of(
+    images: Any, ids: Sequence[str], names: Sequence[Any] | None = None, listed: Sequence[str] | None = None
+) -> tuple[ImageSource | None, ...]:
+    """The image of each item: from a folder, by id from a dictionary, or from a list in the order of the captions.
+
+    ``listed`` are the ids that a list follows, where they are not those of the items.
+    """
+    if isinstance(images, (str, os.PathLike)):
+        return find_images(Path(images), ids, names)
+    if hasattr(images, "index") and hasattr(images, "to_dict"):  # a pandas series
+        images = images.to_dict()
+    if isinstance(images, Mapping):
+        by_id = {str(key): value for key, value in images.items()}
+        if ids and by_id.keys().isdisjoint(ids):
+            raise InputError(f"images: no id is also one of the captions', such as {', '.join(list(by_id)[:3])}")
+    else:
+        entries = _entries(images)
+        listed = ids if listed is None else listed
+        if len(entries) != len(listed):
+            raise InputError(
+                f"images: {len(entries)} for {len(listed)} captions, expected one for each, in their order"
+            )
+        by_id = dict(zip(listed, entries, strict=True))
+    return tuple(_image(by_id.get(key), key) for key in ids)
+
+
+def _entries(images: Any) -> Sequence[Any]:
+    one = ImageData.of(images, "images") if len(getattr(images, "shape", (0, 0, 0))) < 4 else None
+    if one is not None or not isinstance(images, Iterable):
+        kind = "one image" if one is not None else type(images).__name__
+        raise InputError(f"images: {kind}, expected a folder, a list in the order of the captions, or a dict by id")
+    return images if isinstance(images, Sequence) else list(images)
+
+
+def _image(value: Any, key: str) -> ImageSource | None:
+    if value is None or isinstance(value, (str, os.PathLike)):
+        return None if value is None else os.fspath(value)
+    image = ImageData.of(value, f"image of {key}")
+    if image is None:
+        raise InputError(
+            f"images: that of {key} is {type(value).__name__}, expected a path, a PIL image, an array or a tensor"
+        )
+    return image
 
 
 class ImageFolder:
@@ -186,7 +238,7 @@ def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | N
     images, paths = ImageFolder(folder), []
     any_found = False
     for key, value in zip(ids, names or (None,) * len(ids), strict=True):
-        name = str(value) if value else ""
+        name = str(value) if value and not isinstance(value, ImageData) else ""
         image = images.find(name, key)
         any_found = any_found or image is not None
         paths.append(str(image or images.path / (Path(name).name or key)))

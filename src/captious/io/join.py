@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, NoReturn
 
-from captious.captions import CaptionSet, Ragged
+import numpy as np
+
+from captious.captions import CaptionSet, ImageData, Ragged
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS, STYLE_COLUMN
 from captious.io.formats import Row, name_of
-from captious.io.images import find_images
+from captious.io.images import images_of
 from captious.options import Reading
 
 Complain = Callable[[str], None]
@@ -71,7 +73,7 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
     for fields in gathered.fields.values() if several else ():
         for name, values in fields.items():
             # What the rows of an item agree on is the item's; what they do not is a list, a value for each candidate.
-            fields[name] = values[0] if all(value == values[0] for value in values) else values
+            fields[name] = values[0] if all(_same(value, values[0]) for value in values) else values
     return gathered
 
 
@@ -97,13 +99,14 @@ def join(
 ) -> CaptionSet:
     """Candidates with the references of their ids, those of ``others`` first; the order is that of the candidates."""
     references = candidates.references if others is None else others.references
-    references_name = "references" if others is None else name_of(reading.references)
+    references_name = "references" if others is None else name_of(reading.references, "references")
     keys: Collection[str] = candidates.candidates.keys()
     lonely = [key for key in keys if not references.get(key)] if references else []
     unused = [key for key in references if key not in candidates.candidates]
     if reading.missing == "error":
         if lonely:
-            complain(f"{name}: {_some(lonely)} without references in {references_name}; {_SKIP}")
+            where = "" if references_name == "references" else f" in {references_name}"
+            complain(f"{name}: {_some(lonely)} without references{where}; {_SKIP}")
         if unused:
             complain(f"{references_name}: {_some(unused)} without a candidate in {name}; {_SKIP}")
     if lonely:
@@ -118,8 +121,8 @@ def join(
         try:
             # An id of several columns names its image by the first.
             further = (reading.id_column or "").count(",")
-            images = columns.get("image") or [key.rsplit(":", further)[0] for key in keys]
-            columns["image"] = find_images(reading.images, tuple(keys), images)
+            named = columns.get("image") or [key.rsplit(":", further)[0] for key in keys]
+            columns["image"] = images_of(reading.images, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
     return CaptionSet(
@@ -130,6 +133,12 @@ def join(
         name=name,
         skipped=len(lonely) + len(unused),
     )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal; arrays only if they are one object."""
+    equal = one is other or one == other
+    return equal is True or (isinstance(equal, np.bool_) and bool(equal))
 
 
 def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], several: bool = False) -> None:
@@ -158,7 +167,7 @@ def _key(row: Row, column: str | None, complain: Complain) -> str | None:
 
 def _one_key(row: Row, column: str | None, complain: Complain) -> str | None:
     name = _pick(row, column, ID_COLUMNS)
-    if name is None:
+    if name is None or (name in IMAGE_COLUMNS and ImageData.of(row.fields[name], name) is not None):
         complain(_no_column(row, "id", column, ID_COLUMNS))
         return None
     value = row.fields[name]
@@ -171,7 +180,7 @@ def _one_key(row: Row, column: str | None, complain: Complain) -> str | None:
 
 
 def _references(row: Row, column: str, complain: Complain) -> list[str]:
-    if row.fields[column] in ([], ()):
+    if isinstance(row.fields[column], (list, tuple, np.ndarray)) and not len(row.fields[column]):
         complain(f"{row.where}: the list of references is empty, expected at least one")
         return []
     return _texts(row, column, "reference", complain)
@@ -179,7 +188,7 @@ def _references(row: Row, column: str, complain: Complain) -> list[str]:
 
 def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
     value = row.fields[column]
-    entries = list(value) if isinstance(value, (list, tuple)) else [value]
+    entries = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
     for entry in entries:
         if not isinstance(entry, str):
             complain(f"{row.where}: {what} is {_described(entry)}, expected a string")

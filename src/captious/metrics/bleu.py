@@ -10,7 +10,7 @@ import numpy as np
 
 from captious._typing import Floats, Ints, Ints32
 from captious.captions import CaptionSet
-from captious.metrics.contract import NgramMetric, Scored
+from captious.metrics.contract import CandidateMetric, NgramMetric, Scored
 from captious.text.tables import NgramTable, TextTable, changes
 
 TINY, SMALL = 1e-15, 1e-9
@@ -18,7 +18,7 @@ ORDERS = 4
 
 
 @dataclass(frozen=True)
-class Bleu(NgramMetric):
+class Bleu(NgramMetric, CandidateMetric):
     """BLEU-n: geometric mean of clipped n-gram precisions of orders 1 to n, times a brevity penalty.
 
     With c_k the n-grams of order k that some reference also has, each counted at most as often as the one reference
@@ -49,10 +49,10 @@ class Bleu(NgramMetric):
         """BLEU-1 to BLEU-4."""
         return f"BLEU-{self.n}"
 
-    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+    def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: length, reference length, then matches and n-grams of each order up to n."""
         table = self.table(captions)
-        rows = table.once("bleu", lambda: table.per_item(_against_references(table)))
+        rows = table.once("bleu", lambda: _against_references(table))
         return Scored(rows[:, : 2 + 2 * self.n])
 
     def aggregate(self, rows: Floats) -> Floats:

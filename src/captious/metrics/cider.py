@@ -10,9 +10,9 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.metrics.contract import MeanMetric, Scored, TokenMetric
+from captious.metrics.contract import CandidateMetric, MeanMetric, Scored, item_means
 from captious.text.idf import DocumentFrequency, find
-from captious.text.tables import TextTable
+from captious.text.tables import TextTable, take_runs
 
 ORDERS = 4
 SIGMA = 6.0
@@ -22,7 +22,7 @@ and 13% with 100."""
 
 
 @dataclass(frozen=True)
-class Cider(TokenMetric, MeanMetric):
+class Cider(CandidateMetric, MeanMetric):
     """CIDEr-D: tf-idf weighted n-gram similarity of orders 1 to 4, averaged over references, times 10.
 
     An n-gram t weighs count(t) · (log N − log max(1, df(t))), df the number of items whose references hold t, N the
@@ -63,8 +63,8 @@ class Cider(TokenMetric, MeanMetric):
         """Document frequencies: of the references, or of the corpus named."""
         return frequencies(self.idf, captions, self.tokenizer)
 
-    def score_items(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+    def score_candidates(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
+        """Rows: the value and 1."""
         table = self.table(captions)
         similarity = np.where(table.is_candidate, 0.0, similarities(table, state, self.variant))
         total = [np.bincount(table.item, weights=row, minlength=table.items) for row in similarity]
@@ -79,7 +79,7 @@ class Cider(TokenMetric, MeanMetric):
                 f"CIDEr's idf is counted on {state.items} items: the fewer, the higher the values; they compare on the "
                 "same items only, or with a fixed corpus, cider(idf=…)"
             ]
-        return Scored(table.mean_rows(values), warnings=warnings)
+        return Scored(item_means(values), warnings=warnings)
 
     def settings(self, state: DocumentFrequency) -> Mapping[str, str]:
         """The idf corpus by name, size and content."""
@@ -104,20 +104,20 @@ def similarities(table: TextTable, corpus: DocumentFrequency, variant: Literal["
     for n in range(1, ORDERS + 1):
         grams = table.ngrams(n)
         idf = logarithm - np.log(np.maximum(1.0, corpus.frequencies(table, n)))
-        weight = idf.take(grams.gram)
-        norm = np.sqrt(np.bincount(grams.caption, weights=np.square(grams.count * weight), minlength=captions))
-        for turn in range(turns):
-            own = grams.candidate_rows[table.rank.take(grams.caption.take(grams.candidate_rows)) == turn]
-            in_candidate = np.zeros(len(grams.heads), dtype=np.int32)
-            in_candidate[grams.group.take(own)] = grams.count.take(own)
-            count = in_candidate.take(grams.group)
-            rows = np.flatnonzero(count > 0)
-            weights = weight.take(rows)
-            theirs, ours = grams.count.take(rows) * weights, count.take(rows) * weights
-            product = np.minimum(ours, theirs) * theirs if variant == "d" else ours * theirs
-            dot = np.bincount(grams.caption.take(rows), weights=product, minlength=captions)
-            norms = norm * np.where(partner[turn] >= 0, norm[partner[turn]], 0.0)
-            total[turn] += np.divide(dot, norms, out=np.zeros(captions), where=norms > 0)
+        weight = grams.count * idf.take(grams.gram)
+        norm = np.sqrt(np.bincount(grams.caption, weights=np.square(weight), minlength=captions))
+        # Every row of a candidate meets every row with the same n-gram in the same item.
+        group = grams.group.take(grams.candidate_rows)
+        first = grams.heads.take(group)
+        rows = np.append(grams.heads, len(grams.group)).take(group + 1) - first
+        theirs = take_runs(np.arange(len(grams.group)), first, rows)
+        ours = np.repeat(grams.candidate_rows, rows)
+        own, other = weight.take(ours), weight.take(theirs)
+        product = np.minimum(own, other) * other if variant == "d" else own * other
+        pair = table.rank.take(grams.caption.take(ours)) * captions + grams.caption.take(theirs)
+        dot = np.bincount(pair, weights=product, minlength=turns * captions).reshape(turns, captions)
+        norms = norm * np.where(partner >= 0, norm[partner], 0.0)
+        total += np.divide(dot, norms, out=np.zeros((turns, captions)), where=norms > 0)
     if variant == "d":
         bigrams = np.maximum(table.lengths - 1, 0)
         total *= np.exp(-np.square(bigrams - bigrams[partner]) / (2 * SIGMA**2))

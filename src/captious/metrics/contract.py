@@ -21,7 +21,7 @@ from captious import _written
 from captious._typing import Bools, Floats, Ints
 from captious._version import __version__
 from captious.captions import CaptionSet
-from captious.errors import InputError
+from captious.errors import InputError, UnknownKey
 from captious.io.images import NO_SUCH
 from captious.render import Column, Document, Table
 from captious.stats.resampling import Statistic, id_order
@@ -34,7 +34,7 @@ Need = Literal["references", "several candidates", "image", "style", "model", "j
 HINTS = {
     "no references": "; pass references=..., a file of references",
     "one candidate, needs several": "; give several candidates per item",
-    "no image": "; pass images=..., their folder, or a column 'image' with their paths",
+    "no image": "; pass images=..., their folder or a list, or a column 'image' with their paths",
     f"image: {NO_SUCH}": (
         "; the column 'image' names files that do not exist: pass images=..., the folder of the images"
     ),
@@ -163,6 +163,23 @@ class Signature:
         )
 
 
+class ItemValues(dict[str, float]):
+    """Values by item id, which may be asked for as a string or as a number."""
+
+    def __missing__(self, key: object) -> float:
+        if str(key) in self.keys():
+            return self[str(key)]
+        known = f"; ids are such as {next(iter(self))!r}" if self else ""
+        raise UnknownKey(f"no item with id {str(key)!r}{known}")
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(str(key))
+
+    def get(self, key: object, default: Any = None) -> Any:
+        """The value of an id, or the default where there is no such item."""
+        return super().get(str(key), default)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Measurement:
     """One metric on one set: a value per item, a corpus value, and the rows to aggregate again without recomputing."""
@@ -187,7 +204,7 @@ class Measurement:
     @cached_property
     def items(self) -> Mapping[str, float]:
         """The value of each item by id."""
-        return dict(zip(self.ids, self.values.tolist(), strict=True))
+        return ItemValues(zip(self.ids, self.values.tolist(), strict=True))
 
     @cached_property
     def corpus(self) -> float:
@@ -313,27 +330,37 @@ class Metric(ABC):
 
     def measure(self, captions: CaptionSet, state: Any = None) -> Measurement:
         """Score a set. ``state`` is what `prepare` returned, for a shard of a larger corpus that of the whole."""
-        reasons = self._missing_inputs(captions)
+        missing = self._missing_inputs(captions)
         if state is None:
-            state = self._prepared(captions, reasons)
-        scored = self.score_items(captions, state)
-        for index, reason in scored.reasons.items():
-            reasons.setdefault(index, reason)
-        rows = scored.rows
+            state = self._prepared(captions, missing)
+        scored = self._complete(self.score_items(captions, state), missing)
+        return Measurement(
+            self,
+            captions.ids,
+            scored.rows,
+            Signature.of(self, captions, state, len(scored.reasons), scored.counts),
+            {captions.ids[index]: reason for index, reason in scored.reasons.items()},
+            tuple(scored.warnings),
+        )
+
+    def candidate_values(self, captions: CaptionSet, state: Any) -> Floats:
+        """The value of each candidate as if it were the only one of its item, NaN where it has none."""
+        alone = captions.once("candidates alone", captions.candidates_alone)
+        scored = self._complete(self.score_items(alone, state), self._missing_inputs(alone))
+        values = self.aggregate(scored.rows.counts if isinstance(scored.rows, TypeSets) else scored.rows)
+        values[list(scored.reasons)] = np.nan
+        return values
+
+    def _complete(self, scored: Scored, missing: Mapping[int, str]) -> Scored:
+        """What was scored, with a reason for every item without a value and a row of NaN for every reason."""
+        reasons, rows = {**missing, **scored.reasons, **missing}, scored.rows
         if isinstance(rows, np.ndarray):
             for index in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
                 reasons.setdefault(index, self.undefined_reason)
             if reasons:
                 rows = rows.copy()
                 rows[list(reasons)] = np.nan
-        return Measurement(
-            self,
-            captions.ids,
-            rows,
-            Signature.of(self, captions, state, len(reasons), scored.counts),
-            {captions.ids[index]: reason for index, reason in reasons.items()},
-            tuple(scored.warnings),
-        )
+        return replace(scored, rows=rows, reasons=reasons)
 
     def refuse_empty(self, measurement: Measurement, name: str) -> None:
         """Raise an error where not one item of a whole set has a value, and say what would mend it."""
@@ -348,7 +375,7 @@ class Metric(ABC):
         if "several candidates" in self.needs:
             missing["one candidate, needs several"] = captions.candidates.counts == 1
         if "image" in self.needs:
-            missing["no image"] = np.array([path is None for path in captions.image_paths], dtype=np.bool_)
+            missing["no image"] = np.array([image is None for image in captions.images], dtype=np.bool_)
         reasons: dict[int, str] = {}
         for reason, mask in missing.items():
             for index in np.flatnonzero(mask).tolist():
@@ -400,6 +427,26 @@ class TokenMetric(Metric):
     def settings(self, state: Any) -> Mapping[str, str]:
         """The tokenizer with its version."""
         return {"tok": str(tokenizer_named(self.tokenizer))}
+
+
+class CandidateMetric(TokenMetric):
+    """A metric that gives each candidate a row of its own; the row of an item is their sum."""
+
+    @abstractmethod
+    def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
+        """One row of statistics per candidate."""
+
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """The rows of an item's candidates, summed."""
+        scored = self.score_candidates(captions, state)
+        return replace(scored, rows=self.table(captions).per_item(np.asarray(scored.rows)))
+
+    def candidate_values(self, captions: CaptionSet, state: Any) -> Floats:
+        """The value of each candidate, NaN where its item lacks what the metric needs."""
+        values = self.aggregate(np.asarray(self.score_candidates(captions, state).rows))
+        missing = np.zeros(len(captions), dtype=np.bool_)
+        missing[list(self._missing_inputs(captions))] = True
+        return np.where(missing[captions.candidates.owners], np.nan, values)
 
 
 class NgramMetric(TokenMetric):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
-from captious.metrics.contract import MeanMetric, NgramMetric, Scored, TokenMetric
+from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric, Scored, item_means
 from captious.text.tables import TextTable, changes, take_runs
 
 BETA = 1.2
@@ -20,7 +20,7 @@ BITS = 64
 
 
 @dataclass(frozen=True)
-class Rouge(TokenMetric, MeanMetric):
+class Rouge(CandidateMetric, MeanMetric):
     """ROUGE-L: an F-score of the longest common subsequence, recall weighted by β = 1.2.
 
     With P and R the LCS length over the length of the candidate and of the reference::
@@ -43,8 +43,8 @@ class Rouge(TokenMetric, MeanMetric):
     label: ClassVar[str] = "ROUGE-L"
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
 
-    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+    def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the value and 1."""
         table = self.table(captions)
         left, right, common = table.once("lcs", lambda: _common(table))
         lengths = np.maximum(table.lengths, 1)
@@ -56,7 +56,7 @@ class Rouge(TokenMetric, MeanMetric):
         else:
             best = np.maximum.reduceat(f_score(precision, recall, BETA), heads)
         values[left[heads]] = best
-        return Scored(table.mean_rows(values[table.candidates]))
+        return Scored(item_means(values[table.candidates]))
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """β."""
@@ -80,7 +80,7 @@ def _common(table: TextTable) -> tuple[Ints, Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class RougeN(NgramMetric, MeanMetric):
+class RougeN(NgramMetric, CandidateMetric, MeanMetric):
     """ROUGE-n: n-grams shared with a reference, over those of the candidate (P), of the reference (R), or F1 of both.
 
     A shared n-gram counts as often as the side that has it less. Over several references the best one counts, judged by
@@ -104,8 +104,8 @@ class RougeN(NgramMetric, MeanMetric):
         """ROUGE-n, with P or R for precision or recall."""
         return f"ROUGE-{self.n}" + {"f": "", "precision": " P", "recall": " R"}[self.value]
 
-    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+    def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: the value and 1."""
         table = self.table(captions)
         left, _ = table.pairs
         precision, recall = table.once(("rouge_n", self.n), lambda: _overlap(table, self.n))
@@ -116,7 +116,7 @@ class RougeN(NgramMetric, MeanMetric):
         else:
             number = np.bincount(left, minlength=len(values))
             values = np.bincount(left, weights=by_pair, minlength=len(values)) / np.maximum(number, 1)
-        return Scored(table.mean_rows(values[table.candidates]))
+        return Scored(item_means(values[table.candidates]))
 
 
 def _overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:

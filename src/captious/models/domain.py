@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from captious.captions import ImageSource
 from captious.io.images import UnreadableImage, open_image
 from captious.models.encoder import Encoder
 from captious.models.loading import MINI
@@ -14,6 +15,7 @@ from captious.models.loading import MINI
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+Value = TypeVar("Value")
 SAMPLE_IMAGES, SAMPLE_TEXTS = 8, 500
 """So many are looked at."""
 FLAT = 0.7
@@ -23,12 +25,12 @@ STRANGE = 0.1
 UNKNOWN_ID = 1
 
 
-def outside_domain(encoder: Encoder, texts: Sequence[str], images: Sequence[str]) -> str:
+def outside_domain(encoder: Encoder, texts: Sequence[str], images: Sequence[ImageSource]) -> str:
     """What makes the values of a mini meaningless here, in words; nothing for other encoders and for drawn scenes."""
     if encoder.name not in MINI:
         return ""
     reasons = []
-    photos = [not is_drawn(picture) for path in _spread(images, SAMPLE_IMAGES) if (picture := _opened(path))]
+    photos = [not is_drawn(picture) for image in _spread(images, SAMPLE_IMAGES) if (picture := _opened(image))]
     if sum(photos) > len(photos) / 2:
         reasons.append(f"{sum(photos)} of {len(photos)} images looked at are no drawings")
     if sample := [text for text in _spread(texts, SAMPLE_TEXTS) if text.strip()]:
@@ -50,14 +52,14 @@ def is_drawn(picture: Image) -> bool:
     return bool((pixels[:, 1:] == pixels[:, :-1]).all(axis=2).mean() >= FLAT)
 
 
-def _opened(path: str) -> Image | None:
+def _opened(image: ImageSource) -> Image | None:
     try:
-        return open_image(path)
+        return open_image(image)
     except UnreadableImage:
         return None
 
 
-def _spread(values: Sequence[str], most: int) -> list[str]:
+def _spread(values: Sequence[Value], most: int) -> list[Value]:
     """At most so many of the values, at even distances.
 
     >>> _spread("abcdef", 3)

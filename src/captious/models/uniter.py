@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Bools, Floats32, Ints
+from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.models.crossencoders import Backbone, Ids, mark
 from captious.models.devices import resolve_device
@@ -189,17 +190,17 @@ class Uniter(Backbone):
         """The tokenizer."""
         return self.tokenizer.text
 
-    def files(self, paths: Sequence[str]) -> list[Path]:
+    def files(self, paths: Sequence[ImageSource]) -> list[ImageSource]:
         """The file of regions of each image: the one of its name in the folder."""
         if self.folder is None:
             raise InputError("umic on uniter needs region features: regions=FOLDER with an .npz file for each image")
         if not Path(self.folder).is_dir():
             raise InputError(f"{self.folder}: no such folder of region features")
-        return [Path(self.folder) / f"{Path(path).stem}.npz" for path in paths]
+        return [str(Path(self.folder) / f"{Path(str(path)).stem}.npz") for path in paths]
 
-    def pictures(self, paths: Sequence[str]) -> Regions:
+    def pictures(self, paths: Sequence[ImageSource]) -> Regions:
         """Lay images out."""
-        return Regions.of(self.files(paths), self.module.regions)
+        return Regions.of([Path(str(path)) for path in self.files(paths)], self.module.regions)
 
     def texts(self, texts: Sequence[str], keep: bool = True) -> Ids:
         """Lay captions out."""

@@ -69,11 +69,11 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
     from captious.models.domain import outside_domain
     from captious.models.features import image_features, text_features
 
-    paths = captions.image_paths
-    if not any(paths):
-        raise InputError(f"{captions.name}: no image; pass images=... with their folder, or a column 'image'")
-    named = [item for item, path in enumerate(paths) if path is not None]
-    images = image_features(encoder, [str(paths[item]) for item in named])
+    pictures = captions.images
+    if not any(pictures):
+        raise InputError(f"{captions.name}: no image; pass images=..., their folder or a list, or a column 'image'")
+    named = [item for item, picture in enumerate(pictures) if picture is not None]
+    images = image_features(encoder, [picture for picture in pictures if picture is not None])
     usable = np.array(named, dtype=np.int64)[images.index >= 0]
     if not len(usable):
         raise InputError(f"{captions.name}: no image can be used: {next(iter(images.faults.values()))}")
@@ -95,7 +95,7 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
         tuple(text for text, fine in zip(wording, finite.tolist(), strict=True) if fine),
         int((texts.lengths > encoder.limit).sum()),
         {reason: number for reason, number in dropped.items() if number},
-        outside_domain(encoder, wording, [str(paths[item]) for item in usable.tolist()]),
+        outside_domain(encoder, wording, [picture for picture in pictures if picture is not None]),
     )
 
 

@@ -23,8 +23,8 @@ from captious.render.tables import finite
 
 WIDTH, PANEL, STEP = 420, 240, 22
 """Pixels: the width of a chart, of one of several beside each other, and the height of a row."""
-BINS, ACROSS, SUBTITLE = 24, 3, 100
-"""Of a distribution; panels in a line; letters in a line of the note."""
+BINS, SUBTITLE = 24, 100
+"""Of a distribution, and letters in a line of the note."""
 QUANTILES = {"p5": 5, "p25": 25, "p50": 50, "p75": 75, "p95": 95}
 ITEMS = "items"
 
@@ -95,7 +95,7 @@ def _table(table: Table) -> Any:
     chart = alt.layer(*layers, data=alt.Data(values=points)).properties(**size)
     if small:
         facet = alt.Facet("panel:N", sort=panels, header=alt.Header(title=None, labelFontWeight="bold"))
-        chart = chart.facet(facet, columns=ACROSS).resolve_scale(x="independent")
+        chart = chart.facet(facet, columns=_across(len(panels))).resolve_scale(x="independent")
     elif len(panels) > 1:
         row = alt.Row("panel:N", sort=panels, header=alt.Header(title=None, labels=False))
         chart = chart.facet(row=row, spacing=10).resolve_scale(x="independent", y="independent")
@@ -136,7 +136,8 @@ def _point(column: Column, cell: Any) -> dict[str, Any]:
 
 def _title(alt: Any, title: str, notes: Sequence[str] = ()) -> Any:
     lines = [line for note in notes for line in textwrap.wrap(note, SUBTITLE)]
-    return alt.Title(title, subtitle=lines, anchor="start", subtitleColor="gray")
+    # Vega draws no subtitle below an empty title.
+    return alt.Title(title or " ", subtitle=lines, anchor="start", subtitleColor="gray")
 
 
 def _items(items: Items) -> Any:
@@ -177,7 +178,8 @@ def _items(items: Items) -> Any:
         title = _title(alt, "Values per item")
     facet = alt.Facet("metric:N", sort=labels, header=alt.Header(title=None, labelFontWeight="bold"))
     y = "shared" if several else "independent"
-    return chart.facet(facet, columns=ACROSS).resolve_scale(x="independent", y=y).properties(title=title)
+    chart = chart.facet(facet, columns=_across(len(labels))).resolve_scale(x="independent", y=y)
+    return chart.properties(title=title)
 
 
 def _boxes(values: Floats) -> list[dict[str, float]]:
@@ -200,7 +202,12 @@ def _charts(charts: Sequence[Chart]) -> Any:
     if len(drawn) == 1:
         return drawn[0]
     alt = require("altair", "plot")
-    return alt.concat(*drawn, columns=ACROSS if charts[0].kind in ("scatter", "lines") else 1)
+    return alt.concat(*drawn, columns=_across(len(drawn)) if charts[0].kind in ("scatter", "lines") else 1)
+
+
+def _across(panels: int) -> int:
+    """Panels in a line: three, or two where that leaves no single one behind."""
+    return 2 if panels in (2, 4) else 3
 
 
 def _points(chart: Chart) -> list[dict[str, Any]]:
@@ -224,16 +231,16 @@ def _rows(chart: Chart) -> Any:
     """A row per name: values with intervals, bars from zero, or a dot per value."""
     alt = require("altair", "plot")
     order = list(dict.fromkeys(str(x) for series in chart.series for x in series.x))
-    base = _colored(alt, chart).encode(
-        y=alt.Y("x:N", sort=order, title=chart.y or None, axis=alt.Axis(labelLimit=280)),
-        tooltip=["x:N", "series:N", alt.Tooltip("y:Q", format=f".{chart.decimals}f")],
-    )
+    row = alt.Y("x:N", sort=order, title=chart.y or None, axis=alt.Axis(labelLimit=280))
+    means = _colored(alt, chart).encode(y=row)
+    base = means.encode(tooltip=["x:N", "series:N", alt.Tooltip("y:Q", format=f".{chart.decimals}f")])
     x = alt.X("y:Q", title=chart.x or None)
     if chart.kind == "bars":
         layers = [base.mark_bar().encode(x=x)]
     elif chart.kind == "dots":
         layers = [base.mark_point(filled=True, opacity=0.5, size=50).encode(x=x.scale(zero=False))]
-        layers.append(base.mark_tick(thickness=3, size=16).encode(x="mean(y):Q"))
+        # Without the tooltip: a mean is taken over all values that have the same encodings.
+        layers.append(means.mark_tick(thickness=3, size=16).encode(x="mean(y):Q"))
     else:
         hollow = any(any(series.hollow) for series in chart.series)
         fill = {"fillOpacity": alt.condition("datum.hollow", alt.value(0), alt.value(1))} if hollow else {}

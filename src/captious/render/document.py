@@ -20,6 +20,7 @@ from captious._typing import Floats
 from captious.errors import InputError, nearest, require
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
     from rich.console import Console
 
 NAN = float("nan")
@@ -72,6 +73,12 @@ class HasInterval(Protocol):
     def low(self) -> float: ...
     @property
     def high(self) -> float: ...
+
+
+class HasPicture(Protocol):
+    """An image in memory, such as those of ``captious.captions``."""
+
+    def picture(self) -> Image: ...
 
 
 @dataclass(frozen=True)
@@ -251,8 +258,8 @@ class Items:
     """By item."""
     reasons: Sequence[Sequence[Mapping[str, str]]] = ()
     """By system and metric: why an item, named by its id, has no value."""
-    images: Sequence[str | None] = ()
-    """By item, the path of its image."""
+    images: Sequence[str | HasPicture | None] = ()
+    """By item, the path of its image, or the image itself."""
     fields: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Further columns, by name and item."""
     limit: int = 5000
@@ -260,9 +267,9 @@ class Items:
 
 
 class Picture(NamedTuple):
-    """A picture by its path or its pixels (height × width × 3 bytes); without a source, ``title`` says why."""
+    """A picture by its path, in memory, or as pixels (height × width × 3 bytes); without one, ``title`` says why."""
 
-    source: str | npt.NDArray[np.uint8] | None
+    source: str | HasPicture | npt.NDArray[np.uint8] | None
     title: str = ""
     href: str = ""
 

@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from captious.render.cells import Shown, layout, numeric
-from captious.render.document import Column, Document, Phrase, Span, Table, Text
+from captious.render.document import Cell, Column, Document, Phrase, Span, Table, Text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,6 +34,7 @@ STYLES = {"": "", "good": "green", "bad": "dark_orange3", "strong": "bold", "str
 FAINT = 0.05
 """A tone of a lower weight is drawn dim, one above half in bold."""
 _BARS = Column("", "text")
+_SETTING = re.compile(r"[a-z]+:\S")
 
 
 def output() -> Console:
@@ -56,7 +57,8 @@ def warn(warnings: Sequence[str]) -> None:
     """Print warnings."""
     console = messages()
     for warning in warnings:
-        line = words(Phrase.of(Span("warning: "), warning))
+        text = f"warning: {warning}"
+        line = words(_wrapped(text, console.width) if console.is_terminal else text)
         line.stylize("yellow", 0, len("warning:"))
         console.print(line, soft_wrap=True)
 
@@ -98,7 +100,7 @@ def _draw(document: Document, console: Console, plain: bool = False, signatures:
                 else:
                     console.print(words(_wrapped(bullet + paragraph, console.width)), soft_wrap=True)
     for line in document.notes:
-        console.print(words(line), soft_wrap=True)
+        console.print(words(_wrapped(line, console.width)), soft_wrap=True)
     lines = document.signatures if signatures else compact(document.signatures, console.width)
     for line in lines:
         console.print(words(line, "dim"), soft_wrap=True)
@@ -111,9 +113,11 @@ def compact(signatures: Sequence[str], width: int) -> list[str]:
     ['shared: tok:ptb.1|ci:100', 'bleu(n=4)|smooth:1e-9', 'vocab_size|no ci', 'rouge']
     """
     parts = [signature.split("|") for signature in signatures]
+    whole = ["|".join(part) for part in parts if _SETTING.match(part[0])]  # of the study, not of a metric
+    parts = [part for part in parts if not _SETTING.match(part[0])]
     numbers = Counter(part for _, *settings in parts for part in settings)
     shared = [part for part, number in numbers.items() if number > max(1, len(parts) / 2)]
-    lines, bare = [f"shared: {'|'.join(shared)}"] if shared else [], list[str]()
+    lines, bare = [*whole, *([f"shared: {'|'.join(shared)}"] if shared else [])], list[str]()
     for name, *settings in parts:
         keys = {part.partition(":")[0] for part in settings}
         lacking = [key for key in (part.partition(":")[0] for part in shared) if key not in keys]
@@ -236,9 +240,10 @@ def _with_bars(table: Table, shown: list[Shown], room: int, gap: int) -> list[Sh
     for index, column in enumerate(table.heads):
         if not column.bar or column.spread == "half" or any(one.interval and one.index == index for one in shown):
             continue
-        values = [numeric(row[index]) for row in table.rows]
-        most = max((abs(value) for value in values if value == value), default=0.0) or 1.0
-        bars = [_bar(value / most if value == value else 0.0) for value in values]
+        cells = [(numeric(row[index]), row[index]) for row in table.rows]
+        most = max((abs(value) for value, _ in cells if value == value), default=0.0) or 1.0
+        ends = [cell.limits[1] if isinstance(cell, Cell) and cell.limits else most for _, cell in cells]
+        bars = [_bar(value / end if value == value else 0.0) for (value, _), end in zip(cells, ends, strict=True)]
         after = next(number for number, one in enumerate(wide) if one.index == index) + 1
         wide.insert(after, Shown("", -1, _BARS, [*bars], [""] * len(bars)))
     return wide if _width(wide, gap) + BAR <= room else shown

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from captious._typing import Floats
+from captious._written import split
 from captious.errors import InputError
 from captious.evaluation import Report, disambiguate_labels
 from captious.io.columns import GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import name_of, rows_of
 from captious.metrics.contract import Measurement
-from captious.metrics.registry import parse_all
+from captious.metrics.registry import ALL, parse_all
 from captious.options import Missing
 from captious.study.ratings import Preferences, Ratings, number
 
@@ -31,6 +32,8 @@ class Scores:
     signature: str = ""
     remarks: tuple[str, ...] = ()
     """What a person should know of these values, such as captions that were cut."""
+    named: bool = True
+    """Whether the metric was named; one that ``all`` brought is left out where it is constant."""
 
     @property
     def oriented(self) -> Floats:
@@ -53,7 +56,10 @@ def measure(
     """
     if ratings.captions is None:
         raise InputError(f"{ratings.name}: ratings without captions; give measurements instead of names of metrics")
-    wanted = list(parse_all(metrics, [ratings.captions]))
+    wanted = parse_all(metrics, [ratings.captions])
+    parts = [part for text in ([metrics] if isinstance(metrics, str) else metrics) for part in split(text)]
+    named = [part for part in parts if part.lower() != ALL]
+    keys = {str(metric) for metric in parse_all(named)} if named else set()
     if seeds is not None:
         seeded = [metric for metric in wanted if any(field.name == "seeds" for field in fields(metric))]
         if not seeded:
@@ -67,7 +73,7 @@ def measure(
         metric.refuse_empty(measured[-1], ratings.name)
     scores: list[Scores] = []
     for measurement, score in zip(measured, scores_of(measured, ratings.ids, ratings.name), strict=True):
-        whole = replace(score, remarks=measurement.warnings)
+        whole = replace(score, remarks=measurement.warnings, named=len(named) == len(parts) or score.key in keys)
         seed_values = measurement.metric.seed_values(measurement) if by_seed else None
         if seed_values is None:
             scores.append(whole)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from captious.captions import ImageData
 from captious.errors import InputError
 from captious.evaluation import join_signatures
 from captious.options import SAMPLES, Missing, Resampling, Runtime, current, using
@@ -72,6 +73,31 @@ class Study(Analysis, Result):
             self._data(),
             "study",
         )
+
+    def worst(self, number: int = 10, metric: str | None = None) -> Document:
+        """Where a metric, the best unless named, and people disagree most; in a notebook with the images.
+
+        Of ratings: the items whose rank differs most. Of pairs: where the metric most prefers the rejected caption.
+        """
+        key = self.key(metric) if metric else self.order[0]
+        score = next(score for score in self.scores if score.key == key)
+        label, captions = self.labels[key], self.ratings.captions
+        disagreements = self._disagreements(score, number)
+        title = f"{len(disagreements)} largest disagreements of {label} and people"
+        rated = isinstance(self.design, Rows)
+        columns: list[Column | str] = ["id" if rated else "preferred", Column(label, key=key)]
+        columns += [Column("mean rating", decimals=2)] if rated else ["rejected", Column(label, key=f"{key}_rejected")]
+        columns += ["caption"] if captions is not None and rated else []
+        rows: list[list[Value]] = []
+        for one in disagreements:
+            first = [one["items"][0], one["values"][0]]
+            text = [captions[one["items"][0]].candidate] if captions is not None and rated else []
+            rows.append([*first, one["human"], *text] if rated else [*first, one["items"][1], one["values"][1]])
+        sections: list[Section] = [Table("worst", title, columns, rows)]
+        if captions is not None:
+            entries = [_entry(one, [captions[item] for item in one["items"]], label) for one in disagreements]
+            sections.append(Gallery(title, entries, replaces="worst"))
+        return Document(title, sections=sections)
 
     def write_files(self, folder: Path) -> None:
         """Write the values and mean ratings of all items."""
@@ -340,7 +366,8 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     else:
         lines = [Line(item.candidate, side) for item, side in zip(items, ("people", metric), strict=True)]
         facts, meters = [row["category"], f"{metric} {values[0]} and {values[1]}"], []
-    picture = Picture(str(path)) if path and Path(str(path)).is_file() else None
+    shown = isinstance(path, ImageData) or (path and Path(str(path)).is_file())
+    picture = Picture(path if isinstance(path, ImageData) else str(path)) if shown else None
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
 
 
@@ -401,6 +428,8 @@ def correlate(
         scores = scores_of(measurements, ratings.ids, ratings.name, missing)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
     design, used = build_design(ratings, available, recipe)
+    left_out = [score.label for score in scores if not score.named and np.ptp(score.values[used]) == 0]
+    scores = [score for score in scores if score.label not in left_out]
     compared = tuple(replace(score, values=score.values[used]) for score in scores)
     for score in compared:
         if np.ptp(score.values) == 0:
@@ -417,7 +446,7 @@ def correlate(
     pairs = len(scores) * (len(scores) - 1) // 2
     number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
     edge = 1 - resampling.level
-    warnings = []
+    warnings = [f"left out, the same for every caption: {', '.join(left_out)}"] if left_out else []
     if test == "permutation" and pairs / (number + 1) >= edge:
         warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
     if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:

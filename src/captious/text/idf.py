@@ -94,18 +94,29 @@ class DocumentFrequency:
         words = table.once((self, "words"), lambda: self._words(table))
         parent, last = self._numbers(table, n - 1)[grams.parent], words[grams.last]
         both = (parent >= 0) & (last >= 0)
-        width = len(self.vocabulary)
-        keys = self.parents[n - 1].astype(np.int64) * width + self.lasts[n - 1]
-        wanted = np.where(both, parent * width + last, -1)
+        keys = self._keys[n - 1]
+        wanted = np.where(both, parent * len(self.vocabulary) + last, -1)
         if not len(keys):
             return np.full(len(wanted), -1)
         index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(both & (keys[index] == wanted), index, -1)
 
+    @cached_property
+    def _keys(self) -> tuple[Ints, ...]:
+        """Of each order, every n-gram as one number; sorted."""
+        width = len(self.vocabulary)
+        return tuple(
+            parents.astype(np.int64) * width + lasts for parents, lasts in zip(self.parents, self.lasts, strict=True)
+        )
+
     def _words(self, table: TextTable) -> Ints:
         """The number here of each word of a table, -1 where it is absent."""
-        index = self._word_index
-        return np.fromiter((index.get(word, -1) for word in table.vocabulary), np.int64, len(table.vocabulary))
+        index, base = self._word_index, table.base
+        words = table.vocabulary if base is None else table.vocabulary[len(base.vocabulary) :]
+        numbers = np.fromiter((index.get(word, -1) for word in words), np.int64, len(words))
+        if base is None:
+            return numbers
+        return np.concatenate([base.once((self, "words"), lambda: self._words(base)), numbers])
 
     @cached_property
     def _word_index(self) -> dict[str, int]:

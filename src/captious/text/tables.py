@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Bools, Floats, Ints, Ints32
-from captious.captions import CaptionSet, Memo
+from captious.captions import CaptionSet, Memo, Ragged
 from captious.text.tokenizers import Tokenizer, tokenizer_named
 
 
@@ -149,6 +149,8 @@ class TextTable(Memo):
     """The item each caption belongs to."""
     is_candidate: Bools
     items: int
+    base: TextTable | None = None
+    """A table whose vocabulary this one begins with."""
 
     @classmethod
     def of(cls, captions: CaptionSet, tokenizer: str = "ptb") -> TextTable:
@@ -160,6 +162,21 @@ class TextTable(Memo):
         candidates, references = captions.candidates, captions.references
         vocabulary, tokens, lengths = tokenize((*candidates.values, *references.values), tool)
         item = np.concatenate([candidates.owners, references.owners]).astype(np.int32)
+        return cls._in_items(tool, vocabulary, tokens, lengths, item, len(candidates.values), len(captions))
+
+    @classmethod
+    def _in_items(
+        cls,
+        tool: Tokenizer,
+        vocabulary: list[str],
+        tokens: Ints32,
+        lengths: Ints,
+        item: Ints32,
+        candidates: int,
+        items: int,
+        base: TextTable | None = None,
+    ) -> TextTable:
+        """A table of captions that stand candidates first, then references; here those of an item stand together."""
         order = np.argsort(item, kind="stable")
         starts = np.cumsum(lengths) - lengths
         return cls(
@@ -168,9 +185,46 @@ class TextTable(Memo):
             tokens=take_runs(tokens, starts[order], lengths[order]),
             starts=np.concatenate(([0], np.cumsum(lengths[order]))),
             item=item[order],
-            is_candidate=order < len(candidates.values),
-            items=len(captions),
+            is_candidate=order < candidates,
+            items=items,
+            base=base,
         )
+
+    def with_candidates(self, candidates: Ragged, items: Ints) -> TextTable:
+        """A table of candidates beside references that stand in this table and are not tokenized again.
+
+        Item ``i`` of the new table has ``candidates[i]`` and the references of item ``items[i]`` here, where no item
+        has candidates.
+
+        >>> from captious.captions import CaptionSet
+        >>> references = TextTable.of(CaptionSet.of({"1": (), "2": ()}, {"1": ["a dog"], "2": ["a cat", "cats"]}))
+        >>> table = references.with_candidates(Ragged.of([["a bird", "birds"]]), np.array([1]))
+        >>> [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
+        ['a bird', 'birds', 'a cat', 'cats']
+        """
+        words, tokens, lengths = tokenize(candidates.values, self.tokenizer)
+        numbers = np.fromiter((self._word_index.get(word, -1) for word in words), np.int32, len(words))
+        new = np.flatnonzero(numbers < 0)
+        numbers[new] = len(self.vocabulary) + np.arange(len(new))
+        first = self.first_caption[items]
+        counts = self.first_caption[items + 1] - first
+        references = take_runs(np.arange(len(self.lengths)), first, counts)
+        reference_lengths = self.lengths[references]
+        reference_tokens = take_runs(self.tokens, self.starts[references], reference_lengths)
+        return self._in_items(
+            self.tokenizer,
+            self.vocabulary + [words[index] for index in new.tolist()],
+            np.concatenate([numbers.take(tokens), reference_tokens]),
+            np.concatenate([lengths, reference_lengths]),
+            np.concatenate([candidates.owners, np.repeat(np.arange(len(items)), counts)]).astype(np.int32),
+            len(candidates.values),
+            len(items),
+            self,
+        )
+
+    @cached_property
+    def _word_index(self) -> dict[str, int]:
+        return {word: index for index, word in enumerate(self.vocabulary)}
 
     @cached_property
     def lengths(self) -> Ints:

@@ -79,12 +79,16 @@ def _always(chunk: str) -> bool:
     return True
 
 
+def _alphanumeric(chunk: str) -> str | None:
+    return chunk if chunk.isalnum() else None
+
+
 TOKENIZERS = {
     tokenizer.name: tokenizer
     for tokenizer in (
         Tokenizer("ptb", 1, ptb.tokenize, ptb.is_local, ptb.plain_word),
         Tokenizer("13a", 1, thirteen_a, str.isalnum),
-        Tokenizer("whitespace", 1, whitespace, _always),
+        Tokenizer("whitespace", 1, whitespace, _always, _alphanumeric),
         Tokenizer("plain", 1, plain, _always),
     )
 }

@@ -15,6 +15,7 @@ from captious.cli import cache
 from captious.errors import InputError
 from captious.metrics.meteor import resources
 from captious.metrics.meteor.resources import Source, compile_tables
+from captious.options import Runtime, using
 
 ALL = ("exact", "stem", "synonym", "paraphrase")
 
@@ -177,3 +178,12 @@ def test_pycocoevalcap_is_found_but_not_imported(make_source, tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split()[0] == "12"
+
+
+def test_compiling_shows_how_far_it_is(make_source, monkeypatch):
+    monkeypatch.setattr(resources, "REPORT", 1)
+    steps = []
+    with using(Runtime(progress=lambda *step: steps.append(step))):
+        compile_tables(Source.at(make_source()))
+    assert len(steps) > 1 and {what for what, _, _ in steps} == {"MB of METEOR's paraphrases"}
+    assert steps[-1][1] == steps[-1][2]

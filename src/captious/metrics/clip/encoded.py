@@ -54,21 +54,21 @@ def token_lengths(captions: CaptionSet, encoder: Encoder) -> Ints:
 
 
 def _similarity(captions: CaptionSet, encoder: Encoder, prefix: str, only: Bools | None) -> Similarity:
-    paths, candidates = captions.image_paths, captions.candidates
+    pictures, candidates = captions.images, captions.candidates
     owners = candidates.owners
-    has_image = np.array([path is not None for path in paths], dtype=np.bool_)
+    has_image = np.array([picture is not None for picture in pictures], dtype=np.bool_)
     usable = ~candidates.blank & has_image[owners] & (True if only is None else only)
     encoded = np.flatnonzero(usable)
     cosine, lengths = np.full(len(owners), np.nan), np.zeros(len(owners), dtype=np.int64)
     if not len(encoded):
         return Similarity(cosine, lengths, {})
     items = np.flatnonzero(np.bincount(owners[encoded]))
-    images = image_features(encoder, [str(paths[item]) for item in items.tolist()])
+    images = image_features(encoder, [picture for item in items.tolist() if (picture := pictures[item]) is not None])
     texts = text_features(encoder, [prefix + candidates.values[index] for index in encoded.tolist()])
     cosine[encoded] = cosines(take(images, np.searchsorted(items, owners[encoded])), texts)
     lengths[encoded] = texts.lengths
     faults = {
-        int(items[index]): f"image: {fault.removeprefix(f'{paths[items[index]]}: ')}"
+        int(items[index]): f"image: {fault.removeprefix(f'{pictures[items[index]]}: ')}"
         for index, fault in images.faults.items()
     }
     return Similarity(cosine, lengths, faults)
@@ -90,7 +90,7 @@ def _to_references(captions: CaptionSet, encoder: Encoder, prefix: str) -> Float
 
 def domain_warning(label: str, captions: CaptionSet, encoder: Encoder) -> list[str]:
     """A warning where captious-mini is asked about something else than drawn scenes."""
-    images = [path for path in captions.image_paths if path]
+    images = [image for image in captions.images if image is not None]
     key = ("domain", encoder.fingerprint)
     reason = captions.once(key, lambda: outside_domain(encoder, captions.candidates.values, images))
     return [f"{label}: {reason}"] if reason else []

@@ -11,14 +11,14 @@ import numpy as np
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.metrics.contract import Scored, TokenMetric
+from captious.metrics.contract import CandidateMetric, Scored
 from captious.metrics.meteor import resources
 from captious.metrics.meteor.engine import MODULES, clean, count, parameters, score
 from captious.metrics.meteor.tables import Tables
 
 
 @dataclass(frozen=True)
-class Meteor(TokenMetric):
+class Meteor(CandidateMetric):
     """METEOR 1.5: matched words, recall weighted over precision, less a penalty for broken order.
 
     Candidate and reference are aligned by exact words, stems, WordNet synonyms and paraphrases. With w the weight of a
@@ -74,8 +74,8 @@ class Meteor(TokenMetric):
             raise InputError(f"meteor(modules={self.modules}): the module exact cannot be left out")
         object.__setattr__(self, "modules", "+".join(module for module in MODULES if module in chosen))
 
-    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: METEOR's counts of each candidate with its best reference, summed over the item's candidates."""
+    def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
+        """Rows: METEOR's counts of each candidate with its best reference."""
         table = self.table(captions)
         texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
         bounds, own = table.first_caption, captions.candidates.counts
@@ -90,7 +90,7 @@ class Meteor(TokenMetric):
         cleaned = sum(clean(text)[1] for side in (captions.candidates, captions.references) for text in side.values)
         what = "line breaks, tabs, control characters or '|||'"
         warnings = [f"METEOR: read as spaces in {cleaned} of the captions: {what}"] if cleaned else []
-        return Scored(table.per_item(counts.table), warnings=warnings)
+        return Scored(counts.table, warnings=warnings)
 
     def aggregate(self, rows: Floats) -> Floats:
         """METEOR of each row; a row of NaN, an item without value, stays NaN."""

@@ -247,7 +247,7 @@ def _compiled(source: Source) -> Tables:
     try:
         return _open(path)
     except (FileNotFoundError, DamagedTables):
-        print(f"captious: compiling METEOR's tables into {path} (once)", file=sys.stderr)
+        print(f"captious: compiling METEOR's tables into {path} (once, up to a minute)", file=sys.stderr)
     tables = compile_tables(source)
     try:
         tables.write(path)

@@ -18,20 +18,6 @@ def test_the_label_that_tables_print_is_read(name):
     assert parse(metric.label) == parse(metric.label.lower()) == metric
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("BLEU-4", "bleu(n=4)"),
-        ("bleu4", "bleu(n=4)"),
-        ("CIDEr-D", "cider"),
-        ("rouge-L", "rouge"),
-        ("div-2", "div_n(n=2)"),
-    ],
-)
-def test_labels_of_papers(written, expected):
-    assert [str(metric) for metric in parse_all(written)] == [expected]
-
-
 @pytest.mark.parametrize("name", ["spice", "SPICE", "FENSE", "Polos", "chrf"])
 def test_for_a_metric_that_is_lacking_no_other_is_suggested(name):
     with pytest.raises(InputError, match=f"^captious has no {name.upper()} yet, known: bleu, ") as error:
