@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from captious._files import read_regular
 from captious.captions import CaptionSet, ImageData, ImageSource
 from captious.errors import InputError
 
@@ -50,11 +51,13 @@ def read_image(source: Path | ImageSource) -> bytes:
             return source.content()
         except (InputError, OSError) as error:
             raise UnreadableImage(f"{source}: {_one_line(error)}") from None
-    path, file = source, Path(source)
+    path = source
     try:
-        if file.exists() and not file.is_file():  # reading a named pipe would wait for ever
-            raise UnreadableImage(f"{path}: is a {'folder' if file.is_dir() else 'device or pipe'}, expected an image")
-        return file.read_bytes()
+        return read_regular(path)
+    except InputError as error:
+        raise UnreadableImage(str(error)) from None
+    except IsADirectoryError:
+        raise UnreadableImage(f"{path}: is a folder, expected an image") from None
     except FileNotFoundError:
         raise UnreadableImage(f"{path}: {NO_SUCH}") from None
     except OSError as error:
