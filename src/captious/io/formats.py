@@ -170,6 +170,11 @@ def _rows_of_columns(columns: Mapping[str, Sequence[Any]], name: str) -> Iterato
         yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))
 
 
+def read_text(path: str | Path) -> str:
+    """The text of a file, unpacked where it is compressed."""
+    return _decoded(_content(path), name_of(path))
+
+
 def _decoded(content: bytes, name: str) -> str:
     """Decode UTF-8, with or without a byte-order mark."""
     try:
