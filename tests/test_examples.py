@@ -31,6 +31,7 @@ PAGES = [
 NOT_RUN = Counter(
     {
         "docs/guide/bias.md": 1,
+        "docs/guide/coming-from-pycocoevalcap.md": 1,
         "docs/guide/encoders.md": 1,
         "docs/guide/images.md": 1,
         "docs/guide/imagine.md": 3,
@@ -41,6 +42,7 @@ NOT_RUN = Counter(
         "docs/guide/studies.md": 2,
         "docs/guide/style.md": 1,
         "docs/guide/train.md": 4,
+        "docs/guide/training-loop.md": 1,
         "docs/guide/umic.md": 3,
         "docs/reference/metrics/index.md": 1,
         "docs/results/captious-mini.md": 1,

@@ -5,9 +5,9 @@ from captious.options import Resampling
 def test_the_demo_has_captions_references_images_and_ratings():
     demo = captious.demo()
     assert list(demo.systems) == ["parrot", "sloppy", "solid", "expert"]
-    assert all(len(captions) == 60 and None not in captions.image_paths for captions in demo.systems.values())
+    assert all(len(captions) == 60 and None not in captions.images for captions in demo.systems.values())
     assert all((captions.references.counts == 5).all() for captions in demo.systems.values())
-    assert demo.ratings.values.shape == (240, 5) and demo.ratings.captions.image_paths[0].endswith("1001.png")
+    assert demo.ratings.values.shape == (240, 5) and demo.ratings.captions.images[0].endswith("1001.png")
     assert repr(demo.ratings) == "<Ratings demo: 240 items, 5 raters>" and len(repr(demo)) < 100
 
 

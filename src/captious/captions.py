@@ -1,20 +1,29 @@
-"""Items and the immutable, columnar table of them that every metric reads."""
+"""Items, images in memory, and the immutable, columnar table of items that every metric reads."""
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate, chain
 from pathlib import PurePath
-from typing import Any, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from captious._typing import Bools, Ints
-from captious.errors import InputError
+from captious.errors import InputError, UnknownKey
 from captious.render import Document, Entry, Gallery, Line, Picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 
 FIRST = 4
 """Items that a notebook shows."""
@@ -34,6 +43,123 @@ class Item:
     def candidate(self) -> str:
         """The only candidate, or the first of several."""
         return self.candidates[0]
+
+
+CHANNELS = (1, 3, 4)
+OVERSHOOT = 1e-3
+"""Floats may leave the range from 0 to 1 by so much, as they do after resizing; they are clipped."""
+_LOADING = threading.Lock()
+
+
+class ImageData:
+    """An image in memory: a PIL image, an array or a tensor of pixels, or the bytes of an image file.
+
+    Nothing is copied, decoded or moved off a GPU before a metric or a page asks for it. An array has height × width ×
+    channels; channels first is read too where the shape shows it, and for a tensor it is the rule. Pixels are whole
+    numbers from 0 to 255 or floats from 0 to 1.
+    """
+
+    def __init__(self, value: Any, name: str = "image") -> None:
+        self.value, self.name = value, name
+        self.channels_first = False
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            self.value = bytes(value)
+        elif not _is_picture(value):
+            if not _is_array(value):
+                raise InputError(f"{name}: is {type(value).__name__}, expected an image")
+            shape = tuple(value.shape)
+            last = len(shape) == 2 or (len(shape) == 3 and shape[2] in CHANNELS)
+            first = len(shape) == 3 and shape[0] in CHANNELS
+            if not (last or first) or 0 in shape:
+                raise InputError(
+                    f"{name}: an array of shape {' × '.join(map(str, shape))}, expected height × width × 3, or "
+                    "3 × height × width"
+                )
+            self.channels_first = first and (not last or _is_tensor(value))
+
+    @classmethod
+    def of(cls, value: Any, name: str) -> ImageData | None:
+        """The image that a value is, one as data sets hold it (``{"bytes": …}``) too; None for any other value."""
+        if isinstance(value, ImageData):
+            return value
+        if isinstance(value, Mapping):
+            value = value.get("bytes")
+        known = isinstance(value, (bytes, bytearray, memoryview)) or _is_picture(value) or _is_array(value)
+        return cls(value, name) if known else None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<ImageData {self.name}>"
+
+    def picture(self) -> Image:
+        """The image as Pillow has it, in its own mode. An array with values out of range is an error."""
+        from io import BytesIO
+
+        from PIL import Image
+
+        if isinstance(self.value, bytes):
+            return Image.open(BytesIO(self.value))
+        if _is_picture(self.value):
+            with _LOADING:  # one PIL image may belong to several items, and decodes itself when first used
+                self.value.load()
+            picture: Image.Image = self.value
+            return picture
+        array = _array(self.value)
+        array = np.moveaxis(array, 0, -1) if self.channels_first else array
+        return Image.fromarray(_bytes(array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array))
+
+    def content(self) -> bytes:
+        """What the image is, for a cache: the same pixels of the same mode have the same content."""
+        if isinstance(self.value, bytes):
+            return self.value
+        picture = self.picture()
+        turned, palette = picture.getexif().get(0x0112, 1), picture.getpalette()
+        described = (picture.mode, picture.size, turned, palette, picture.info.get("transparency"))
+        return repr(described).encode() + b"\0" + picture.tobytes()
+
+
+ImageSource = str | ImageData
+"""An image by its path, or in memory."""
+
+
+def _is_picture(value: Any) -> bool:
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(value, pillow.Image)
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value holds numbers in two or more dimensions, as arrays of every library do."""
+    return hasattr(value, "__array__") and len(getattr(value, "shape", ())) >= 2
+
+
+def _array(value: Any) -> npt.NDArray[Any]:
+    if _is_tensor(value):
+        value = value.detach().cpu()
+        value = value.float() if value.is_floating_point() else value
+    return np.asarray(value)
+
+
+def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Pixels from 0 to 255."""
+    if array.dtype == np.uint8:
+        return np.ascontiguousarray(array)
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"is an array of {array.dtype}, expected whole numbers from 0 to 255 or floats from 0 to 1")
+    low, high = float(array.min()), float(array.max())
+    top, slack = (1.0, OVERSHOOT) if array.dtype.kind == "f" else (255.0, 0.0)
+    if not (low >= -slack and high <= top + slack):
+        kind = "floats" if array.dtype.kind == "f" else "whole numbers"
+        hint = "; is it normalized for a model?" if low < 0 else ""
+        raise InputError(f"has {kind} from {low:.3g} to {high:.3g}, expected {kind} from 0 to {top:g}{hint}")
+    pixels: npt.NDArray[np.uint8] = (array.astype(np.float32) * (255 / top)).round().clip(0, 255).astype(np.uint8)
+    return pixels
 
 
 class Memo:
@@ -124,6 +250,9 @@ class CaptionSet(Memo):
         for column, values in self.columns.items():
             if len(values) != len(self.ids):
                 raise InputError(f"{self.name}: column {column!r} has {len(values)} values for {len(self.ids)} ids")
+        if set(map(type, self.columns.get("image", ()))) - {str, NoneType, ImageData}:
+            images = tuple(map(_image, self.columns["image"], self.ids))
+            object.__setattr__(self, "columns", {**self.columns, "image": images})
 
     @classmethod
     def of(
@@ -150,7 +279,7 @@ class CaptionSet(Memo):
     def _repr_html_(self) -> str:
         from captious.render.notebook import notebook
 
-        images = self.image_paths
+        images = self.images
         entries = [gallery_entry(self.item(index), images[index]) for index in range(min(FIRST, len(self)))]
         columns = f"; columns: {', '.join(self.columns)}" if self.columns else ""
         about = f"{len(self.candidates.values):,} candidates, {len(self.references.values):,} references{columns}"
@@ -168,7 +297,12 @@ class CaptionSet(Memo):
         try:
             return self.item(self._positions[str(key)])
         except KeyError:
-            raise InputError(f"{self.name}: no item with id {str(key)!r}") from None
+            raise UnknownKey(f"{self.name}: no item with id {str(key)!r}{self._hint(key)}") from None
+
+    def _hint(self, key: object) -> str:
+        """What helps a person who asked for an id that is not there."""
+        position = f", and item({key}) is the item at that position" if key in range(len(self)) else ""
+        return f"; ids are such as {self.ids[0]!r}{position}" if self.ids else ""
 
     def __contains__(self, key: object) -> bool:
         return str(key) in self._positions
@@ -210,10 +344,10 @@ class CaptionSet(Memo):
         return [self._positions[key] for key in ids]
 
     @property
-    def image_paths(self) -> list[str | None]:
-        """The path of each item's image; None where it has none."""
+    def images(self) -> list[ImageSource | None]:
+        """The image of each item, by its path or in memory; None where it has none."""
         images = self.columns.get("image", (None,) * len(self))
-        return [path if isinstance(path, str) and path else None for path in images]
+        return [image if isinstance(image, (str, ImageData)) and image else None for image in images]
 
     @cached_property
     def fingerprint(self) -> int:
@@ -233,7 +367,18 @@ def _listed(value: str | Sequence[str]) -> Sequence[str]:
     return (value,) if isinstance(value, str) else value
 
 
-def gallery_entry(item: Item, image: str | None, facts: Sequence[str] = ()) -> Entry:
+def _image(value: Any, key: str) -> Any:
+    """A value of the column ``image``: a path as text, an image in memory, or whatever else it is."""
+    if value is None or isinstance(value, (str, ImageData)):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping) and not value.get("bytes"):
+        return value.get("path", value)
+    return ImageData.of(value, f"image of {key}") or value
+
+
+def gallery_entry(item: Item, image: ImageSource | None, facts: Sequence[str] = ()) -> Entry:
     """An item as galleries show it."""
     lines = [Line(text) for text in item.candidates]
     return Entry(item.id, lines, Picture(image) if image else None, facts, references=item.references)

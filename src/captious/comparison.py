@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -14,7 +14,9 @@ import numpy as np
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import ITEMS, Report, Specs, evaluate, explorer, gather, on_scale
+from captious.evaluation import ITEMS, Report, Specs, evaluate, explorer, metric_specs, on_scale, settings_of
+from captious.io.formats import name_of
+from captious.io.read import read
 from captious.metrics.contract import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import LEVEL, PERMUTATIONS, Missing, Reading, Resampling, Runtime
@@ -168,14 +170,14 @@ class Comparison(Result):
 
 
 def compare(
-    systems: Mapping[str, Any],
+    systems: Mapping[str, Any] | Sequence[Any],
     metrics: Specs = DEFAULT,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
     progress: Callable[[str], None] | None = None,
     *,
     references: Any = None,
-    images: str | Path | None = None,
+    images: Any = None,
     missing: Missing = "error",
     test: Test = "randomization",
     permutations: int = PERMUTATIONS,
@@ -187,7 +189,8 @@ def compare(
     Parameters
     ----------
     systems
-        Captions by the name of the system: what ``evaluate`` takes.
+        Captions by the name of the system, each as ``evaluate`` takes them, or its report. In a list, the names are
+        those of the files and sets, else ``system-1``, ``system-2``, …
     metrics, runtime, progress, references, images
         As in ``evaluate``.
     resampling
@@ -208,15 +211,18 @@ def compare(
     >>> compare(systems, "rouge", references=references).differences[0].better is None
     True
     """
+    resampling, runtime = settings_of(resampling, runtime, progress)
+    specs = metric_specs(metrics)
+    systems = _named(systems)
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
     if test == "bootstrap" and not resampling.samples:
         raise InputError("samples=0: the bootstrap test needs resamples, expected at least 1 or test='randomization'")
     reading = Reading(references, images, missing)
-    sets = align({name: gather(captions, reading) for name, captions in systems.items()}, missing)
-    metrics = parse_all(metrics, sets.values())
+    sets = align({name: read(captions, reading=reading) for name, captions in systems.items()}, missing)
+    parsed = parse_all(specs, sets.values())
     reports = {
-        name: evaluate(captions, metrics, resampling, runtime, _prefixed(progress, name))
+        name: evaluate(captions, parsed, resampling, runtime, _prefixed(progress, name))
         for name, captions in sets.items()
     }
     names = list(sets)
@@ -244,6 +250,28 @@ def compare(
     number = permutations if test == "randomization" else resampling.samples
     name = f"paired {test}({number},seed={resampling.seed})" + (",sacrebleu" if convention == "sacrebleu" else "")
     return Comparison(reports, tuple(differences), name, _remarks(sets, differences), resampling.level)
+
+
+def _named(systems: Any) -> dict[str, Any]:
+    """Systems by name."""
+    if isinstance(systems, Mapping):
+        return {str(name): _captions(one) for name, one in systems.items()}
+    if not isinstance(systems, (list, tuple)):
+        raise InputError(f"systems: {type(systems).__name__}, expected {{name: captions}} or a list of captions")
+    sets = [_captions(one) for one in systems]
+    numbered = [f"system-{number}" for number in range(1, len(sets) + 1)]
+    sources = [name_of(one) for one in sets]
+    names = [
+        number if source == "captions" else PurePath(source).name.split(".")[0] or source
+        for source, number in zip(sources, numbered, strict=True)
+    ]
+    # Two files of one name in different folders are called by their paths.
+    unique = next((choice for choice in (names, sources) if len(set(choice)) == len(choice)), numbered)
+    return dict(zip(unique, sets, strict=True))
+
+
+def _captions(system: Any) -> Any:
+    return system.captions if isinstance(system, Report) else system
 
 
 def _adjusted(rows: Sequence[Difference], report: Report, level: float) -> list[Difference]:

@@ -12,6 +12,12 @@ class InputError(ValueError):
     """Something the user gave cannot be used. The command line prints the message and exits with code 2."""
 
 
+class UnknownKey(InputError, KeyError):
+    """What was asked for by name or id is not there."""
+
+    __str__ = Exception.__str__  # that of KeyError would put the message in quotation marks
+
+
 class MissingExtra(InputError, ImportError):
     """An optional library is absent; the message names the extra that brings it."""
 

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import chain
+from os import PathLike
 from pathlib import Path, PurePath
+from types import NoneType
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
-from captious.captions import CaptionSet, Ragged, gallery_entry
-from captious.errors import InputError, nearest
+from captious.captions import CaptionSet, ImageData, Ragged, gallery_entry
+from captious.errors import InputError, UnknownKey, nearest
 from captious.io.check import findings_that_mislead
-from captious.io.images import with_images
 from captious.io.join import first_few
 from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
-from captious.options import Reading, Resampling, Runtime, current, using
+from captious.options import Resampling, Runtime, current, using
 from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, link
 from captious.render.document import Value
 from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
@@ -92,7 +94,7 @@ class Report(Result):
         """
         measurement = self[metric] if metric else list(self)[-1]
         label = self.label(str(measurement.metric))
-        rows, entries, images = [], [], self.captions.image_paths
+        rows, entries, images = [], [], self.captions.images
         shown = 4 if self.captions.references.counts.any() else 3
         for index in worst_first(measurement)[:number]:
             item, value = self.captions.item(index), float(measurement.values[index])
@@ -197,7 +199,8 @@ class Report(Result):
             scores = {key: column[index] for key, column in values.items()}
             reasons = {key: one.reasons[item.id] for key, one in self.measurements.items() if item.id in one.reasons}
             record = {"id": item.id, "candidates": item.candidates, "references": item.references, "scores": scores}
-            details = {"unscored": reasons, "fields": item.fields}
+            fields = {name: value for name, value in item.fields.items() if not isinstance(value, ImageData)}
+            details = {"unscored": reasons, "fields": fields}
             records.append({**record, **{name: part for name, part in details.items() if part}})
             rows.append((item.id, " | ".join(item.candidates), *scores.values()))
         write_jsonl(folder / "items.jsonl", records)
@@ -214,6 +217,8 @@ class Report(Result):
             ),
         }
         further = {name: column for name, column in self.captions.columns.items() if name not in columns}
+        if any(isinstance(image, ImageData) for image in further.get("image", ())):
+            del further["image"]  # what is in memory stays there
         write_parquet(folder / "items.parquet", {**columns, **further})
 
 
@@ -232,7 +237,7 @@ def written_form(key: str, metrics: Sequence[Metric]) -> str:
         return written
     named = [form for form, metric in forms.items() if key in (metric.label, metric.name)]
     if len(named) != 1:
-        raise KeyError(f"{key!r} was not measured, only {', '.join(forms)}{nearest(key, forms)}")
+        raise UnknownKey(f"{key!r} was not measured, only {', '.join(forms)}{nearest(key, forms)}")
     return named[0]
 
 
@@ -288,7 +293,7 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     """The items of systems that captioned the same ids in the same order, for the page to search and sort."""
     first = next(iter(reports.values()))
     sets = [report.captions for report in reports.values()]
-    images = next((one.columns["image"] for one in sets if "image" in one.columns), ())
+    images = next((one.images for one in sets if "image" in one.columns), ())
     return Items(
         ids=first.captions.ids,
         metrics=[
@@ -302,7 +307,7 @@ def explorer(reports: Mapping[str, Report]) -> Items:
         texts=[one.candidates for one in sets],
         references=first.captions.references,
         reasons=[[one.reasons for one in report] for report in reports.values()],
-        images=[image if isinstance(image, str) and image else None for image in images],
+        images=images,
         fields={name: column for name, column in first.captions.columns.items() if name != "image"},
     )
 
@@ -330,13 +335,30 @@ def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> 
     return list(dict.fromkeys(warnings))
 
 
-def gather(captions: Any, reading: Reading) -> CaptionSet:
-    """Captions as a set: a set as it is, everything else as ``captious.read`` reads it, with the images of a folder."""
-    if not isinstance(captions, CaptionSet):
-        return read(captions, reading=reading)
-    if reading.references is not None:
-        raise InputError(f"{captions.name}: a CaptionSet has its references already, expected references=None")
-    return captions if reading.images is None else with_images(captions, reading.images)
+def metric_specs(specs: Any) -> list[str | Metric]:
+    """What names metrics; an argument that does not is refused, with the name of the one that was meant."""
+    named = "; pass references by name, references=..."
+    captions = isinstance(specs, (Mapping, CaptionSet, PathLike)) or hasattr(specs, "shape")
+    if captions or not isinstance(specs, (str, Metric, Iterable)):
+        hint = named if captions else ""
+        raise InputError(f"metrics: {type(specs).__name__}, expected written metrics such as {DEFAULT!r}{hint}")
+    entries = [specs] if isinstance(specs, (str, Metric)) else list(specs)
+    for entry in entries:
+        if not isinstance(entry, (str, Metric)):
+            hint = named if isinstance(entry, (list, tuple, Mapping)) else ""
+            raise InputError(
+                f"metrics: holds {type(entry).__name__}, expected written metrics such as {DEFAULT!r}{hint}"
+            )
+    try:
+        parse_all(entries)
+    except InputError as error:
+        texts = [entry for entry in entries if isinstance(entry, str)]
+        # A caption or the name of a file, which other libraries take second.
+        meant = any(re.search(r"^[^(,]*\w \w|\.(?:jsonl?|csv|tsv|parquet|gz)$", text) for text in texts)
+        if not meant:
+            raise
+        raise InputError(f"{error}{named}") from None
+    return entries
 
 
 def evaluate(
@@ -347,14 +369,14 @@ def evaluate(
     progress: Callable[[str], None] | None = None,
     *,
     references: Any = None,
-    images: str | Path | None = None,
+    images: Any = None,
 ) -> Report:
     """Score captions with every metric asked for.
 
     Parameters
     ----------
     captions
-        A ``CaptionSet``, or whatever ``captious.read`` reads: a path, a dictionary of captions by id, a frame.
+        Whatever ``captious.read`` reads: a path, captions by id, a list of captions, a frame, a ``CaptionSet``, …
     metrics
         Written forms, such as ``"bleu,cider(idf=coco)"``, or metrics.
     resampling
@@ -364,18 +386,23 @@ def evaluate(
     progress
         Called with the name of each step as it begins.
     references
-        References by id, where ``captions`` has none: whatever ``captious.read`` reads.
+        References by id, or a list of them in the order of the captions, where ``captions`` has none.
     images
-        Folder of the images, found by file name or id.
+        Folder of the images; or paths, PIL images, arrays or tensors, in a list in the order of the captions or by id.
 
     >>> report = evaluate({"1": "a cat", "2": "a dog runs"}, "rouge", references={"1": "a cat", "2": "the dog runs"})
     >>> round(report["rouge"].items["2"], 6)
     0.666667
+    >>> report = evaluate(["a cat", "a dog runs"], "rouge", references=[["a cat"], ["the dog runs"]])
+    >>> round(report["rouge"].items[1], 6)
+    0.666667
     """
-    captions = gather(captions, Reading(references, images))
+    resampling, runtime = settings_of(resampling, runtime, progress)
+    specs = metric_specs(metrics)
+    captions = read(captions, references, images)
     measurements: dict[str, Measurement] = {}
-    with using(runtime or current()):
-        for metric in parse_all(metrics, [captions]):
+    with using(runtime):
+        for metric in parse_all(specs, [captions]):
             if progress:
                 progress(metric.label)
             measurements[str(metric)] = metric.measure(captions)
@@ -385,25 +412,48 @@ def evaluate(
     return _report(captions, measurements, resampling)
 
 
+def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:
+    """The settings of a run, once their types are right."""
+    if not isinstance(resampling, Resampling):
+        raise InputError(f"resampling: {type(resampling).__name__}, expected one such as Resampling(samples=1000)")
+    if not isinstance(runtime, (Runtime, NoneType)):
+        raise InputError(f"runtime: {type(runtime).__name__}, expected one such as Runtime(device='cpu')")
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress: {type(progress).__name__}, expected a function that takes the name of a step")
+    return resampling, runtime or current()
+
+
 def evaluate_shards(
-    shards: Iterable[CaptionSet],
+    shards: Iterable[Any],
     metrics: Specs = DEFAULT,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
 ) -> Report:
-    """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements."""
-    shards = [shard for shard in shards if len(shard)]
-    if not shards:
+    """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements.
+
+    A shard is whatever ``evaluate`` takes, with its references: a path, a frame, a ``CaptionSet``, …
+
+    >>> shards = [[{"id": 1, "caption": "a cat", "references": ["a cat"]}],
+    ...           [{"id": 2, "caption": "a dog runs", "references": ["the dog runs"]}]]
+    >>> len(evaluate_shards(shards, "rouge").captions)
+    2
+    """
+    resampling, runtime = settings_of(resampling, runtime)
+    specs = metric_specs(metrics)
+    if isinstance(shards, (str, PathLike, Mapping, CaptionSet)) or not isinstance(shards, Iterable):
+        raise InputError(f"shards: {type(shards).__name__}, expected a list of shards, each as evaluate takes it")
+    sets = [shard for shard in map(read, shards) if len(shard)]
+    if not sets:
         raise InputError("no shard holds an item, expected at least one that does")
     measurements: dict[str, Measurement] = {}
-    with using(runtime or current()):
-        for metric in parse_all(metrics, shards):
-            states = [metric.prepare(shard) for shard in shards]
+    with using(runtime):
+        for metric in parse_all(specs, sets):
+            states = [metric.prepare(shard) for shard in sets]
             state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
-            parts = (metric.measure(shard, state) for shard in shards)
+            parts = (metric.measure(shard, state) for shard in sets)
             measurements[str(metric)] = reduce(lambda a, b: a.merge(b), parts)
             metric.refuse_empty(measurements[str(metric)], "the shards")
-    return _report(_concatenate(shards), measurements, resampling)
+    return _report(_concatenate(sets), measurements, resampling)
 
 
 def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:

@@ -195,7 +195,7 @@ def _refuse_unfit(metric: Metric, items: CaptionSet) -> None:
         raise InputError(f"{metric} compares several captions of an item, expected metrics that score a caption alone")
     if "references" in metric.needs and not items.references.values:
         raise InputError(f"{metric} needs references{metric.hint('no references')}")
-    if "image" in metric.needs and not any(items.image_paths):
+    if "image" in metric.needs and not any(items.images):
         raise InputError(f"{metric} needs images{metric.hint('no image')}")
 
 

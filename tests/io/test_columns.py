@@ -35,7 +35,7 @@ def test_a_file_is_read_by_score_train_study_and_the_probes_alike(images, image,
     path = rows(images, image, caption, ratings=[3, 4])
     files = [images / "red.png", images / "blue.png"]
     scored = read(path, images=images)
-    assert list(scored.candidates.values) == TEXTS and scored.image_paths == [str(file) for file in files]
+    assert list(scored.candidates.values) == TEXTS and scored.images == [str(file) for file in files]
     learnt = read_examples(path, images)[0]
     assert [example.captions[0] for example in learnt] == TEXTS and [example.image for example in learnt] == files
     rated = open_ratings(path).captions

@@ -209,7 +209,7 @@ def test_what_the_rows_of_an_item_disagree_on_is_kept_for_each(tmp_path):
 
 
 def test_references_that_hold_nothing_and_options_that_do_not_exist():
-    with pytest.raises(InputError, match="dict: holds no captions"):
+    with pytest.raises(InputError, match="references: holds no captions"):
         read({"1": "a"}, {})
     with pytest.raises(InputError, match="missing='ignore', expected error or skip"):
         read({"1": "a"}, reading=Reading(missing="ignore"))
@@ -219,14 +219,14 @@ def test_references_that_hold_nothing_and_options_that_do_not_exist():
 
 def test_missing_references_are_counted_and_the_first_five_named():
     candidates = {str(i): "a" for i in range(8)}
-    with pytest.raises(InputError, match=r"7 ids \(1, 2, 3, 4, 5, …\) without references in dict; pass missing='skip'"):
+    with pytest.raises(InputError, match=r"7 ids \(1, 2, 3, 4, 5, …\) without references; pass missing='skip'"):
         read(candidates, {"0": ["a"]})
     with pytest.raises(InputError, match=r"1 id \(9\) without a candidate"):
         read({"0": "a"}, {"0": ["a"], "9": ["b"]})
 
 
 def test_no_id_in_common():
-    with pytest.raises(InputError, match="no id is also in dict"):
+    with pytest.raises(InputError, match="no id is also in references"):
         read({"a": "x"}, {"b": ["y"]}, reading=Reading(missing="skip"))
 
 

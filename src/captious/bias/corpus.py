@@ -20,6 +20,7 @@ from captious.bias.protocol import Protocol
 from captious.errors import InputError, nearest
 from captious.io.formats import name_of, rows_of
 from captious.io.join import Gathered, gather_candidates, gather_references
+from captious.io.read import refuse_unused
 from captious.options import Reading
 
 LEAST = 10
@@ -146,6 +147,7 @@ def read_subjects(
 
     Labels may stand in the captions' file or in that of the references.
     """
+    refuse_unused(reading)
     people = None if reading.references is None else gather_references(rows_of(reading.references), reading)
     named: list[str | None] = [part.strip() for part in (reading.candidate_column or "").split(",") if part.strip()]
     subjects = []

@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious.captions import CaptionSet
-from captious.errors import InputError
-from captious.io.formats import Row, name_of, rows_of
+from captious.captions import CaptionSet, ImageData
+from captious.io.formats import name_of
 from captious.io.images import UnreadableImage, open_image
-from captious.io.join import Complain, Gathered, first_few, gather_candidates, gather_references, join
-from captious.io.read import combined
+from captious.io.join import first_few, join
+from captious.io.read import combined, gather
 from captious.options import Reading
 from captious.render import Document, Phrase, Result, Span, Text
 from captious.render.document import Tone
@@ -76,19 +75,15 @@ class Check(Result):
         )
 
 
-def check(source: Any, references: Any = None, images: str | Path | None = None, reading: Reading = Reading()) -> Check:
-    """Everything that is wrong or odd with files of captions; the arguments are those of `captious.read`.
+def check(source: Any, references: Any = None, images: Any = None, reading: Reading = Reading()) -> Check:
+    """Everything that is wrong or odd with captions; the arguments are those of `captious.read`.
 
     >>> print(check({"1": "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}).errors[0].message)
-    dict: 1 id (2) without a candidate in dict; pass missing='skip' to leave them out
+    references: 1 id (2) without a candidate in captions; pass missing='skip' to leave them out
     """
     reading = combined(reading, references, images)
     complaints: list[str] = []
-    candidates = gather_candidates(_rows(source, reading.format, complaints.append), reading, complaints.append)
-    others: Gathered | None = None
-    if reading.references is not None:
-        rows = _rows(reading.references, None, complaints.append)
-        others = gather_references(rows, reading, complaints.append)
+    candidates, others = gather(source, reading, complaints.append)
     findings, name = list(_folded(complaints)), name_of(source)
     if not candidates.candidates:
         return Check(name, tuple(findings) or (Finding("error", f"{name}: holds no captions"),))
@@ -198,33 +193,25 @@ def _share(candidates: Sequence[set[str]], references: Sequence[set[str]]) -> fl
 
 
 def _images(captions: CaptionSet) -> Iterable[Finding]:
-    paths = [(key, value) for key, value in zip(captions.ids, captions.columns.get("image", ()), strict=False) if value]
-    present = [(key, str(value)) for key, value in paths if Path(str(value)).is_file()]
+    images = [(key, image) for key, image in zip(captions.ids, captions.images, strict=True) if image is not None]
+    present = [(key, image) for key, image in images if isinstance(image, ImageData) or Path(image).is_file()]
     if not present:
         return
-    if len(present) < len(paths):
-        missing = sorted({key for key, _ in paths} - {key for key, _ in present})
-        yield Finding("warning", f"{_count(missing, 'image')} that do not exist")
-    broken = []
-    for key, path in present:
+    if len(present) < len(images):
+        missing = sorted({key for key, _ in images} - {key for key, _ in present})
+        yield Finding("warning", f"{_count(missing, 'image')}: no such file")
+    broken: dict[str, list[str]] = {}
+    for key, image in present:
         try:
-            open_image(path)
-        except UnreadableImage:
-            broken.append(key)
-    if broken:
-        yield Finding("error", f"{_count(broken, 'image')} that do not open")
+            open_image(image)
+        except UnreadableImage as error:
+            broken.setdefault(str(error).removeprefix(f"{image}: "), []).append(key)
+    for reason, ids in broken.items():
+        yield Finding("error", f"{_count(ids, 'image')}: {reason}")
 
 
 def _count(ids: Sequence[str], what: str) -> str:
     return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} (id {first_few(list(dict.fromkeys(ids)))})"
-
-
-def _rows(source: Any, format: str | None, complain: Complain) -> Iterator[Row]:
-    """Rows up to the first that cannot be parsed at all; what stopped them is a complaint."""
-    try:
-        yield from rows_of(source, format)
-    except InputError as error:
-        complain(str(error))
 
 
 def _folded(complaints: Sequence[str]) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Every format as rows that remember where they came from: JSON, JSON Lines, CSV, TSV, Parquet, tables in memory."""
+"""Every format as rows that remember where they came from: JSON, JSON Lines, CSV, TSV, Parquet, objects in memory."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
+from captious._files import read_regular
+from captious.captions import CaptionSet, Item
 from captious.errors import InputError
+from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
+
+EXPECTED = "a path, {id: caption}, a list of captions or of records, a data frame, an Arrow table or a CaptionSet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +35,144 @@ class Row:
     fields: dict[str, Any]
 
 
-def rows_of(source: Any, format: str | None = None) -> Iterator[Row]:
-    """Rows of a path, ``-`` for standard input, a dictionary, a list of records, or a pandas or Arrow table."""
-    if isinstance(source, dict):
-        return _mapping(source, "dict")
-    if isinstance(source, (list, tuple)):
-        return _records(source, "list")
-    if not isinstance(source, (str, Path)):
-        return _table(source, type(source).__name__)
-    name, content = name_of(source), _content(source)
-    return _READERS[format or _format_of(name, content)](content, name)
+def rows_of(
+    source: Any, format: str | None = None, role: str = "captions", ids: Sequence[str] | None = None
+) -> Iterator[Row]:
+    """Rows of a path, of ``-`` for standard input, or of an object in memory, which messages call by its ``role``.
+
+    A list of texts, or of lists of texts, is read by position: its rows have the ids ``ids``, else 0, 1, 2, …
+    """
+    name = name_of(source, role)
+    if not isinstance(source, (str, os.PathLike)):
+        return _objects(source, name, role, ids)
+    content = _content(source)
+    rows = _READERS[format or _format_of(name, content)](content, name)
+    return _sound(rows) if _SUSPICIOUS.search(content) else rows
 
 
-def name_of(source: Any) -> str:
-    """What messages call a source."""
-    if isinstance(source, (str, Path)):
-        return "standard input" if str(source) == "-" else str(source)
-    return type(source).__name__
+DEPTH = 50
+"""Lists within lists that a value may have: more is a mistake, and nothing could write it."""
+_SUSPICIOUS = re.compile(rb"\\u[dD][89a-fA-F]|(?:[\[{][^\[\]{}]*){%d}" % DEPTH)
+"""An escape of JSON that may be half a character, or brackets that may be a deeply nested value."""
+
+
+def _sound(rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows, up to one with half a character (a lone surrogate) or a value nested too deeply: neither is of use."""
+    for row in rows:
+        for column, value in row.fields.items():
+            name = column if str(column).isprintable() else ascii(column)
+            if _depth(value) > DEPTH:
+                raise InputError(f"{row.where}: {name} is nested more than {DEPTH} deep, expected a plain value")
+            try:
+                json.dumps([column, value], ensure_ascii=False, default=str).encode()
+            except UnicodeEncodeError as error:
+                half = error.object[error.start]
+                raise InputError(
+                    f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode"
+                ) from None
+        yield row
+
+
+def _depth(value: Any) -> int:
+    """How many lists and objects are within each other."""
+    depth, level = 0, [value]
+    while inner := [one for one in level if isinstance(one, (list, dict))]:
+        depth += 1
+        level = [part for one in inner for part in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def name_of(source: Any, role: str = "captions") -> str:
+    """What messages call a source: a file by its path, a set by its name, other objects by their role."""
+    if isinstance(source, (str, os.PathLike)):
+        return "standard input" if str(source) == "-" else os.fsdecode(source)
+    return source.name if isinstance(source, CaptionSet) and role == "captions" else role
+
+
+def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> Iterator[Row]:
+    """Rows of what Python programs hold."""
+    if isinstance(source, CaptionSet):
+        return _items(source, name, role)
+    if isinstance(source, Mapping):
+        return _document(source, name)
+    if hasattr(source, "to_dict") and hasattr(source, "iloc"):  # pandas: a frame, or a series of captions
+        return _frame(source, name) if hasattr(source, "columns") else _mapping(source.to_dict(), name)
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        return _table(source, name)
+    if isinstance(source, (bytes, bytearray, memoryview, set, frozenset, type)) or not isinstance(source, Iterable):
+        raise InputError(f"{name}: {_a(source)}, expected {EXPECTED}")
+    entries = source if isinstance(source, (list, tuple)) else list(source)
+    first = entries[0] if entries else None
+    if isinstance(first, Item):
+        return _items(entries, name, role)
+    if isinstance(first, (str, list, tuple, np.ndarray)):
+        return _by_position(entries, name, ids)
+    if not entries or isinstance(first, Mapping):
+        return _records(entries, name)
+    raise InputError(
+        f"{name}: entry 1: is {_a(first)}, expected a caption, a list of captions, or a record with id and caption"
+    )
+
+
+def _a(value: Any) -> str:
+    """A value in a message: its type, and itself where that is short."""
+    shown = repr(value)
+    return shown if value is None else f"{type(value).__name__}{f' ({shown})' if len(shown) <= 40 else ''}"
+
+
+def _by_position(entries: Sequence[Any], name: str, ids: Sequence[str] | None) -> Iterator[Row]:
+    keys: Sequence[Any] = range(len(entries)) if ids is None else ids
+    if len(entries) != len(keys):
+        transposed = all(isinstance(entry, (list, tuple)) and len(entry) == len(keys) for entry in entries)
+        hint = f"; if each list is one reference of every caption, pass list(zip(*{name}))" if transposed else ""
+        raise InputError(f"{name}: {len(entries)} for {len(keys)} captions, expected one each, in their order{hint}")
+    for number, (key, entry) in enumerate(zip(keys, entries, strict=True), start=1):
+        yield Row(f"{name}: entry {number}", {"id": key, "caption": entry})
+
+
+def _items(items: Iterable[Any], name: str, role: str) -> Iterator[Row]:
+    """Rows of items; as references those that they have, else their candidates."""
+    for number, item in enumerate(items, start=1):
+        if not isinstance(item, Item):
+            raise InputError(f"{name}: entry {number}: is {_a(item)}, expected an Item")
+        texts: dict[str, Any] = {"candidates": item.candidates}
+        if role != "captions":
+            texts = {"references": item.references or item.candidates}
+        elif item.references:
+            texts["references"] = item.references
+        yield Row(f"{name}: id {item.id!r}", {"id": item.id, **texts, **item.fields})
+
+
+def _frame(frame: Any, name: str) -> Iterator[Row]:
+    """Rows of a pandas frame; its index has the ids where no column has."""
+    columns = {str(column): _cells(frame.iloc[:, number]) for number, column in enumerate(frame.columns)}
+    if isinstance(frame.index.name, str):
+        columns.setdefault(frame.index.name, frame.index.tolist())
+    names = [column for column in ID_COLUMNS if column in columns]
+    if all(column in IMAGE_COLUMNS and not isinstance(next(iter(columns[column]), ""), str) for column in names):
+        columns["id"] = frame.index.tolist()
+    return _rows_of_columns(columns, name)
+
+
+def _cells(series: Any) -> list[Any]:
+    """The values of a column, missing ones as None; what Arrow has no type for, such as images, as it is."""
+    import pyarrow as pa
+
+    try:
+        values: list[Any] = pa.Array.from_pandas(series).to_pylist()
+        return values
+    except (pa.ArrowException, TypeError, ValueError):
+        return list(series.tolist())
+
+
+def _rows_of_columns(columns: Mapping[str, Sequence[Any]], name: str) -> Iterator[Row]:
+    for number, values in enumerate(zip(*columns.values(), strict=True), start=1):
+        yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file, unpacked where it is compressed."""
+    return _decoded(_content(path), name_of(path))
 
 
 def _decoded(content: bytes, name: str) -> str:
@@ -57,12 +186,13 @@ def _decoded(content: bytes, name: str) -> str:
         ) from None
 
 
-def _content(source: str | Path) -> bytes:
+def _content(source: str | os.PathLike[str]) -> bytes:
     name = name_of(source)
     try:
-        content = sys.stdin.buffer.read() if name == "standard input" else Path(source).read_bytes()
+        content = sys.stdin.buffer.read() if name == "standard input" else read_regular(source)
     except FileNotFoundError:
-        raise InputError(f"{name}: no such file") from None
+        expected = f", expected {EXPECTED}" if _is_caption(name) else ""
+        raise InputError(f"{name}: no such file{expected}") from None
     except IsADirectoryError:
         raise InputError(f"{name}: is a folder, expected a file of captions") from None
     except OSError as error:
@@ -75,6 +205,11 @@ def _content(source: str | Path) -> bytes:
     if not content.strip():
         raise InputError(f"{name}: is empty, expected captions")
     return content
+
+
+def _is_caption(text: str) -> bool:
+    """Whether a text that names no file looks like a caption: several words, and no ending of a file's name."""
+    return len(text.split()) > 1 and not re.search(r"\.\w{1,8}$", text)
 
 
 def _format_of(name: str, content: bytes) -> str:
@@ -107,6 +242,8 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
         header = [column.strip() for column in next(reader, [])]
         if not header:
             raise InputError(f"{name}: is empty, expected a header line and captions")
+        if repeated := [column for column, number in Counter(header).items() if number > 1]:
+            raise InputError(f"{name}: row 1: column {repeated[0]!r} is there more than once, expected different names")
         numbered = [index for index, column in enumerate(header) if _NUMBERED_REFERENCE.fullmatch(column)]
         for number, cells in enumerate(reader, start=2):
             if not cells:
@@ -169,15 +306,20 @@ def _json(content: bytes, name: str) -> Iterator[Row]:
         ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not JSON that can be read ({str(error)[:80]})") from None
-    if isinstance(document, Mapping) and _has_sentences(document):
-        return _sentences(document, name)
-    if isinstance(document, Mapping) and isinstance(document.get("annotations"), list):
-        return _annotations(document, name)
     if isinstance(document, Mapping):
-        return _mapping(document, name)
+        return _document(document, name)
     if isinstance(document, list):
         return _records(document, name)
     raise InputError(f"{name}: holds a JSON {type(document).__name__}, expected a list or an object of captions")
+
+
+def _document(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
+    """Rows of a dictionary: Karpathy's splits, COCO annotations, or captions by id."""
+    if _has_sentences(document):
+        return _sentences(document, name)
+    if isinstance(document.get("annotations"), list):
+        return _annotations(document, name)
+    return _mapping(document, name)
 
 
 def _mapping(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
@@ -255,19 +397,17 @@ def _parquet(content: bytes, name: str) -> Iterator[Row]:
 
 
 def _table(table: Any, name: str) -> Iterator[Row]:
-    """Rows of an Arrow table, or of anything that converts to one, such as a pandas frame."""
+    """Rows of an Arrow table, or of anything that gives one, such as a polars frame."""
     import pyarrow as pa
 
-    if not isinstance(table, (pa.Table, pa.RecordBatch)):
+    if not isinstance(table, pa.Table):
         try:
-            table = pa.table(table) if hasattr(table, "__arrow_c_stream__") else pa.Table.from_pandas(table)
+            table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
         except (TypeError, ValueError, AttributeError):
-            raise InputError(
-                f"cannot read captions from {name}, expected a path, '-', a dict, a pandas frame or an Arrow table"
-            ) from None
+            raise InputError(f"{name}: {_a(table)}, expected {EXPECTED}") from None
     columns = table.column_names
     number = 0
-    for batch in table.to_batches(max_chunksize=65536) if isinstance(table, pa.Table) else [table]:
+    for batch in table.to_batches(max_chunksize=65536):
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             number += 1
             yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))

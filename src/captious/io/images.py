@@ -9,8 +9,10 @@ to RGB. Only what Pillow would turn white, more than eight bits in a channel, is
 from __future__ import annotations
 
 import io
+import os
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious.captions import CaptionSet
+from captious._files import read_regular
+from captious.captions import CaptionSet, ImageData, ImageSource
 from captious.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,33 +39,41 @@ class UnreadableImage(InputError):
     """An image that cannot be used; the message says which and why in one line."""
 
 
-def open_image(path: str | Path, upright: bool = False) -> Image:
-    """The first frame of an image file, decoded; turned as its EXIF tag says only where ``upright``."""
-    return decode_image(read_image(path), path, upright)
+def open_image(source: Path | ImageSource, upright: bool = False) -> Image:
+    """The first frame of an image, decoded; turned as its EXIF tag says only where ``upright``."""
+    return decode_image(read_image(source), source, upright)
 
 
-def read_image(path: str | Path) -> bytes:
-    """The bytes of an image file."""
-    file = Path(path)
+def read_image(source: Path | ImageSource) -> bytes:
+    """The bytes of an image file, or the content of an image in memory."""
+    if isinstance(source, ImageData):
+        try:
+            return source.content()
+        except (InputError, OSError) as error:
+            raise UnreadableImage(f"{source}: {_one_line(error)}") from None
+    path = source
     try:
-        if file.exists() and not file.is_file():  # reading a named pipe would wait for ever
-            raise UnreadableImage(f"{path}: is a {'folder' if file.is_dir() else 'device or pipe'}, expected an image")
-        return file.read_bytes()
+        return read_regular(path)
+    except InputError as error:
+        raise UnreadableImage(str(error)) from None
+    except IsADirectoryError:
+        raise UnreadableImage(f"{path}: is a folder, expected an image") from None
     except FileNotFoundError:
         raise UnreadableImage(f"{path}: {NO_SUCH}") from None
     except OSError as error:
         raise UnreadableImage(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def decode_image(content: bytes, name: str | Path, upright: bool = False) -> Image:
-    """The first frame of an image given as bytes; ``name`` is what an error calls it."""
+def decode_image(content: bytes, source: Path | ImageSource, upright: bool = False) -> Image:
+    """The first frame of an image given as bytes, or in memory; ``source`` is what an error calls it."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
+    name = str(source)
     if not content:
         raise UnreadableImage(f"{name}: is empty, expected an image")
     _silence_pillow()
     try:
-        image = Image.open(io.BytesIO(content))
+        image = source.picture() if isinstance(source, ImageData) else Image.open(io.BytesIO(content))
     except UnidentifiedImageError:
         raise UnreadableImage(f"{name}: is not an image, or of a kind that Pillow does not read") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -102,8 +113,10 @@ def _eight_bits(image: Image) -> Image:
 
     if image.mode.startswith("I"):
         values = np.asarray(image).astype(np.int64)
-        deep = image.mode != "I" or values.max(initial=0) > 255
-        return Image.fromarray((values >> 8 if deep else values).clip(0, 255).astype(np.uint8))
+        most = int(values.max(initial=0))
+        # Sixteen bits unless there are more: a TIFF of 32 bits may use any part of its range.
+        shift = 0 if image.mode == "I" and most <= 255 else max(8, most.bit_length() - 8)
+        return Image.fromarray((values >> shift).clip(0, 255).astype(np.uint8))
     if image.mode == "F":
         real = np.nan_to_num(np.asarray(image))
         return Image.fromarray((real * 255 if real.max(initial=0) <= 1 else real).clip(0, 255).round().astype(np.uint8))
@@ -123,28 +136,115 @@ def _millions(count: int) -> str:
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
 
 
-def with_images(captions: CaptionSet, folder: str | Path) -> CaptionSet:
-    """The set with the paths of its images as the column ``image``."""
-    images = find_images(folder, captions.ids, captions.columns.get("image"))
-    return replace(captions, columns={**captions.columns, "image": images})
+def with_images(captions: CaptionSet, images: Any) -> CaptionSet:
+    """The set with its images as the column ``image``; ``images`` as in ``captious.read``."""
+    column = images_of(images, captions.ids, captions.columns.get("image"))
+    return replace(captions, columns={**captions.columns, "image": column})
+
+
+def images_of(
+    images: Any, ids: Sequence[str], names: Sequence[Any] | None = None, listed: Sequence[str] | None = None
+) -> tuple[ImageSource | None, ...]:
+    """The image of each item: from a folder, by id from a dictionary, or from a list in the order of the captions.
+
+    ``listed`` are the ids that a list follows, where they are not those of the items.
+    """
+    if isinstance(images, (str, os.PathLike)):
+        return find_images(Path(images), ids, names)
+    if hasattr(images, "index") and hasattr(images, "to_dict"):  # a pandas series
+        images = images.to_dict()
+    if isinstance(images, Mapping):
+        by_id = {str(key): value for key, value in images.items()}
+        if ids and by_id.keys().isdisjoint(ids):
+            raise InputError(f"images: no id is also one of the captions', such as {', '.join(list(by_id)[:3])}")
+    else:
+        entries = _entries(images)
+        listed = ids if listed is None else listed
+        if len(entries) != len(listed):
+            raise InputError(
+                f"images: {len(entries)} for {len(listed)} captions, expected one for each, in their order"
+            )
+        by_id = dict(zip(listed, entries, strict=True))
+    return tuple(_image(by_id.get(key), key) for key in ids)
+
+
+def _entries(images: Any) -> Sequence[Any]:
+    one = ImageData.of(images, "images") if len(getattr(images, "shape", (0, 0, 0))) < 4 else None
+    if one is not None or not isinstance(images, Iterable):
+        kind = "one image" if one is not None else type(images).__name__
+        raise InputError(f"images: {kind}, expected a folder, a list in the order of the captions, or a dict by id")
+    return images if isinstance(images, Sequence) else list(images)
+
+
+def _image(value: Any, key: str) -> ImageSource | None:
+    if value is None or isinstance(value, (str, os.PathLike)):
+        return None if value is None else os.fspath(value)
+    image = ImageData.of(value, f"image of {key}")
+    if image is None:
+        raise InputError(
+            f"images: that of {key} is {type(value).__name__}, expected a path, a PIL image, an array or a tensor"
+        )
+    return image
+
+
+class ImageFolder:
+    """A folder of images, found by what rows call them.
+
+    An image is looked for by its file name, by the same name with another ending, by the item's id, and by the id with
+    COCO's twelve digits, alone or after a name such as ``COCO_val2014_``.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.path = Path(folder)
+        if not self.path.is_dir():
+            raise InputError(f"{self.path}: no such folder of images")
+        self._entries = sorted(self.path.iterdir())
+        self._names = {path.name: path for path in self._entries if path.suffix.lower() in SUFFIXES}
+        self._stems = {path.stem: path for path in self._names.values()}
+        self._numbers = {match[1]: path for stem, path in self._stems.items() if (match := _COCO_NAME.fullmatch(stem))}
+
+    def find(self, name: str, key: str) -> Path | None:
+        """The image of an item with this id; ``name`` is what its row calls the image, which may be a path below."""
+        wanted = Path(name).name or key
+        below = self.path / name if "/" in name and (self.path / name).is_file() else None
+        by_stem = (self._stems.get(stem) for stem in (Path(wanted).stem, Path(key).stem))
+        by_number = (self._numbers.get(number.zfill(12)) for number in (Path(wanted).stem, key) if number.isdecimal())
+        return self._names.get(wanted) or below or next(filter(None, (*by_stem, *by_number)), None)
+
+    def without(self, wanted: str) -> str:
+        """What to say where no item has its image here: the names that were tried for one, and what there is."""
+        stem = Path(wanted).stem
+        tried = [Path(wanted).name if Path(wanted).suffix.lower() in SUFFIXES else f"{stem}.jpg (.png, .webp, …)"]
+        if stem.isdecimal():
+            tried += [f"{stem.zfill(12)}.jpg", f"COCO_…_{stem.zfill(12)}.jpg"]
+        folders = [path.name for path in self._entries if path.is_dir()]
+        if self._names:
+            there = f"{_number(self._names, 'image')}, such as {next(iter(self._names))}"
+        elif folders:
+            there = f"no image itself, but {_number(folders, 'folder')}, such as {folders[0]}: name one of them"
+        elif self._entries:
+            there = f"no image, but {_number(self._entries, 'other file')}, such as {self._entries[0].name}"
+        else:
+            there = "nothing"
+        return f"{self.path}: holds no image of any item: looked for {', '.join(tried)}, found {there}"
+
+
+_COCO_NAME = re.compile(r"(?:.*_)?(\d{12})")
+
+
+def _number(things: Sized, what: str) -> str:
+    return f"{len(things):,} {what}{'s' * (len(things) != 1)}"
 
 
 def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | None = None) -> tuple[str, ...]:
-    """The path of the image of each item.
-
-    An image is looked for by its file name, by the same name with another ending, by the item's id, and by the id with
-    COCO's twelve digits. Where there is none, the path is the one that was expected.
-    """
-    root = Path(folder)
-    if not root.is_dir():
-        raise InputError(f"{root}: no such folder of images")
-    files = {path.name: path for path in sorted(root.iterdir()) if path.suffix.lower() in SUFFIXES}
-    stems = {Path(name).stem: path for name, path in files.items()}
-    paths = []
-    for key, name in zip(ids, names or (None,) * len(ids), strict=True):
-        wanted = Path(str(name)).name if name else key
-        same_name = files.get(wanted) or stems.get(Path(wanted).stem)
-        paths.append(str(same_name or stems.get(Path(key).stem) or stems.get(key.zfill(12)) or root / wanted))
-    if ids and not any(Path(path).is_file() for path in paths):
-        raise InputError(f"{root}: holds no image of any item; looked for {Path(paths[0]).name} and the like")
+    """The path of the image of each item as `ImageFolder` finds it; where there is none, the one that was expected."""
+    images, paths = ImageFolder(folder), []
+    any_found = False
+    for key, value in zip(ids, names or (None,) * len(ids), strict=True):
+        name = str(value) if value and not isinstance(value, ImageData) else ""
+        image = images.find(name, key)
+        any_found = any_found or image is not None
+        paths.append(str(image or images.path / (Path(name).name or key)))
+    if ids and not any_found:
+        raise InputError(images.without(Path(paths[0]).name))
     return tuple(paths)

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, NoReturn
 
-from captious.captions import CaptionSet, Ragged
+import numpy as np
+
+from captious.captions import CaptionSet, ImageData, Ragged
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS, STYLE_COLUMN
 from captious.io.formats import Row, name_of
-from captious.io.images import find_images
+from captious.io.images import images_of
 from captious.options import Reading
 
 Complain = Callable[[str], None]
@@ -48,6 +50,9 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
         if text_column is None:
             complain(_no_column(row, "candidate caption", reading.candidate_column, CANDIDATE_COLUMNS))
             continue
+        if reading.references_column is not None and reference_column is None and reading.references is None:
+            complain(_no_column(row, "reference caption", reading.references_column, REFERENCE_COLUMNS))
+            continue
         if key is None:
             continue
         texts = _texts(row, text_column, "caption", complain)
@@ -71,7 +76,7 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
     for fields in gathered.fields.values() if several else ():
         for name, values in fields.items():
             # What the rows of an item agree on is the item's; what they do not is a list, a value for each candidate.
-            fields[name] = values[0] if all(value == values[0] for value in values) else values
+            fields[name] = values[0] if all(_same(value, values[0]) for value in values) else values
     return gathered
 
 
@@ -97,13 +102,14 @@ def join(
 ) -> CaptionSet:
     """Candidates with the references of their ids, those of ``others`` first; the order is that of the candidates."""
     references = candidates.references if others is None else others.references
-    references_name = "references" if others is None else name_of(reading.references)
+    references_name = "references" if others is None else name_of(reading.references, "references")
     keys: Collection[str] = candidates.candidates.keys()
     lonely = [key for key in keys if not references.get(key)] if references else []
     unused = [key for key in references if key not in candidates.candidates]
     if reading.missing == "error":
         if lonely:
-            complain(f"{name}: {_some(lonely)} without references in {references_name}; {_SKIP}")
+            where = "" if references_name == "references" else f" in {references_name}"
+            complain(f"{name}: {_some(lonely)} without references{where}; {_SKIP}")
         if unused:
             complain(f"{references_name}: {_some(unused)} without a candidate in {name}; {_SKIP}")
     if lonely:
@@ -118,8 +124,8 @@ def join(
         try:
             # An id of several columns names its image by the first.
             further = (reading.id_column or "").count(",")
-            images = columns.get("image") or [key.rsplit(":", further)[0] for key in keys]
-            columns["image"] = find_images(reading.images, tuple(keys), images)
+            named = columns.get("image") or [key.rsplit(":", further)[0] for key in keys]
+            columns["image"] = images_of(reading.images, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
     return CaptionSet(
@@ -130,6 +136,12 @@ def join(
         name=name,
         skipped=len(lonely) + len(unused),
     )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal; arrays only if they are one object."""
+    equal = one is other or one == other
+    return equal is True or (isinstance(equal, np.bool_) and bool(equal))
 
 
 def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], several: bool = False) -> None:
@@ -158,7 +170,7 @@ def _key(row: Row, column: str | None, complain: Complain) -> str | None:
 
 def _one_key(row: Row, column: str | None, complain: Complain) -> str | None:
     name = _pick(row, column, ID_COLUMNS)
-    if name is None:
+    if name is None or (name in IMAGE_COLUMNS and ImageData.of(row.fields[name], name) is not None):
         complain(_no_column(row, "id", column, ID_COLUMNS))
         return None
     value = row.fields[name]
@@ -167,11 +179,11 @@ def _one_key(row: Row, column: str | None, complain: Complain) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (str, Integral)) or value == "":
         complain(f"{row.where}: {name} is {value!r}, expected a string or a whole number")
         return None
-    return _valid(str(value), row, name, complain)
+    return valid_text(str(value), row.where, name, complain)
 
 
 def _references(row: Row, column: str, complain: Complain) -> list[str]:
-    if row.fields[column] in ([], ()):
+    if isinstance(row.fields[column], (list, tuple, np.ndarray)) and not len(row.fields[column]):
         complain(f"{row.where}: the list of references is empty, expected at least one")
         return []
     return _texts(row, column, "reference", complain)
@@ -179,23 +191,23 @@ def _references(row: Row, column: str, complain: Complain) -> list[str]:
 
 def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
     value = row.fields[column]
-    entries = list(value) if isinstance(value, (list, tuple)) else [value]
+    entries = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
     for entry in entries:
         if not isinstance(entry, str):
-            complain(f"{row.where}: {what} is {_described(entry)}, expected a string")
+            complain(f"{row.where}: {what} is {described(entry)}, expected a string")
     if not entries:
         complain(f"{row.where}: {what} is an empty list, expected a string or a list of strings")
-    texts = [_valid(str(entry), row, what, complain) for entry in entries if isinstance(entry, str)]
+    texts = [valid_text(str(entry), row.where, what, complain) for entry in entries if isinstance(entry, str)]
     return [text for text in texts if text is not None]
 
 
-def _valid(text: str, row: Row, what: str, complain: Complain) -> str | None:
+def valid_text(text: str, where: str, what: str, complain: Complain) -> str | None:
     """The text, unless half of a character (a lone surrogate) makes it impossible to write anywhere."""
     try:
         if not text.isascii():
             text.encode()
     except UnicodeEncodeError as error:
-        complain(f"{row.where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode")
+        complain(f"{where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode")
         return None
     return text
 
@@ -211,7 +223,8 @@ def _no_column(row: Row, what: str, wanted: str | None, usual: Sequence[str]) ->
     return f"{row.where}: no {what}: found columns {', '.join(map(str, row.fields)) or 'none'}, expected {expected}"
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """A value that is of the wrong type, as messages show it: its type, and the beginning of it."""
     number = "a number"
     kinds = {type(None): "null", bool: "a boolean", int: number, float: number, list: "a list", dict: "an object"}
     return f"{kinds.get(type(value), type(value).__name__)} ({str(value)[:40]})"

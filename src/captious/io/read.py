@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.formats import name_of, rows_of
-from captious.io.join import gather_candidates, gather_references, join
+from captious.io.formats import Row, name_of, rows_of
+from captious.io.images import with_images
+from captious.io.join import Complain, Gathered, gather_candidates, gather_references, join, refuse
 from captious.options import Reading
 
 
-def read(
-    source: Any, references: Any = None, images: str | Path | None = None, reading: Reading = Reading()
-) -> CaptionSet:
+def read(source: Any, references: Any = None, images: Any = None, reading: Reading = Reading()) -> CaptionSet:
     """Read candidates and references into a CaptionSet.
 
     Parameters
     ----------
     source
-        Candidates, with or without their references: a path (COCO results, ``{id: caption}``, JSONL, CSV, TSV, Parquet,
-        any of them gzipped), ``-`` for standard input, a dict, a list of records, a pandas frame or an Arrow table.
+        Candidates, with or without their references. A path (COCO results, ``{id: caption}``, JSONL, CSV, TSV, Parquet,
+        any of them gzipped) or ``-`` for standard input. A dict ``{id: caption}`` or ``{id: [captions]}``. A list of
+        captions, or of lists of them, with the ids 0, 1, 2, … A list of records. A pandas frame, whose index has the
+        ids where no column has; a polars frame, an Arrow table. Items, or a CaptionSet.
     references
-        References by id, in any of the same forms; COCO annotations too. They win over references in ``source``.
+        References by id, in any of the same forms; COCO annotations too. A list of captions, or of lists of them, has
+        one entry for each caption, in the same order. They win over references in ``source``; a CaptionSet must have
+        none.
     images
-        Folder of the images, found by file name or id; their paths become the column ``image``.
+        The folder of the images, found by file name or id; a list with one for each caption, in the same order; or a
+        dict by id. An image is a path, a PIL image, an array or a tensor of pixels, or the bytes of a file. They become
+        the column ``image``.
     reading
         Ids that one side lacks, several candidates of an item, names of columns, format. It may hold references and
         images as well.
@@ -34,23 +39,57 @@ def read(
     >>> captions = read({1: "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}, reading=Reading(missing="skip"))
     >>> captions.ids, captions.skipped
     (('1',), 1)
+    >>> read(["a dog", "a cat"], [["a dog runs"], ["the cat", "cats"]])["1"].references
+    ('the cat', 'cats')
     """
     reading = combined(reading, references, images)
+    refuse_unused(reading)
+    if isinstance(source, CaptionSet) and reading.references is None:
+        return source if reading.images is None else with_images(source, reading.images)
+    candidates, others = gather(source, reading)
     name = name_of(source)
-    if name == name_of(reading.references) == "standard input":
-        raise InputError("both candidates and references from standard input, expected at most one of them")
-    candidates = gather_candidates(rows_of(source, reading.format), reading)
     if not candidates.candidates:
         raise InputError(f"{name}: holds no captions")
+    if others is not None and not others.references:
+        raise InputError(f"{name_of(reading.references, 'references')}: holds no captions")
+    captions = join(candidates, others, reading, name)
+    earlier = source.skipped if isinstance(source, CaptionSet) else 0
+    return replace(captions, skipped=captions.skipped + earlier) if earlier else captions
+
+
+def gather(source: Any, reading: Reading, complain: Complain = refuse) -> tuple[Gathered, Gathered | None]:
+    """The candidates of a source, and the references where they are a source of their own."""
+    if isinstance(source, CaptionSet) and reading.references is not None and len(source.references.values):
+        complain(f"{source.name}: a CaptionSet has its references already, expected references=None")
+    if name_of(source) == name_of(reading.references, "references") == "standard input":
+        raise InputError("both candidates and references from standard input, expected at most one of them")
+    candidates = gather_candidates(_rows(source, complain, reading.format), reading, complain)
     if reading.references is None:
-        return join(candidates, None, reading, name)
-    others = gather_references(rows_of(reading.references), reading)
-    if not others.references:
-        raise InputError(f"{name_of(reading.references)}: holds no captions")
-    return join(candidates, others, reading, name)
+        return candidates, None
+    rows = _rows(reading.references, complain, role="references", ids=list(candidates.candidates))
+    return candidates, gather_references(rows, reading, complain)
 
 
-def combined(reading: Reading, references: Any, images: str | Path | None) -> Reading:
+def refuse_unused(reading: Reading) -> None:
+    """A column of a file that is not there cannot be meant."""
+    if reading.references is None and reading.references_id_column is not None:
+        raise InputError(
+            "references_id_column=... names a column of references, and there are none; pass references=..."
+        )
+
+
+def _rows(source: Any, complain: Complain, format: str | None = None, **options: Any) -> Iterator[Row]:
+    """Rows up to the first that cannot be parsed at all; what stopped them is a complaint."""
+    stopped = ""
+    try:
+        yield from rows_of(source, format, **options)
+    except InputError as error:
+        stopped = str(error)
+    if stopped:
+        complain(stopped)
+
+
+def combined(reading: Reading, references: Any, images: Any) -> Reading:
     """The reading with the references and images that are passed on their own."""
     if references is not None:
         reading = replace(reading, references=references)

@@ -21,7 +21,7 @@ from captious import _written
 from captious._typing import Bools, Floats, Ints
 from captious._version import __version__
 from captious.captions import CaptionSet
-from captious.errors import InputError
+from captious.errors import InputError, UnknownKey
 from captious.io.images import NO_SUCH
 from captious.render import Column, Document, Table
 from captious.stats.resampling import Statistic, id_order
@@ -34,7 +34,7 @@ Need = Literal["references", "several candidates", "image", "style", "model", "j
 HINTS = {
     "no references": "; pass references=..., a file of references",
     "one candidate, needs several": "; give several candidates per item",
-    "no image": "; pass images=..., their folder, or a column 'image' with their paths",
+    "no image": "; pass images=..., their folder or a list, or a column 'image' with their paths",
     f"image: {NO_SUCH}": (
         "; the column 'image' names files that do not exist: pass images=..., the folder of the images"
     ),
@@ -163,6 +163,23 @@ class Signature:
         )
 
 
+class ItemValues(dict[str, float]):
+    """Values by item id, which may be asked for as a string or as a number."""
+
+    def __missing__(self, key: object) -> float:
+        if str(key) in self.keys():
+            return self[str(key)]
+        known = f"; ids are such as {next(iter(self))!r}" if self else ""
+        raise UnknownKey(f"no item with id {str(key)!r}{known}")
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(str(key))
+
+    def get(self, key: object, default: Any = None) -> Any:
+        """The value of an id, or the default where there is no such item."""
+        return super().get(str(key), default)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Measurement:
     """One metric on one set: a value per item, a corpus value, and the rows to aggregate again without recomputing."""
@@ -187,7 +204,7 @@ class Measurement:
     @cached_property
     def items(self) -> Mapping[str, float]:
         """The value of each item by id."""
-        return dict(zip(self.ids, self.values.tolist(), strict=True))
+        return ItemValues(zip(self.ids, self.values.tolist(), strict=True))
 
     @cached_property
     def corpus(self) -> float:
@@ -358,7 +375,7 @@ class Metric(ABC):
         if "several candidates" in self.needs:
             missing["one candidate, needs several"] = captions.candidates.counts == 1
         if "image" in self.needs:
-            missing["no image"] = np.array([path is None for path in captions.image_paths], dtype=np.bool_)
+            missing["no image"] = np.array([image is None for image in captions.images], dtype=np.bool_)
         reasons: dict[int, str] = {}
         for reason, mask in missing.items():
             for index in np.flatnonzero(mask).tolist():

@@ -70,19 +70,20 @@ class Umic(MeanMetric):
     def score_items(self, captions: CaptionSet, state: Shared[Backbone]) -> Scored:
         """Rows: the sum of the candidates' scores, and their number."""
         backbone = state.value
-        paths = captions.image_paths
-        if self.regions:
-            paths = [path or key for path, key in zip(paths, captions.ids, strict=True)]
+        images = captions.images
+        if self.regions:  # files of the image's name, or of the item's id
+            images = [one if isinstance(one, str) else key for one, key in zip(images, captions.ids, strict=True)]
         owners, texts = captions.candidates.owners, captions.candidates.values
-        usable = [n for n, item in enumerate(owners.tolist()) if paths[item] is not None and texts[n].strip()]
+        usable = [n for n, item in enumerate(owners.tolist()) if images[item] is not None and texts[n].strip()]
         values, lengths = np.full(len(owners), np.nan), np.zeros(len(owners), dtype=np.int64)
         faults: dict[int, str] = {}
         if usable:
-            judged = judge(backbone, [str(paths[owners[n]]) for n in usable], [texts[n] for n in usable])
+            shown = [image for n in usable if (image := images[owners[n]]) is not None]
+            judged = judge(backbone, shown, [texts[n] for n in usable])
             values[usable] = judged.scores
             for index, why in judged.faults.items():
                 item = int(owners[usable[index]])
-                faults[item] = f"image: {why.removeprefix(f'{paths[item]}: ')}"
+                faults[item] = f"image: {why.removeprefix(f'{images[item]}: ')}"
             lengths[usable] = backbone.token_counts([texts[n] for n in usable])
         reasons = {**faults, **blank_texts(captions)}
         return encoded_means(self.label, captions, values, reasons, lengths, backbone.limit)

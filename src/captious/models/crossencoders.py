@@ -19,6 +19,7 @@ import numpy as np
 from captious._files import digest
 from captious._typing import Bools, Floats, Ints
 from captious._version import __version__
+from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, read_image
 from captious.models._segments import Space, as_keys, key_of
@@ -95,7 +96,7 @@ class Backbone(ABC):
         """What happens to the input before the weights: image preparation, frozen encoder, prefix, tokenizer."""
 
     @abstractmethod
-    def pictures(self, paths: Sequence[str]) -> Pictures:
+    def pictures(self, paths: Sequence[ImageSource]) -> Pictures:
         """Lay out images."""
 
     @abstractmethod
@@ -124,9 +125,9 @@ class Backbone(ABC):
         """Tokens of each caption before truncation."""
         return self.texts(texts).lengths
 
-    def files(self, paths: Sequence[str]) -> list[Path]:
-        """The file that is read for each image."""
-        return [Path(path) for path in paths]
+    def files(self, paths: Sequence[ImageSource]) -> list[ImageSource]:
+        """What is read for each image."""
+        return list(paths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,14 +271,14 @@ class Judged:
             return np.asarray(1 / (1 + np.exp(-self.logits)), dtype=np.float64)
 
 
-def judge(backbone: Backbone, paths: Sequence[str], texts: Sequence[str]) -> Judged:
-    """Logits of pairs of an image file and a caption; each distinct pair is computed once and cached."""
+def judge(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequence[str]) -> Judged:
+    """Logits of pairs of an image and a caption; each distinct pair is computed once and cached."""
     runtime = current()
     precision = resolve_precision(backbone.device, runtime.precision)
     kind = f"scores-{precision}{'upright' if runtime.upright else ''}"
     store = open_store(Space(called(backbone.name), backbone.fingerprint, kind, (1,)))
     distinct, image = distinct_values(paths)
-    contents = content_keys([str(path) for path in backbone.files(distinct)])
+    contents = content_keys(backbone.files(distinct))
     pairs, pair_of = distinct_values(list(zip(image.tolist(), texts, strict=True)))
     keys = as_keys(_pair_key(contents[index], text) for index, text in pairs)
     rows, _, cached = store.gather(keys)
@@ -296,7 +297,7 @@ def judge(backbone: Backbone, paths: Sequence[str], texts: Sequence[str]) -> Jud
 
 
 def _compute(
-    backbone: Backbone, paths: list[str], pairs: Sequence[tuple[int, str]], precision: str
+    backbone: Backbone, paths: list[ImageSource], pairs: Sequence[tuple[int, str]], precision: str
 ) -> tuple[Floats, dict[int, str]]:
     """Logits of pairs of an image's index and a caption, and faults by image; images are laid out part by part."""
     torch = require("torch", "clip")
@@ -333,8 +334,8 @@ def _compute(
     return logits, faults
 
 
-def content_keys(paths: Sequence[str]) -> list[bytes | None]:
-    """The key of each file's content, looked up where the file has not changed; None where it cannot be read."""
+def content_keys(paths: Sequence[ImageSource]) -> list[bytes | None]:
+    """The key of each image's content, looked up where its file has not changed; None where it cannot be read."""
     files = file_index()
     states = [file_state(path) for path in paths]
     contents = lookup(files, states)

@@ -6,6 +6,7 @@ Every distinct content is encoded once. Vectors have unit length. An image that 
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,9 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from captious._files import read_regular
 from captious._typing import Bools, Floats, Ints, Ints32
+from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
 from captious.models._segments import Keys, Space, as_keys, text_key, unique_keys
 from captious.models.encoder import Encoder, Features
@@ -47,10 +50,10 @@ class Encoded:
         return len(self.index)
 
 
-def image_features(encoder: Encoder, paths: Sequence[str | Path]) -> Encoded:
-    """Vectors of image files."""
+def image_features(encoder: Encoder, images: Sequence[Path | ImageSource]) -> Encoded:
+    """Vectors of image files and of images in memory."""
     with _ONE_AT_A_TIME:
-        return _image_features(encoder, [str(path) for path in paths])
+        return _image_features(encoder, [image if isinstance(image, ImageData) else str(image) for image in images])
 
 
 def text_features(encoder: Encoder, texts: Sequence[str]) -> Encoded:
@@ -84,7 +87,7 @@ def distinct_values(values: Sequence[Value]) -> tuple[list[Value], Ints]:
     return list(numbers), np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
 
 
-def _image_features(encoder: Encoder, names: list[str]) -> Encoded:
+def _image_features(encoder: Encoder, names: list[ImageSource]) -> Encoded:
     paths, distinct = distinct_values(names)
     files = file_index()
     store = open_store(vector_space(encoder, "images-upright" if current().upright else "images"))
@@ -123,7 +126,7 @@ def _text_features(encoder: Encoder, texts: Sequence[str]) -> Encoded:
 
 def encode_missing(
     encoder: Encoder,
-    paths: Sequence[str],
+    paths: Sequence[ImageSource],
     states: Sequence[bytes | None],
     missing: Sequence[int],
     contents: list[bytes | None],
@@ -131,7 +134,7 @@ def encode_missing(
     files: Store,
     put: Callable[[Store, Keys, Features], None] | None = None,
 ) -> dict[int, str]:
-    """Encode the files at the indices ``missing`` and say which could not be used, and why.
+    """Encode the images at the indices ``missing`` and say which could not be used, and why.
 
     The keys of their contents are filled into ``contents`` and recorded in the index ``files``. ``put`` stores what the
     encoder gives; by default vectors of unit length.
@@ -215,7 +218,7 @@ def read_features(path: str | Path) -> tuple[list[str], Features]:
     Features are multiplied by the array ``scale`` where the file has one.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(read_regular(path)), allow_pickle=False) as file:
             arrays: dict[str, npt.NDArray[Any]] = {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._typing import Ints
+from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.models.clip import TorchEncoder
 from captious.models.crossencoders import Backbone, mark, spread
@@ -262,7 +263,7 @@ class Fusion(Backbone):
         """The encoder, and what is put before captions."""
         return f"{self.encoder.fingerprint} {self.prefix}"
 
-    def pictures(self, paths: Sequence[str]) -> ImageBatches:
+    def pictures(self, paths: Sequence[ImageSource]) -> ImageBatches:
         """Lay images out."""
         return ImageBatches.of(image_states(self.encoder, paths), self.device)
 

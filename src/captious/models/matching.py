@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._typing import Ints
+from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, open_image
 from captious.models.crossencoders import Backbone, Ids, mark
@@ -68,7 +69,7 @@ def placed(module: Any) -> Any:
 class PixelStore:
     """Prepared images by index, in memory where all of them fit, else opened again for every batch."""
 
-    paths: Sequence[str]
+    paths: Sequence[ImageSource]
     prepare: Callable[[Image], Pixels]
     upright: bool = False
     pixels: list[Pixels | None] = field(default_factory=list)
@@ -76,7 +77,7 @@ class PixelStore:
     faults: dict[int, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, paths: Sequence[str], prepare: Callable[[Image], Pixels]) -> PixelStore:
+    def of(cls, paths: Sequence[ImageSource], prepare: Callable[[Image], Pixels]) -> PixelStore:
         """Open all images once, to learn which cannot be used."""
         runtime = current()
         store = cls(paths, prepare, runtime.upright)
@@ -108,7 +109,7 @@ class PixelStore:
             images.append(image)
         return images
 
-    def open(self, path: str) -> Pixels | str:
+    def open(self, path: ImageSource) -> Pixels | str:
         """A prepared image, or the reason why there is none."""
         try:
             return self.prepare(open_image(path, self.upright))
@@ -143,7 +144,7 @@ class _Matching(Backbone):
         """Resize an image to what the model reads."""
         raise NotImplementedError
 
-    def pictures(self, paths: Sequence[str]) -> PixelStore:
+    def pictures(self, paths: Sequence[ImageSource]) -> PixelStore:
         """Lay out images."""
         return PixelStore.of(paths, self.prepare)
 

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Ints
+from captious.captions import ImageData, ImageSource
 from captious.errors import InputError, one_line, require
 from captious.io.images import UnreadableImage, decode_image, read_image
 from captious.models._segments import key_of
@@ -175,8 +176,8 @@ class DecodedImage(NamedTuple):
     """Why there are no pixels, though they were wanted."""
 
 
-def decode(path: str, prepare: Callable[[Image], Pixels], wanted: Wanted, upright: bool) -> DecodedImage:
-    """Read a file, and decode it if its content is wanted."""
+def decode(path: ImageSource, prepare: Callable[[Image], Pixels], wanted: Wanted, upright: bool) -> DecodedImage:
+    """Read an image, and decode it if its content is wanted."""
     key = None
     try:
         content = read_image(path)
@@ -287,8 +288,10 @@ class TextBatch(NamedTuple):
     lengths: Ints
 
 
-def image_batches(encoder: Encoder, paths: Sequence[str], wanted: Wanted = lambda key: True) -> Iterator[ImageBatch]:
-    """Read every file and encode those whose content is wanted; ``wanted`` is asked from several threads."""
+def image_batches(
+    encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = lambda key: True
+) -> Iterator[ImageBatch]:
+    """Read every image and encode those whose content is wanted; ``wanted`` is asked from several threads."""
     runtime = current()
     backoff, begin, threads = OomBackoff(runtime.log), image_start(encoder), workers(encoder, runtime)
 
@@ -376,7 +379,7 @@ def _grouped(images: Iterable[DecodedImage], size: Callable[[], int]) -> Iterato
 
 
 @contextmanager
-def _decoder(encoder: Encoder, upright: bool, threads: int) -> Iterator[Callable[[str, Wanted], DecodedImage]]:
+def _decoder(encoder: Encoder, upright: bool, threads: int) -> Iterator[Callable[[ImageSource, Wanted], DecodedImage]]:
     """How threads decode files: each through a process of its own where there are many of both, else by themselves."""
     preparation = getattr(encoder, "preparation", None)
     if threads < MANY_THREADS or preparation is None:
@@ -387,7 +390,9 @@ def _decoder(encoder: Encoder, upright: bool, threads: int) -> Iterator[Callable
     for process in processes:
         idle.put(process)
 
-    def through(path: str, wanted: Wanted) -> DecodedImage:
+    def through(path: ImageSource, wanted: Wanted) -> DecodedImage:
+        if isinstance(path, ImageData):  # decoded already, and large to send
+            return decode(path, encoder.prepare, wanted, upright)
         process = idle.get()
         try:
             return process(path, wanted)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Ints
+from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.models._segments import Keys, Space, as_keys, text_key
 from captious.models.clip import TorchEncoder, load_folder
@@ -199,8 +200,8 @@ class ImageStates:
         return states
 
 
-def image_states(encoder: TorchEncoder, paths: Sequence[str]) -> ImageStates:
-    """States and vectors of image files, with the reason where a file cannot be used."""
+def image_states(encoder: TorchEncoder, paths: Sequence[ImageSource]) -> ImageStates:
+    """States and vectors of images, with the reason where one cannot be used."""
     runtime, inside = current(), HiddenStates(encoder)
     distinct, distinct_of = distinct_values(paths)
     kind = "-upright" if runtime.upright else ""

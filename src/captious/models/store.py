@@ -23,6 +23,7 @@ import numpy as np
 
 from captious._files import data_folder
 from captious._typing import Bools, Ints, Ints32
+from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
 from captious.models._segments import (
     SUFFIX,
@@ -244,8 +245,10 @@ def file_index() -> Store:
     return open_store(FILES)
 
 
-def file_state(path: str) -> bytes | None:
+def file_state(path: ImageSource) -> bytes | None:
     """Path, size, times and inode of a file as a key; None where it is missing, no file, or changed a moment ago."""
+    if isinstance(path, ImageData):
+        return None
     try:
         stat = Path(path).stat()
     except (OSError, ValueError):

@@ -8,6 +8,7 @@ confidence of the detector, highest first. The number of regions is adaptive: th
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,9 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from captious._files import read_regular
 from captious._typing import Bools, Floats32, Ints
+from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.models.crossencoders import Backbone, Ids, mark
 from captious.models.devices import resolve_device
@@ -36,7 +39,7 @@ CERTAIN, FEWEST, MOST = 0.2, 10, 100
 def read_regions(path: Path, width: int) -> tuple[Floats32, Floats32]:
     """Features and seven-number geometry of the regions of an image."""
     try:
-        archive = np.load(path, allow_pickle=False)
+        archive = np.load(io.BytesIO(read_regular(path)), allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("it is one array without a name")
         with archive:
@@ -189,17 +192,17 @@ class Uniter(Backbone):
         """The tokenizer."""
         return self.tokenizer.text
 
-    def files(self, paths: Sequence[str]) -> list[Path]:
+    def files(self, paths: Sequence[ImageSource]) -> list[ImageSource]:
         """The file of regions of each image: the one of its name in the folder."""
         if self.folder is None:
             raise InputError("umic on uniter needs region features: regions=FOLDER with an .npz file for each image")
         if not Path(self.folder).is_dir():
             raise InputError(f"{self.folder}: no such folder of region features")
-        return [Path(self.folder) / f"{Path(path).stem}.npz" for path in paths]
+        return [str(Path(self.folder) / f"{Path(str(path)).stem}.npz") for path in paths]
 
-    def pictures(self, paths: Sequence[str]) -> Regions:
+    def pictures(self, paths: Sequence[ImageSource]) -> Regions:
         """Lay images out."""
-        return Regions.of(self.files(paths), self.module.regions)
+        return Regions.of([Path(str(path)) for path in self.files(paths)], self.module.regions)
 
     def texts(self, texts: Sequence[str], keep: bool = True) -> Ids:
         """Lay captions out."""

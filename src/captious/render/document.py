@@ -20,6 +20,7 @@ from captious._typing import Floats
 from captious.errors import InputError, nearest, require
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
     from rich.console import Console
 
 NAN = float("nan")
@@ -72,6 +73,12 @@ class HasInterval(Protocol):
     def low(self) -> float: ...
     @property
     def high(self) -> float: ...
+
+
+class HasPicture(Protocol):
+    """An image in memory, such as those of ``captious.captions``."""
+
+    def picture(self) -> Image: ...
 
 
 @dataclass(frozen=True)
@@ -251,8 +258,8 @@ class Items:
     """By item."""
     reasons: Sequence[Sequence[Mapping[str, str]]] = ()
     """By system and metric: why an item, named by its id, has no value."""
-    images: Sequence[str | None] = ()
-    """By item, the path of its image."""
+    images: Sequence[str | HasPicture | None] = ()
+    """By item, the path of its image, or the image itself."""
     fields: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Further columns, by name and item."""
     limit: int = 5000
@@ -260,9 +267,9 @@ class Items:
 
 
 class Picture(NamedTuple):
-    """A picture by its path or its pixels (height × width × 3 bytes); without a source, ``title`` says why."""
+    """A picture by its path, in memory, or as pixels (height × width × 3 bytes); without one, ``title`` says why."""
 
-    source: str | npt.NDArray[np.uint8] | None
+    source: str | HasPicture | npt.NDArray[np.uint8] | None
     title: str = ""
     href: str = ""
 
@@ -375,8 +382,8 @@ class Result(ABC):
         from captious.render import html, latex, tables, terminal
 
         document = self.in_percent() if percent else self.document()
+        refuse_output(path, overwrite)
         if is_file(path):
-            refuse_output(path, overwrite)
             with whole_file(path) as draft:
                 _write_one(document, draft, Path(path).suffix.lower())
             return
@@ -432,6 +439,8 @@ class Result(ABC):
 
 FILES = (".csv", ".json", ".parquet", ".html", ".tex", ".txt")
 """Ends of paths that ask for one file instead of a folder."""
+PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
+"""Ends of paths that ask for what no result writes; a folder of such a name would be a surprise."""
 PERCENT = "Scores are shown × 100."
 
 
@@ -441,7 +450,12 @@ def is_file(path: str | Path) -> bool:
 
 
 def refuse_output(path: str | Path, overwrite: bool = False) -> None:
-    """Say at once, before any work, that an output is there already."""
+    """Say at once, before any work, that an output is there already, or that nothing of its kind is written."""
+    if Path(path).suffix.lower() in PICTURES and not Path(path).is_dir():
+        raise InputError(
+            f"{path}: pictures are not written; expected a folder, whose page has the charts, or a file that ends in "
+            f"{', '.join(FILES)}"
+        )
     (refuse_existing if is_file(path) else refuse_occupied)(Path(path), overwrite)
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Floats
-from captious.render.document import Items
+from captious.options import current, using
+from captious.render.document import HasPicture, Items
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -27,7 +28,7 @@ FIELD = 200
 SEED = 0
 SIDE = 224
 """Longest side of a thumbnail in pixels."""
-Source = str | npt.NDArray[np.uint8] | None
+Source = str | HasPicture | npt.NDArray[np.uint8] | None
 
 
 def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
@@ -35,8 +36,8 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
     signs = [1 if metric.higher_is_better else -1 for metric in items.metrics]
     columns = [sign * column for system in items.values for sign, column in zip(signs, system, strict=True)]
     shown = select(columns, len(items.ids), items.limit)
-    paths = [items.images[index] for index in shown] if items.images else [None] * len(shown)
-    images, pictures = thumbnails(paths)
+    sources = [items.images[index] for index in shown] if items.images else [None] * len(shown)
+    images, pictures = thumbnails(sources)
     data = {
         "ids": items.ids,
         "systems": [{"name": name} for name in items.systems],
@@ -55,7 +56,7 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
             for index in shown
         ],
         "pictures": pictures,
-        "unreadable": sum(bool(path) and number is None for path, number in zip(paths, pictures, strict=True)),
+        "unreadable": sum(bool(one) and number is None for one, number in zip(sources, pictures, strict=True)),
     }
     return data, images
 
@@ -88,20 +89,26 @@ def _words(texts: Sequence[str]) -> float | None:
     return round(sum(len(text.split()) for text in texts) / len(texts), 2) if len(texts) else None
 
 
-def thumbnails(paths: Sequence[str | None]) -> tuple[list[str], list[int | None]]:
-    """Each different picture once as a data URI, and for every path the number of its picture."""
-    distinct = list(dict.fromkeys(path for path in paths if path))
+def thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str], list[int | None]]:
+    """Each different picture once as a data URI, and for every image the number of its picture."""
+    distinct = list(dict.fromkeys(image for image in images if image))
+    runtime = current()
+
+    def drawn(image: str | HasPicture) -> str | None:
+        with using(runtime):  # a thread does not inherit it
+            return thumbnail(image)
+
     with ThreadPoolExecutor() as pool:
-        uris = dict(zip(distinct, pool.map(thumbnail, distinct), strict=True))
+        uris = dict(zip(distinct, pool.map(drawn, distinct), strict=True))
     numbers: dict[str, int] = {}
     for uri in uris.values():
         if uri:
             numbers.setdefault(uri, len(numbers))
-    return list(numbers), [numbers.get(uris[path] or "") if path else None for path in paths]
+    return list(numbers), [numbers.get(uris[image] or "") if image else None for image in images]
 
 
 def thumbnail(source: Source) -> str | None:
-    """A file or an array of pixels as a data URI; None where it cannot be read."""
+    """A file, an image in memory or an array of pixels as a data URI; None where it cannot be read."""
     from PIL import Image, features
 
     kind = "webp" if features.check("webp") else "jpeg"
@@ -118,8 +125,15 @@ def thumbnail(source: Source) -> str | None:
 def _small(source: Source) -> Image:
     from PIL import Image, ImageOps
 
-    if not isinstance(source, str):
+    if source is None or isinstance(source, np.ndarray):
         picture: Image.Image = Image.fromarray(np.asarray(source, dtype=np.uint8))
+        picture.thumbnail((SIDE, SIDE))
+        return picture.convert("RGBA")
+    # As encoders see it: turned as the EXIF tag says only where the runtime asks for it.
+    upright = current().upright
+    if not isinstance(source, str):
+        opened = source.picture()
+        picture = _eight_bits(ImageOps.exif_transpose(opened) if upright else opened.copy())
         picture.thumbnail((SIDE, SIDE))
         return picture.convert("RGBA")
     if not Path(source).is_file():  # A named pipe would keep the reader waiting for ever.
@@ -127,9 +141,9 @@ def _small(source: Source) -> Image:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         with Image.open(source) as opened:
-            picture = _eight_bits(opened)
+            picture = _eight_bits(ImageOps.exif_transpose(opened) if upright else opened)
             picture.thumbnail((SIDE, SIDE))
-            return ImageOps.exif_transpose(picture).convert("RGBA")
+            return picture.convert("RGBA")
 
 
 def _eight_bits(picture: Any) -> Image:
