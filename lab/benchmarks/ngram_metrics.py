@@ -38,7 +38,17 @@ def against_peers(name: str) -> None:
         gaps = [abs(value - ours["values"][key]) for key, value in peer["values"].items()]
         ratios = [f"{peer[which] / ours[which]:.0f}" for which in ("first", "best")]
         times = [f"{peer[which]:.2f}" for which in ("first", "best")]
-        rows.append([tool, times[0], ratios[0], times[1], ratios[1], f"{peer['peak_gib']:.2f}", f"{max(gaps):.0e}" if gaps else ""])
+        rows.append(
+            [
+                tool,
+                times[0],
+                ratios[0],
+                times[1],
+                ratios[1],
+                f"{peer['peak_gib']:.2f}",
+                f"{max(gaps):.0e}" if gaps else "",
+            ]
+        )
     resampling = quickest(1, SCRIPT, "bootstrap", name, "3")
     print(f"\n{name}: {ours['items']} items; tokenize + BLEU-1..4 + ROUGE-L + CIDEr-D, captions in memory to values\n")
     print(table(rows))
