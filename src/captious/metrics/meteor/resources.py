@@ -110,8 +110,8 @@ def _prefixes(lines: list[str]) -> dict[str, bool]:
 
 
 def _synsets(lines: list[str]) -> HashTable:
-    # Entries of several words are spelt with underscores, which the normalizer sets apart: no token can ask for them.
-    synsets = {word_hash(word): ids for word, ids in _pairs(lines) if "_" not in word}
+    # Entries of several words have underscores, which METEOR's normalizer sets apart: only SPICE asks for them.
+    synsets = {word_hash(word): ids for word, ids in _pairs(lines)}
     return HashTable.of({key: sorted({int(number) for number in ids.split()}) for key, ids in synsets.items()})
 
 
