@@ -41,6 +41,7 @@ NOT_RUN = Counter(
         "docs/guide/studies.md": 2,
         "docs/guide/style.md": 1,
         "docs/guide/train.md": 4,
+        "docs/guide/training-loop.md": 1,
         "docs/guide/umic.md": 3,
         "docs/reference/metrics/index.md": 1,
         "docs/results/captious-mini.md": 1,

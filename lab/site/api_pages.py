@@ -20,14 +20,28 @@ def api_pages() -> dict[str, str]:
         page = room.removeprefix("captious").removeprefix(".") or "index"
         pages[f"{FOLDER}/{page}.md"] = _page(room, stub, documented)
         documented |= {origin: f"{page}.md" for origin in _public(stub).values() if origin not in documented}
+    pages[f"{FOLDER}/compat.md"] = _compat_page()
     return pages
+
+
+def _compat_page() -> str:
+    """The modules that stand in for other libraries; their names are those of the library."""
+    package = SOURCE / "captious" / "compat"
+    parts = ["# captious.compat", _summary(package / "__init__.py")]
+    for module in sorted(package.glob("[a-z]*.py")):
+        name = f"captious.compat.{module.stem}"
+        parts.append(f"::: {name}\n    options:\n      heading: {name}\n      toc_label: {module.stem}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(module: Path) -> str:
+    return ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
 
 
 def _page(room: str, stub: Path, documented: Mapping[str, str]) -> str:
     """A page with what its room exports; what an earlier page has is linked."""
-    summary = ast.get_docstring(ast.parse(stub.with_suffix(".py").read_text(encoding="utf-8"))) or ""
     public = _public(stub)
-    parts = [f"# {room}", summary]
+    parts = [f"# {room}", _summary(stub.with_suffix(".py"))]
     if links := [
         f"[`{name}`]({documented[origin]}#{origin})" for name, origin in public.items() if origin in documented
     ]:

@@ -34,6 +34,7 @@ class Docstrings(griffe.Extension):
 def markdown(text: str) -> str:
     """A docstring as Markdown. After a section such as Parameters its doctests become the section Examples."""
     text = re.sub(r":(?:class|func|meth|mod|data|attr):`~?([^`]+)`", r"`\1`", text)
+    text = re.sub(r"(?m)(?<=\w)::$", ":", text)
     sections = re.split(r"(?m)^(?=\w.*\n---+$)", text, maxsplit=1)
     sections[0] = _DOCTEST.sub(r"```pycon\n\g<0>\n```", sections[0])
     if len(sections) > 1 and "\nExamples\n" not in sections[1]:

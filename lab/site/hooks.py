@@ -17,7 +17,7 @@ def on_config(config: Any) -> Any:
     """Fill the sections of the navigation that name a folder with its pages: ``- Metrics: reference/metrics/``."""
     docs = Path(config.docs_dir)
     paths = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} | set(_generated(docs))
-    config.nav = [_filled(entry, paths) for entry in config.nav]
+    config.nav = _filled({"": config.nav}, paths)[""]
     return config
 
 
@@ -42,8 +42,8 @@ def _filled(entry: Any, paths: set[str]) -> Any:
         return entry
     ((title, value),) = entry.items()
     if isinstance(value, list):
-        return {title: [_filled(inner, paths) for inner in value]}
+        return {title: [section for inner in value if (section := _filled(inner, paths)) is not None]}
     if value.endswith("/"):
         pages = sorted(path for path in paths if path.startswith(value) and "/" not in path[len(value) :])
-        return {title: sorted(pages, key=lambda path: not path.endswith("/index.md"))}
+        return {title: sorted(pages, key=lambda path: not path.endswith("/index.md"))} if pages else None
     return entry

@@ -12,6 +12,7 @@ def notebook_pages(docs: Path) -> dict[str, str]:
     """Markdown by path, for every notebook under the folder."""
     return {
         path.relative_to(docs).with_suffix(".md").as_posix(): notebook_markdown(json.loads(path.read_text("utf-8")))
+        + f'\n<a href="{path.name}" download>Download this notebook</a>\n'
         for path in sorted(docs.rglob("*.ipynb"))
     }
 
