@@ -302,6 +302,117 @@ def test_an_id_may_be_asked_for_as_text_or_number():
         report["spam"]
 
 
+PEOPLE, VALUES = {"a": 1, "b": 2, "c": 3, "d": 4}, {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}
+"""One of six pairs is discordant: tau-b = (5 − 1) / 6."""
+RATED = [
+    {"id": key, "image": f"{key}.jpg", "caption": text, "references": [other], "rating": rating}
+    for key, text, other, rating in (
+        ("1", "a cat", "a cat", 4), ("2", "a dog", "the dog runs", 2), ("3", "birds", "a bird", 1),
+        ("4", "two men", "two men walk", 3),
+    )
+]  # fmt: skip
+NO_INTERVALS = Resampling(samples=0)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "measurements"),
+    [
+        (PEOPLE, {"m": VALUES}),
+        (pd.Series(PEOPLE), {"m": pd.Series(VALUES)}),
+        (pd.DataFrame({"id": list(PEOPLE), "rating": list(PEOPLE.values())}), {"m": VALUES}),
+        ([{"id": key, "rating": rating} for key, rating in PEOPLE.items()], pd.DataFrame({"m": VALUES})),
+    ],
+)
+def test_ratings_and_scores_of_every_form_give_the_same_correlation(ratings, measurements):
+    study = captious.correlate(ratings, measurements, resampling=NO_INTERVALS)
+    assert study.estimates["m"]["tau_b"].value == pytest.approx(4 / 6)
+
+
+def test_rated_captions_may_be_records_a_frame_or_an_arrow_table_with_references_of_any_form():
+    bare = [{key: value for key, value in row.items() if key != "references"} for row in RATED]
+    references = {row["image"]: row["references"] for row in RATED}
+    studies = [
+        captious.correlate(RATED, "rouge", resampling=NO_INTERVALS),
+        captious.correlate(pd.DataFrame(RATED), ["rouge"], resampling=NO_INTERVALS),
+        captious.correlate(pa.Table.from_pylist(RATED), captious.metric("rouge"), resampling=NO_INTERVALS),
+        captious.correlate(bare, "rouge", references=references, resampling=NO_INTERVALS),
+    ]
+    # ROUGE-L falls as the ratings do: 1, two of three words, one of three, none.
+    assert [study.estimates["rouge"]["tau_b"].value for study in studies] == pytest.approx([1.0] * 4)
+
+
+@pytest.fixture(scope="module")
+def labeled():
+    """Captions that tell the label where people's do not."""
+    people = ["a person runs", "someone sits", "a person", "one", "two"]
+    texts = ("a quick runner", "a calm reader")
+    return [
+        {"id": number, "caption": texts[number % 2], "gender": ("male", "female")[number % 2], "references": people}
+        for number in range(40)
+    ]
+
+
+def test_an_audit_takes_captions_by_name_in_a_list_or_alone(labeled):
+    from captious.bias import protocol_for, read_subjects
+
+    protocol = protocol_for("gender", seeds=1)
+    values = [
+        captious.audit(subjects, protocol, label="gender").rows[0].lic.lic
+        for subjects in ({"x": labeled}, [pd.DataFrame(labeled)], pa.Table.from_pylist(labeled))
+    ]
+    values.append(captious.audit(read_subjects({"x": labeled}, "gender"), protocol).rows[0].lic.lic)
+    assert values == [values[0]] * 4 and values[0] > 10
+    two = captious.audit({"x": labeled, "y": labeled}, protocol, label="gender")
+    assert [row.corpus.subject.name for row in two.rows] == ["x", "y"]
+
+
+WRONG_STUDIES = {
+    "no ratings": (
+        lambda: captious.correlate(None, "rouge"),
+        "ratings: None, expected a path, a data frame, an Arrow table or",
+    ),
+    "ratings of text": (lambda: captious.correlate({"a": "x"}, "rouge"), "ratings: str of 'a', expected {id: rating}"),
+    "an empty dict": (lambda: captious.correlate({}, "rouge"), "ratings: nothing, expected {id: rating}"),
+    "a list of numbers": (
+        lambda: captious.correlate([1, 2], "rouge"),
+        r"ratings: entry 1: is int \(1\), expected a record$",
+    ),
+    "swapped": (lambda: captious.correlate({"m": VALUES}, PEOPLE), "ratings: dict of 'm', expected {id: rating}"),
+    "no metrics": (lambda: captious.correlate(PEOPLE, None), "measurements: NoneType, expected written metrics"),
+    "one metric's values": (
+        lambda: captious.correlate(PEOPLE, VALUES),
+        "measurements: a is float, expected {id: value}",
+    ),
+    "values by position": (
+        lambda: captious.correlate(PEOPLE, {"m": [1, 2, 3, 4]}),
+        "measurements: m is list, expected {id: value}",
+    ),
+    "values of text": (
+        lambda: captious.correlate(PEOPLE, {"m": dict.fromkeys("abcd", "x")}),
+        "measurements: m has a value that is no",
+    ),
+    "references of ratings alone": (
+        lambda: captious.correlate(PEOPLE, {"m": VALUES}, references={}),
+        "references=... and images=... are for files",
+    ),
+    "an audit without a label": (
+        lambda: captious.audit({"x": RATED}),
+        "label: None, expected the column of the labels",
+    ),
+    "an audit of nothing": (lambda: captious.audit(None, label="gender"), "captions: None, expected a path"),
+    "subjects without a protocol": (lambda: captious.audit([]), "no captions to audit"),
+    "a label as protocol": (lambda: captious.audit([], "gender"), "no captions to audit"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_STUDIES)
+def test_a_wrong_argument_of_a_study_or_an_audit_gets_one_line(case):
+    call, line = WRONG_STUDIES[case]
+    with pytest.raises(InputError, match=line) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
 MINI = "clipscore(captious-mini)"
 
 

@@ -26,7 +26,7 @@ from captious.io.columns import (
     REFERENCE_COLUMNS,
     SYSTEM_COLUMNS,
 )
-from captious.io.formats import rows_of
+from captious.io.formats import name_of, rows_of
 from captious.io.images import with_images
 from captious.io.join import gather_references
 from captious.study.recipes import Layout, Recipe
@@ -178,14 +178,14 @@ def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
     raise InputError(f"{folder}: {recipe.name} looks for {wanted}; get it from: {recipe.source or 'your own files'}")
 
 
-def records(layout: Layout, ratings: Path | str, references: Path | str | None, pairs: bool = False) -> list[Record]:
+def records(layout: Layout, ratings: Any, references: Any, pairs: bool = False) -> list[Record]:
     """Everything in the files of a layout."""
     if layout.format == "flickr8k":
         return list(_flickr8k(Path(ratings), Path(str(references))))
     if layout.format == "clipscore":
         return list(_clipscore(Path(ratings)))
-    by_image = gather_references(rows_of(references)).references if references is not None else {}
-    rows = list(rows_of(ratings))
+    by_image = gather_references(rows_of(references, role="references")).references if references is not None else {}
+    rows = list(rows_of(ratings, role="ratings"))
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
     for name in (layout.id, layout.image, layout.system, layout.category, layout.rater):
         if name is not None and rows and name not in columns:
@@ -337,17 +337,18 @@ def open_recipe(recipe: Recipe, folder: str | Path, images: str | Path | None = 
 
 
 def open_ratings(
-    source: str | Path,
-    references: str | Path | None = None,
+    source: Any,
+    references: Any = None,
     *,
     columns: Layout | None = None,
     recipe: Recipe | None = None,
-    images: str | Path | None = None,
+    images: Any = None,
 ) -> Ratings:
-    """Any file with rated captions."""
-    layout = columns or Layout(str(source))
-    recipe = recipe or Recipe(str(source), (layout,))
-    gathered = gather(recipe, records(layout, source, references), str(source), images)
+    """Rated captions of a file, a frame or a list of records: whatever ``captious.read`` reads."""
+    name = name_of(source, "ratings")
+    layout = columns or Layout(name)
+    recipe = recipe or Recipe(name, (layout,))
+    gathered = gather(recipe, records(layout, source, references), name, images)
     assert isinstance(gathered, Ratings)
     return gathered
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from captious._typing import Floats
 from captious._written import split
-from captious.errors import InputError
+from captious.errors import InputError, one_line
 from captious.evaluation import Report, disambiguate_labels
 from captious.io.columns import GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import name_of, rows_of
@@ -91,8 +90,13 @@ def scores_of(measurements: Any, ids: Sequence[str], name: str = "ratings", miss
         measurements = measurements.measurements
     if isinstance(measurements, Measurement):
         measurements = [measurements]
-    if not isinstance(measurements, Mapping):
+    if isinstance(measurements, (list, tuple)) and all(isinstance(one, Measurement) for one in measurements):
         measurements = {str(one.metric): one for one in measurements}
+    if not isinstance(measurements, Mapping):
+        raise InputError(
+            f"measurements: {type(measurements).__name__}, expected written metrics such as 'bleu,cider', a report, or "
+            "{name: {id: value}}"
+        )
     if not measurements:
         raise InputError("no metric to study")
     scores = [_join(str(key), one, ids, name, missing) for key, one in measurements.items()]
@@ -100,12 +104,12 @@ def scores_of(measurements: Any, ids: Sequence[str], name: str = "ratings", miss
     return [replace(score, label=labels[score.key]) for score in scores]
 
 
-def read_scores(path: str | Path, ids: Sequence[str], name: str, missing: Missing = "error") -> list[Scores]:
+def read_scores(path: Any, ids: Sequence[str], name: str, missing: Missing = "error") -> list[Scores]:
     """Every column of numbers in a file whose rows have the id of an item, or its image and system."""
     columns: dict[str, dict[str, float]] = {}
     rated = {*ids}
     naming = {*ITEM_COLUMNS, *GROUP_COLUMNS, *SYSTEM_COLUMNS}
-    for row in rows_of(path):
+    for row in rows_of(path, role="scores"):
         key = next((row.fields[column] for column in ITEM_COLUMNS + GROUP_COLUMNS if column in row.fields), None)
         if key is None:
             raise InputError(f"{row.where}: no id: found columns {', '.join(row.fields)}, expected one named id")
@@ -123,13 +127,15 @@ def read_scores(path: str | Path, ids: Sequence[str], name: str, missing: Missin
                 raise InputError(f"{row.where}: {item} has a second value of {column}, expected one row per item")
             values[item] = np.nan if value is None else value
     if not columns:
-        raise InputError(f"{path}: no column of numbers beside the ids")
-    return scores_of(columns, ids, f"{name} and {name_of(path)}", missing)
+        raise InputError(f"{name_of(path, 'scores')}: no column of numbers beside the ids")
+    return scores_of(columns, ids, f"{name} and {name_of(path, 'scores')}", missing)
 
 
 def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing) -> Scores:
     """The values of one metric in the order of the rated items."""
     measured = isinstance(values, Measurement)
+    if not measured and not (isinstance(values, Mapping) or hasattr(values, "to_dict")):
+        raise InputError(f"measurements: {key} is {type(values).__name__}, expected {{id: value}}")
     by_item = values.items if measured else {str(item): value for item, value in values.items()}
     lacking = [item for item in ids if item not in by_item]
     if lacking and (missing == "error" or len(lacking) == len(ids)):
@@ -140,7 +146,10 @@ def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing
             f"{len(by_item)} values ({_some(unused)}) no rated item"
             + ("; pass missing='skip' to go on with those that join" if len(lacking) < len(ids) else "")
         )
-    array = np.array([by_item.get(item, np.nan) for item in ids], dtype=np.float64)
+    try:
+        array = np.array([by_item.get(item, np.nan) for item in ids], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"measurements: {key} has a value that is no number ({one_line(error)})") from None
     if measured:
         metric = values.metric
         return Scores(key, metric.label, array, metric.higher_is_better, str(values.signature))

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from os import PathLike
 from pathlib import Path, PurePath
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from captious.captions import ImageData
 from captious.errors import InputError
-from captious.evaluation import join_signatures
-from captious.options import SAMPLES, Missing, Resampling, Runtime, current, using
+from captious.evaluation import join_signatures, metric_specs, settings_of
+from captious.metrics.contract import Metric
+from captious.options import SAMPLES, Missing, Resampling, Runtime, using
 from captious.render import (
     Cell,
     Chart,
@@ -37,9 +40,9 @@ from captious.study._analysis import Analysis
 from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
 from captious.study.contests import TestName
 from captious.study.design import Pairs, Rows, build_design, family_of
-from captious.study.ratings import Ratings, open_ratings
+from captious.study.ratings import Preferences, Ratings, open_ratings
 from captious.study.recipes import Recipe
-from captious.study.scores import Scores, measure, scores_of
+from captious.study.scores import Scores, measure, read_scores, scores_of
 
 PER_PAIR = 50
 """Permutations for each two metrics: with fewer, Holm's correction could never reach 5 %."""
@@ -371,6 +374,24 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
 
 
+def _ratings(ratings: Any, recipe: Recipe | None, references: Any, images: Any) -> Ratings | Preferences:
+    """Ratings from whatever holds them."""
+    if hasattr(ratings, "to_dict") and not hasattr(ratings, "columns"):  # a series
+        ratings = ratings.to_dict()
+    if isinstance(ratings, Mapping):
+        kinds = (int, float, list, tuple, np.ndarray, np.number, NoneType)
+        wrong = next((key for key, value in ratings.items() if not isinstance(value, kinds)), None)
+        if wrong is not None or not ratings:
+            found = "nothing" if not ratings else f"{type(ratings[wrong]).__name__} of {wrong!r}"
+            raise InputError(f"ratings: {found}, expected {{id: rating}} or {{id: [ratings]}}")
+        ratings = Ratings.of(ratings)
+    if not isinstance(ratings, (Ratings, Preferences)):
+        return open_ratings(ratings, references, recipe=recipe, images=images)
+    if references is not None or images is not None:
+        raise InputError(f"{ratings.name}: references=... and images=... are for files, frames and records of ratings")
+    return ratings
+
+
 def correlate(
     ratings: Any,
     measurements: Any,
@@ -383,16 +404,19 @@ def correlate(
     missing: Missing = "error",
     progress: Callable[[str], None] | None = None,
     runtime: Runtime | None = None,
+    references: Any = None,
+    images: Any = None,
 ) -> Study:
     """Hold metrics against people.
 
     Parameters
     ----------
     ratings
-        ``Ratings`` or ``Preferences``, the path of a file with ratings, or ``{id: rating or list of ratings}``.
+        ``Ratings`` or ``Preferences``; the path of a file with ratings, a frame or records; or ``{id: rating or list of
+        ratings}``.
     measurements
         A report of ``captious.evaluate``, measurements, written metrics such as ``"bleu(n=4),cider"`` where the
-        ratings have captions, or ``{name: {id: value}}`` for metrics computed elsewhere.
+        ratings have captions, or ``{name: {id: value}}`` or a frame with ids for metrics computed elsewhere.
     recipe
         The protocol: how ratings become rows, which tau. By default every rating is a row and tau-b the headline.
     statistic
@@ -407,23 +431,25 @@ def correlate(
         Called with the name of each step as it begins.
     runtime
         Where and how encoders run.
+    references, images
+        Of the rated captions, as in ``captious.read``, where ``ratings`` is a file, a frame or records.
 
     >>> people = {"a": 1, "b": 2, "c": 3, "d": 4}
     >>> study = correlate(people, {"m": {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}}, resampling=Resampling(samples=0))
     >>> round(study.estimates["m"]["tau_b"].value, 6)
     0.666667
     """
-    if isinstance(ratings, (str, Path)):
-        ratings = open_ratings(ratings, recipe=recipe)
-    elif isinstance(ratings, dict):
-        ratings = Ratings.of(ratings)
+    resampling, runtime = settings_of(resampling, runtime, progress)
+    ratings = _ratings(ratings, recipe, references, images)
     recipe = recipe or Recipe(ratings.name, ())
     listed = isinstance(measurements, (list, tuple)) and measurements
     if listed and all(isinstance(score, Scores) for score in measurements):
         scores = list(measurements)
-    elif isinstance(measurements, str):
-        with using(runtime or current()):
-            scores = measure(ratings, measurements, progress)
+    elif isinstance(measurements, (str, Metric)) or (listed and isinstance(measurements[0], (str, Metric))):
+        with using(runtime):
+            scores = measure(ratings, [str(one) for one in metric_specs(measurements)], progress)
+    elif isinstance(measurements, PathLike) or hasattr(measurements, "columns"):
+        scores = read_scores(measurements, ratings.ids, ratings.name, missing)
     else:
         scores = scores_of(measurements, ratings.ids, ratings.name, missing)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
