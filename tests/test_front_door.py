@@ -337,12 +337,13 @@ def test_rated_captions_may_be_records_a_frame_or_an_arrow_table_with_references
         captious.correlate(pa.Table.from_pylist(RATED), captious.metric("rouge"), resampling=NO_INTERVALS),
         captious.correlate(bare, "rouge", references=references, resampling=NO_INTERVALS),
     ]
+    with pytest.raises(InputError, match="references=... and images=... are for ratings in a file"):
+        captious.correlate(PEOPLE, {"m": VALUES}, references={})
     # ROUGE-L falls as the ratings do: 1, two of three words, one of three, none.
     assert [study.estimates["rouge"]["tau_b"].value for study in studies] == pytest.approx([1.0] * 4)
 
 
-@pytest.fixture(scope="module")
-def labeled():
+def labels():
     """Captions that tell the label where people's do not."""
     people = ["a person runs", "someone sits", "a person", "one", "two"]
     texts = ("a quick runner", "a calm reader")
@@ -352,9 +353,10 @@ def labeled():
     ]
 
 
-def test_an_audit_takes_captions_by_name_in_a_list_or_alone(labeled):
+def test_an_audit_takes_captions_by_name_in_a_list_or_alone():
     from captious.bias import protocol_for, read_subjects
 
+    labeled = labels()
     protocol = protocol_for("gender", seeds=1)
     values = [
         captious.audit(subjects, protocol, label="gender").rows[0].lic.lic
@@ -366,48 +368,31 @@ def test_an_audit_takes_captions_by_name_in_a_list_or_alone(labeled):
     assert [row.corpus.subject.name for row in two.rows] == ["x", "y"]
 
 
-WRONG_STUDIES = {
-    "no ratings": (
-        lambda: captious.correlate(None, "rouge"),
-        "ratings: None, expected a path, a data frame, an Arrow table or",
-    ),
-    "ratings of text": (lambda: captious.correlate({"a": "x"}, "rouge"), "ratings: str of 'a', expected {id: rating}"),
-    "an empty dict": (lambda: captious.correlate({}, "rouge"), "ratings: nothing, expected {id: rating}"),
-    "a list of numbers": (
-        lambda: captious.correlate([1, 2], "rouge"),
-        r"ratings: entry 1: is int \(1\), expected a record$",
-    ),
-    "swapped": (lambda: captious.correlate({"m": VALUES}, PEOPLE), "ratings: dict of 'm', expected {id: rating}"),
-    "no metrics": (lambda: captious.correlate(PEOPLE, None), "measurements: NoneType, expected written metrics"),
-    "one metric's values": (
-        lambda: captious.correlate(PEOPLE, VALUES),
-        "measurements: a is float, expected {id: value}",
-    ),
-    "values by position": (
-        lambda: captious.correlate(PEOPLE, {"m": [1, 2, 3, 4]}),
-        "measurements: m is list, expected {id: value}",
-    ),
-    "values of text": (
-        lambda: captious.correlate(PEOPLE, {"m": dict.fromkeys("abcd", "x")}),
-        "measurements: m has a value that is no",
-    ),
-    "references of ratings alone": (
-        lambda: captious.correlate(PEOPLE, {"m": VALUES}, references={}),
-        "references=... and images=... are for files",
-    ),
+WRONG_AUDITS = {
     "an audit without a label": (
         lambda: captious.audit({"x": RATED}),
         "label: None, expected the column of the labels",
     ),
     "an audit of nothing": (lambda: captious.audit(None, label="gender"), "captions: None, expected a path"),
-    "subjects without a protocol": (lambda: captious.audit([]), "no captions to audit"),
-    "a label as protocol": (lambda: captious.audit([], "gender"), "no captions to audit"),
+    "no subjects": (lambda: captious.audit([]), "no captions to audit"),
+    "a label as protocol": (
+        lambda: captious.audit({"x": labels()}, "gender", label="gender"),
+        r"protocol: str, expected one such as protocol_for\('gender'\)",
+    ),
+    "a classifier by name": (
+        lambda: captious.audit({"x": labels()}, classifiers="linear", label="gender"),
+        r"classifiers: expected a list of them, such as \[Linear\(\)\]",
+    ),
+    "a misspelt label": (
+        lambda: captious.audit({"x": labels()}, label="gendr"),
+        "no column 'gendr'.*did you mean 'gender'",
+    ),
 }
 
 
-@pytest.mark.parametrize("case", WRONG_STUDIES)
-def test_a_wrong_argument_of_a_study_or_an_audit_gets_one_line(case):
-    call, line = WRONG_STUDIES[case]
+@pytest.mark.parametrize("case", WRONG_AUDITS)
+def test_a_wrong_argument_of_an_audit_gets_one_line(case):
+    call, line = WRONG_AUDITS[case]
     with pytest.raises(InputError, match=line) as caught:
         call()
     assert "\n" not in str(caught.value)

@@ -24,7 +24,7 @@ def test_a_new_run_shows_what_is_stored(path):
     for cell, before, after in zip(
         (cell for cell in run.cells if cell.cell_type == "code"), texts(stored), texts(run), strict=True
     ):
-        assert NUMBER.sub("#", after) == NUMBER.sub("#", before), cell.source
+        assert NUMBER.sub("#", after) == NUMBER.sub("#", before), f"{cell.source}\nstore the new output: make notebooks"
         # Another machine may round the last digit otherwise.
         numbers = [[float(number) for number in NUMBER.findall(text)] for text in (after, before)]
         assert numbers[0] == pytest.approx(numbers[1], rel=1e-3, abs=2e-3), cell.source

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +19,36 @@ from captious.errors import InputError
 
 MARKER = "captious-run.json"
 """Present in every folder written by captious; a folder without it is never replaced."""
+
+
+_SHELL_PIPE = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
+"""Standard input, and the pipes of a shell's process substitution."""
+
+
+def read_regular(path: str | os.PathLike[str]) -> bytes:
+    """The content of a regular file. Devices and named pipes are refused: they may never end, or never begin."""
+    refuse_irregular(path)
+    return Path(path).read_bytes()
+
+
+def load_json(path: str | Path) -> Any:
+    """The value in a JSON file; a ValueError where it is none, or nested too deeply to be read."""
+    try:
+        return json.loads(read_regular(path).decode("utf-8-sig"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def refuse_irregular(path: str | os.PathLike[str]) -> None:
+    """Refuse a device, a socket or a named pipe. Whoever opens a file that does not exist says so himself."""
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return
+    regular = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    if not regular and not (stat.S_ISFIFO(mode) and _SHELL_PIPE.fullmatch(os.fspath(path))):
+        kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise InputError(f"{path}: is {kind}, expected a regular file")
 
 
 @contextmanager
@@ -69,8 +101,29 @@ def _take_place(draft: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def expanded(path: str | Path) -> Path:
+    """The path with the home of a user in place of ``~``; where there is no such user, as it is."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def _refuse_unwritable(target: Path) -> None:
+    """Say at once that nothing can be written at a place: below a file, through a broken link, in place of a device."""
+    refuse_irregular(target)
+    if not str(target).isprintable():
+        raise InputError(f"{str(target)!a}: holds characters that cannot be printed; name another place")
+    if target.is_symlink() and not target.exists():
+        raise InputError(f"{target}: is a link to nowhere; name another place")
+    parent = next((one for one in target.absolute().parents if os.path.lexists(one)), None)
+    if parent is not None and not parent.is_dir():
+        raise InputError(f"{target}: cannot be written, for {parent} is no folder")
+
+
 def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER) -> None:
-    """Say at once, before any work, that an output folder is taken."""
+    """Say at once, before any work, that an output folder is taken, or that it cannot be made."""
+    _refuse_unwritable(target)
     if target.is_dir() and not any(target.iterdir()):
         return
     if target.exists() and not (target / marker).exists():
@@ -80,7 +133,11 @@ def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER)
 
 
 def refuse_existing(file: str | Path | None, overwrite: bool = False) -> None:
-    """Say at once, before any work, that an output file is there already."""
+    """Say at once, before any work, that an output file is there already, or that it cannot be made."""
+    if file is not None:
+        _refuse_unwritable(Path(file))
+        if Path(file).is_dir():
+            raise InputError(f"{file}: is a folder, expected the name of a file to write")
     if file is not None and Path(file).exists() and not overwrite:
         raise InputError(f"{file}: is there already; pass overwrite=True to replace it")
 
@@ -139,13 +196,13 @@ class Kind:
         """Header and content of a file; a foreign, differently versioned, cut or damaged one is refused."""
         again = f"make it again with: {self.maker}"
         try:
-            head, _, payload = Path(path).read_bytes().partition(b"\n")
+            head, _, payload = read_regular(path).partition(b"\n")
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}); make it with: {self.maker}") from None
         try:
             facts = json.loads(head)
             version = facts[self.key]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{path}: is no {self.what}; make one with: {self.maker}") from None
         if version != self.version:
             raise InputError(f"{path}: {self.what} of format {version}, expected {self.version}; {again}")

@@ -6,6 +6,7 @@ the same manner; `captious.cli.params` turns any of them into options.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +23,8 @@ Format = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 
+LARGEST = 2**31 - 1
+"""Of whole numbers, where an option does not say it: beyond it arrays have other types, and no run would end."""
 SAMPLES, PERMUTATIONS, SEED, LEVEL = 1000, 10_000, 12345, 0.95
 """Bootstrap resamples, permutations of a paired test, random seed, confidence level: written here alone."""
 
@@ -87,14 +90,15 @@ class Options:
         for field in fields(self):  # type: ignore[arg-type]
             value, declaration = getattr(self, field.name), declarations[field.name]
             if declaration.option is not None and value is not None:
-                _check(field.name, value, declaration.kind, declaration.option)
+                check_value(field.name, value, declaration.kind, declaration.option)
 
 
-def _check(name: str, value: Any, kind: Any, option: Option) -> None:
+def check_value(name: str, value: Any, kind: Any, option: Option) -> None:
+    """Refuse a value that is none of the choices, outside the bounds, or infinite."""
     kind = without_none(kind)
     if get_origin(kind) in (list, tuple):
         for element in value:
-            _check(name, element, get_args(kind)[0], option)
+            check_value(name, element, get_args(kind)[0], option)
         return
     choices = choices_of(kind)
     if choices and value not in choices:
@@ -102,8 +106,11 @@ def _check(name: str, value: Any, kind: Any, option: Option) -> None:
     number = "a whole number" if kind is int else "a number"
     if option.min is not None and not value >= option.min:
         raise InputError(f"{name} {value}, expected {number} of at least {option.min}")
-    if option.max is not None and not value <= option.max:
-        raise InputError(f"{name} {value}, expected {number} of at most {option.max}")
+    if kind is float and not math.isfinite(value):
+        raise InputError(f"{name} {value}, expected a finite number")
+    largest = LARGEST if kind is int and option.max is None else option.max
+    if largest is not None and not value <= largest:
+        raise InputError(f"{name} {value}, expected {number} of at most {largest}")
 
 
 def without_none(kind: Any) -> Any:
@@ -151,16 +158,16 @@ class Reading(Options):
 class Resampling(Options):
     """How the bootstrap makes intervals."""
 
-    samples: Annotated[int, Option("Bootstrap resamples; 0 for no intervals.", min=0)] = SAMPLES
-    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0)] = SEED
+    samples: Annotated[int, Option("Bootstrap resamples; 0 for no intervals.", min=0, max=1_000_000)] = SAMPLES
+    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0, max=2**63 - 1)] = SEED
     level: Annotated[float, Option("Confidence level of the intervals.")] = LEVEL
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not 0 < self.level < 1:
             raise InputError(
                 f"confidence level {self.level}, expected a number between 0 and 1, such as level={Resampling.level}"
             )
+        super().__post_init__()
 
     def signature(self, unit: str = "") -> str:
         """How the intervals were made, with the unit that was resampled where it is not the item.

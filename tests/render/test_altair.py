@@ -65,6 +65,17 @@ def test_the_distribution_of_one_system_is_a_histogram_and_of_several_quantiles(
     assert [(row["system"], row["p25"], row["p50"]) for row in rows] == [("s", 0.75, 1.5), ("t", 1.75, 2.5)]
 
 
+def test_the_mean_of_dots_is_over_the_dots_of_a_row(samples):
+    _, mean = samples.everything().plot("dots").to_dict()["layer"]
+    assert mean["encoding"]["x"]["aggregate"] == "mean"
+    # Any other encoding of the value would split the mean into single dots.
+    assert {name: part.get("field") for name, part in mean["encoding"].items()} == {
+        "color": "series",
+        "x": "y",
+        "y": "x",
+    }
+
+
 def test_a_wrong_name_says_what_there_is(samples):
     with pytest.raises(InputError, match="no plot 'score', expected one of scores; did you mean 'scores'"):
         samples.Sample().plot("score")

@@ -20,6 +20,7 @@ from captious.bias.protocol import Protocol
 from captious.errors import InputError, nearest
 from captious.io.formats import name_of, rows_of
 from captious.io.join import Gathered, gather_candidates, gather_references
+from captious.io.read import refuse_unused
 from captious.options import Reading
 
 LEAST = 10
@@ -147,6 +148,7 @@ def read_subjects(
     Sources are a list, or a dictionary by the name of the captioner: files, or anything else that ``captious.read``
     takes. Labels may stand with the captions or with the references.
     """
+    refuse_unused(reading)
     if isinstance(sources, Mapping):
         names, sources = list(map(str, sources)), list(sources.values())
     else:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from captious._files import read_regular
 from captious.errors import InputError, nearest
 from captious.text.tokenizers import plain
 
@@ -66,7 +67,7 @@ def listed_words(name: str) -> list[str]:
 
 def _lines(path: Path, what: str) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
+        return read_regular(path).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{what}: cannot be read as UTF-8 text ({error})") from None
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 import typer
 
@@ -25,6 +29,10 @@ GROUPS = {
     "cache": MODELS,
 }
 """Groups of commands with their panel in the help; each is the ``app`` of the module of its name."""
+
+
+UsageError: Any = typer.BadParameter.__base__
+"""What typer raises for a command line that it cannot parse; the class itself is not among its public names."""
 
 
 def build(groups: Iterable[str] = GROUPS) -> typer.Typer:
@@ -75,9 +83,21 @@ def run(app: typer.Typer) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?" instead of failing
     try:
-        app()
+        with _without_library_warnings():
+            sys.exit(app(prog_name="captious", standalone_mode=False) or 0)
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+        else:
+            command = error.ctx.command_path if error.ctx else "captious"
+            message = " ".join(error.format_message().split()).rstrip(".")
+            sys.stderr.write(f"{command}: {_neutral(message)}; see: {command} -h\n")
+        sys.exit(2)
     except InputError as error:
         sys.stderr.write(f"captious: {_neutral(' '.join(str(error).split()))}\n")
+        sys.exit(2)
+    except RecursionError:
+        sys.stderr.write("captious: a value in a file is nested too deeply to be read\n")
         sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -88,6 +108,22 @@ def run(app: typer.Typer) -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+@contextmanager
+def _without_library_warnings() -> Iterator[None]:
+    """Warnings of NumPy, Pillow and model libraries are not the user's; ``python -W`` and PYTHONWARNINGS show them."""
+    if sys.warnoptions:
+        yield
+        return
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def _neutral(text: str) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import Label, Seeds, Session
+from captious.errors import InputError
 from captious.options import Argument, Option
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def lic(
     from captious.bias.corpus import read_subjects
     from captious.bias.protocol import protocol_for
 
+    if work is not None and not session.runtime.cache:
+        raise InputError("--work keeps finished runs and --no-cache keeps none; leave one of them out")
     level = session.resampling.level
     protocol = protocol_for(label, mask=mask, vocabulary=vocabulary, preset=preset, seeds=seeds, level=level)
     classifiers = [classifier_named(text, protocol.frozen) for text in dict.fromkeys(classifier)]

@@ -176,7 +176,7 @@ def _image_files(folder: Path) -> list[str]:
 
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder of images")
-    paths = sorted(str(path) for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    paths = sorted(str(path) for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and not path.is_dir())
     if not paths:
         raise InputError(f"{folder}: holds no images, expected files ending in {', '.join(sorted(SUFFIXES))}")
     return paths
@@ -184,7 +184,7 @@ def _image_files(folder: Path) -> list[str]:
 
 def _texts(source: str) -> list[str]:
     from captious.io.columns import CANDIDATE_COLUMNS
-    from captious.io.formats import rows_of
+    from captious.io.formats import name_of, rows_of
     from captious.io.join import gather_candidates, gather_references
     from captious.options import Reading
 
@@ -193,6 +193,8 @@ def _texts(source: str) -> list[str]:
         captions = gather_candidates(rows, Reading(several=True))
     else:
         captions = gather_references(rows)
+    if not captions.candidates and not captions.references:
+        raise InputError(f"{name_of(source)}: holds no captions")
     return [
         text for column in (captions.candidates, captions.references) for texts in column.values() for text in texts
     ]

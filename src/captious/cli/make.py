@@ -225,6 +225,8 @@ def negatives(
     wanted, tag = check(kinds), tagger_named(tagger)
     if output.out is None and not look and not output.json:
         raise InputError("nothing to do with the negatives: expected --out FILE, --look NUMBER or --json")
+    if "hard" not in wanted and (reading.images or encoder or image_features):
+        raise InputError("--images, --encoder and --image-features are for hard negatives; add hard to --kinds")
     refuse_existing(output.out, output.overwrite)
     with replace(session, output=replace(output, out=None)).working() as step:
         corpus = Corpus.of(gather_references(rows_of(captions), reading).references, captions)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
+from captious._files import expanded
 from captious._written import split
 from captious.errors import InputError
-from captious.options import Argument, Declared, Option, Output, choices_of, declared, without_none
+from captious.options import Argument, Declared, Option, Output, check_value, choices_of, declared, without_none
 
 if TYPE_CHECKING:
     from captious.render import Result
@@ -178,8 +179,12 @@ class Param:
         if self._negative:
             return not parsed
         if isinstance(parsed, Path):
-            return parsed.expanduser()  # a shell leaves the ~ of --out=~/run to us
+            return expanded(parsed)  # a shell leaves the ~ of --out=~/run to us
+        if parsed == "" and self.default != "":
+            raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
         if not self._elements or not parsed:
+            if self.kind in (int, float) and parsed is not None:
+                check_value(self.flag, parsed, self.kind, self.option)
             return self.default if self._elements else parsed
         kinds = [kind for kind in self._elements if kind is not Ellipsis]
         whole = Path in kinds or isinstance(self.option, Argument)
@@ -195,7 +200,11 @@ class Param:
         choices = choices_of(kind)
         try:
             if not choices or text in choices:
-                return kind(text) if kind in (int, float) else text
+                value = kind(text) if kind in (int, float) else text
+                check_value(self.flag, value, kind, self.option)
+                return value
+        except InputError:
+            raise
         except ValueError:
             choices = ("a whole number",) if kind is int else ("a number",)
         raise InputError(f"{self.flag} {text}: expected {', '.join(choices)}")

@@ -36,7 +36,7 @@ Prefix = Annotated[str, Option("Words before every text, such as 'A photo depict
 Tagger = Annotated[Literal["captious", "spacy", "nltk"], Option("Tagger of words: ours, spaCy's or NLTK's.")]
 Grammar = Annotated[Literal["code", "paper"], Option("Of detail units: SPECS's code, or its paper's appendix.")]
 Legacy = Annotated[bool, Option("As the original code does, quirks too.")]
-Permutations = Annotated[int, Option("Permutations of a paired test.", min=1)]
+Permutations = Annotated[int, Option("Permutations of a paired test.", min=1, max=10_000_000)]
 Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
 Out = Annotated[Path, declared(Output)["out"].option]
 """Where a command must write, in place of the session's."""
@@ -81,5 +81,6 @@ class Session(Options):
             yield shown.step
 
     def deliver(self, result: Result) -> None:
-        """Print the result, and save it where that is asked for."""
-        deliver(result, self.output)
+        """Print the result, and save it where that is asked for; images look as they did to the encoder."""
+        with using(self.runtime):
+            deliver(result, self.output)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from captious._files import read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
@@ -47,7 +48,40 @@ def rows_of(
     if not isinstance(source, (str, os.PathLike)):
         return _objects(source, name, role, ids)
     content = _content(source)
-    return _READERS[format or _format_of(name, content)](content, name)
+    rows = _READERS[format or _format_of(name, content)](content, name)
+    return _sound(rows) if _SUSPICIOUS.search(content) else rows
+
+
+DEPTH = 50
+"""Lists within lists that a value may have: more is a mistake, and nothing could write it."""
+_SUSPICIOUS = re.compile(rb"\\u[dD][89a-fA-F]|(?:[\[{][^\[\]{}]*){%d}" % DEPTH)
+"""An escape of JSON that may be half a character, or brackets that may be a deeply nested value."""
+
+
+def _sound(rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows, up to one with half a character (a lone surrogate) or a value nested too deeply: neither is of use."""
+    for row in rows:
+        for column, value in row.fields.items():
+            name = column if str(column).isprintable() else ascii(column)
+            if _depth(value) > DEPTH:
+                raise InputError(f"{row.where}: {name} is nested more than {DEPTH} deep, expected a plain value")
+            try:
+                json.dumps([column, value], ensure_ascii=False, default=str).encode()
+            except UnicodeEncodeError as error:
+                half = error.object[error.start]
+                raise InputError(
+                    f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode"
+                ) from None
+        yield row
+
+
+def _depth(value: Any) -> int:
+    """How many lists and objects are within each other."""
+    depth, level = 0, [value]
+    while inner := [one for one in level if isinstance(one, (list, dict))]:
+        depth += 1
+        level = [part for one in inner for part in (one.values() if isinstance(one, dict) else one)]
+    return depth
 
 
 def name_of(source: Any, role: str = "captions") -> str:
@@ -141,6 +175,11 @@ def _rows_of_columns(columns: Mapping[str, Sequence[Any]], name: str) -> Iterato
         yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))
 
 
+def read_text(path: str | Path) -> str:
+    """The text of a file, unpacked where it is compressed."""
+    return _decoded(_content(path), name_of(path))
+
+
 def _decoded(content: bytes, name: str) -> str:
     """Decode UTF-8, with or without a byte-order mark."""
     try:
@@ -155,7 +194,7 @@ def _decoded(content: bytes, name: str) -> str:
 def _content(source: str | os.PathLike[str]) -> bytes:
     name = name_of(source)
     try:
-        content = sys.stdin.buffer.read() if name == "standard input" else Path(source).read_bytes()
+        content = sys.stdin.buffer.read() if name == "standard input" else read_regular(source)
     except FileNotFoundError:
         expected = f", expected {EXPECTED}" if _is_caption(name) else ""
         raise InputError(f"{name}: no such file{expected}") from None
@@ -208,6 +247,8 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
         header = [column.strip() for column in next(reader, [])]
         if not header:
             raise InputError(f"{name}: is empty, expected a header line and captions")
+        if repeated := [column for column, number in Counter(header).items() if number > 1]:
+            raise InputError(f"{name}: row 1: column {repeated[0]!r} is there more than once, expected different names")
         numbered = [index for index, column in enumerate(header) if _NUMBERED_REFERENCE.fullmatch(column)]
         for number, cells in enumerate(reader, start=2):
             if not cells:

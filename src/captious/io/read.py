@@ -43,6 +43,7 @@ def read(source: Any, references: Any = None, images: Any = None, reading: Readi
     ('the cat', 'cats')
     """
     reading = combined(reading, references, images)
+    refuse_unused(reading)
     if isinstance(source, CaptionSet) and reading.references is None:
         return source if reading.images is None else with_images(source, reading.images)
     candidates, others = gather(source, reading)
@@ -67,6 +68,14 @@ def gather(source: Any, reading: Reading, complain: Complain = refuse) -> tuple[
         return candidates, None
     rows = _rows(reading.references, complain, role="references", ids=list(candidates.candidates))
     return candidates, gather_references(rows, reading, complain)
+
+
+def refuse_unused(reading: Reading) -> None:
+    """A column of a file that is not there cannot be meant."""
+    if reading.references is None and reading.references_id_column is not None:
+        raise InputError(
+            "references_id_column=... names a column of references, and there are none; pass references=..."
+        )
 
 
 def _rows(source: Any, complain: Complain, format: str | None = None, **options: Any) -> Iterator[Row]:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from captious._files import data_folder, digest, whole_file
+from captious._files import data_folder, digest, load_json, whole_file
 from captious._typing import Bools
 from captious.errors import InputError, nearest, one_line, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
@@ -343,7 +343,7 @@ class LazyPipeline:
     @cached_property
     def tokenizers(self) -> list[Any]:
         """Those of the pipeline, without the rest of it."""
-        index = json.loads((self.folder / "model_index.json").read_text(encoding="utf-8"))
+        index = load_json(self.folder / "model_index.json")
         named = {part: index[part] for part in TOKENIZERS if index.get(part, [None])[0]}
         if any(library != "transformers" for library, _ in named.values()):
             return [getattr(self.painter.pipeline, part) for part in named]
@@ -369,7 +369,7 @@ def open_pipeline(name: str, options: Options) -> Painter:
         return load_diffusion(name, options)
     path = data_folder() / "painters" / f"{state}.json"
     with suppress(OSError, ValueError, TypeError, KeyError):  # absent or damaged: loaded again
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        facts: dict[str, Any] = load_json(path)
         facts["shape"] = tuple(facts["shape"])
         return LazyPipeline(**facts, folder=folder, load=lambda: load_diffusion(name, options))
     pipeline = load_diffusion(name, options)

@@ -6,6 +6,7 @@ Every distinct content is encoded once. Vectors have unit length. An image that 
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from captious._files import read_regular
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
@@ -216,7 +218,7 @@ def read_features(path: str | Path) -> tuple[list[str], Features]:
     Features are multiplied by the array ``scale`` where the file has one.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(read_regular(path)), allow_pickle=False) as file:
             arrays: dict[str, npt.NDArray[Any]] = {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None

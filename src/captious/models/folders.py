@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from captious._files import load_json
 from captious.errors import InputError, one_line, require
 from captious.models.devices import quiet
 
@@ -14,7 +15,7 @@ from captious.models.devices import quiet
 def read_json(path: Path, expected: str = "a model folder in transformers' layout") -> dict[str, Any]:
     """The object in a JSON file of a model folder; ``expected`` ends the message where the file is missing."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = load_json(path)
     except FileNotFoundError:
         raise InputError(f"{path.parent}: has no {path.name}, expected {expected}") from None
     except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Generic, TypeVar
 
-from captious._files import data_folder
+from captious._files import data_folder, expanded, refuse_irregular
 from captious.errors import InputError, nearest, require
 
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
@@ -59,7 +59,10 @@ def local(weights: str) -> Path | None:
     """A path as it is, or a file or folder of that name in the user's folder."""
     published = [source.file for source in SOURCES if source.repository == weights]
     named = (weights_folder() / name for name in (weights, *published))
-    return next((path for path in (Path(weights).expanduser(), *named) if path.exists()), None)
+    path = next((path for path in (expanded(weights), *named) if path.exists()), None)
+    if path is not None:
+        refuse_irregular(path)
+    return path
 
 
 def find(weights: str, instead: str = "captious-mini works without a download") -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from captious._files import expanded
 from captious.errors import InputError
 from captious.models.encoder import Encoder
 from captious.models.hub import ModelRegistry, file_stats, find, local
@@ -77,7 +78,7 @@ def _load(weights: str, runtime: Runtime, activation: str | None, order: str | N
 
     resolve_device(runtime.device)  # before a download of many minutes, not after
     path = find(weights)
-    name = weights if not Path(weights).expanduser().exists() else path.resolve().name
+    name = weights if not expanded(weights).exists() else path.resolve().name
     if path.is_file():
         return _load_file(path, name, runtime, activation, order)
     _refuse_activation(activation, str(path))

@@ -24,7 +24,7 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 from threadpoolctl import ThreadpoolController
 
-from captious._files import digest, whole_file
+from captious._files import digest, load_json, whole_file
 from captious._typing import Floats32, Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
@@ -119,7 +119,7 @@ class WordTokenizer:
         """The tokenizer that was saved in a folder."""
         path = Path(folder) / FILE
         try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
+            stored = load_json(path)
             ids: dict[str, int] = stored["model"]["vocab"]
             limit = int(stored["truncation"]["max_length"])
         except (OSError, ValueError, KeyError, TypeError) as error:

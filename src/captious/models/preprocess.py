@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from captious._files import load_json
 from captious.errors import InputError
 from captious.models.encoder import Pixels
 from captious.models.folders import write_json
@@ -95,7 +96,7 @@ class Preparation:
             path = Path(folder) / name
             if path.is_file():
                 try:
-                    config = json.loads(path.read_text(encoding="utf-8"))
+                    config = load_json(path)
                     return _from_config(config.get("image_processor", config), order)
                 except (ValueError, TypeError, AttributeError, LookupError) as error:
                     raise InputError(f"{path}: does not describe an image preparation ({error})") from None

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import digest
+from captious._files import digest, load_json
 from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Tokens
@@ -179,7 +179,7 @@ def _settings(folder: Path) -> dict[str, Any]:
         path = folder / name
         if path.is_file():
             try:
-                settings |= json.loads(path.read_text(encoding="utf-8"))
+                settings |= load_json(path)
             except (ValueError, TypeError) as error:
                 raise InputError(f"{path}: is not a JSON object ({error})") from None
     return settings
@@ -244,7 +244,7 @@ def from_list(path: Path) -> Any:
 def from_files(vocabulary: Path, merges: Path) -> Any:
     """The tokenizer of ``vocab.json`` and ``merges.txt``."""
     try:
-        ids = json.loads(vocabulary.read_text(encoding="utf-8"))
+        ids = load_json(vocabulary)
         lines = merges.read_text(encoding="utf-8").split("\n")
     except (OSError, ValueError) as error:
         raise InputError(f"{vocabulary.parent}: its vocab.json and merges.txt are not a tokenizer ({error})") from None

@@ -8,6 +8,7 @@ confidence of the detector, highest first. The number of regions is adaptive: th
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from captious._files import read_regular
 from captious._typing import Bools, Floats32, Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
@@ -37,7 +39,7 @@ CERTAIN, FEWEST, MOST = 0.2, 10, 100
 def read_regions(path: Path, width: int) -> tuple[Floats32, Floats32]:
     """Features and seven-number geometry of the regions of an image."""
     try:
-        archive = np.load(path, allow_pickle=False)
+        archive = np.load(io.BytesIO(read_regular(path)), allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("it is one array without a name")
         with archive:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from captious._files import read_regular
 from captious.errors import InputError
 from captious.io.formats import name_of, rows_of
 from captious.models.encoder import Encoder, Features, encoder_id
@@ -142,7 +143,7 @@ def read_templates(path: str | Path) -> list[str]:
 def _lines(path: str | Path, what: str) -> list[str]:
     """The different lines of a file, without empty ones."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_regular(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as {what} ({error})") from None
     lines = list(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))

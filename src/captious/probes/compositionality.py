@@ -120,6 +120,11 @@ class Compositionality(Probe):
         two = any(len(contest.right) > 1 for contest in contests)
         chance = 1 / 3 if two and wrong == 1 else 1 / (1 + wrong)
         dropped = [f"left out: {number:,} captions ({reason})" for reason, number in self.contests.dropped.items()]
+        dropped += [
+            f"{row.label}: left out: {len(contests) - row.contests:,} of {len(contests):,} captions, which lack a score"
+            for row in self.rows
+            if row.contests < len(contests)
+        ]
         return self.build(
             f"Compositionality, {'word order' if ordered else 'minimal pairs'}",
             "How often the right caption has a higher score than every wrong one, in per cent; a tie is a miss.",

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from captious._files import load_json
 from captious.errors import InputError
 from captious.io.formats import Row, name_of, rows_of
 from captious.options import Resampling
@@ -57,7 +58,7 @@ def entities(texts: Sequence[str], tagger: str = "captious") -> list[list[str]]:
 def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:
     """One row per picture of a gallery: what a rater needs, and an empty ``seen`` to fill in."""
     try:
-        facts = json.loads((gallery / GALLERY).read_text(encoding="utf-8"))
+        facts = load_json(gallery / GALLERY)
         pictures = facts["pictures"]
         texts = list(dict.fromkeys(one["text"] for one in pictures))
     except (OSError, ValueError, KeyError, TypeError):
@@ -106,6 +107,9 @@ def _check(row: Row) -> None:
     seen, asked = row.fields.get("seen"), row.fields.get("entities")
     if not isinstance(seen, Mapping) or not seen:
         raise InputError(f"{row.where}: no answers: expected seen, such as {{'dog': true, 'tree': false}}")
+    for column in ("painter", "rater", "text", "picture"):
+        if isinstance(row.fields.get(column), (list, dict)):
+            raise InputError(f"{row.where}: {column} is {row.fields[column]!r}, expected a text")
     for thing, answer in seen.items():
         if not isinstance(answer, bool):
             raise InputError(f"{row.where}: {thing!r} is answered {answer!r}, expected true or false")

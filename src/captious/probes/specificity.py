@@ -174,6 +174,12 @@ class Specificity(Probe):
         if self.details.drawn:
             notes.append(f"{self.details.drawn:,} wrong details come from other images")
         notes += [f"left out: {number:,} captions ({reason})" for reason, number in self.details.dropped.items()]
+        steps = sum(len(chain.negatives) for chain in self.details.chains)
+        notes += [
+            f"{row.label}: left out: {steps - row.steps:,} of {steps:,} steps, which lack a score"
+            for row in self.rows
+            if row.steps < steps
+        ]
         notes += [
             f"{row.label}: {row.truncated:,} texts are longer than its encoder reads; a detail beyond the limit ties"
             for row in self.rows

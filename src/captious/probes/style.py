@@ -352,11 +352,14 @@ class StyleCheck(Result):
 
     @property
     def warnings(self) -> list[str]:
-        """That shares of fitted captions are too high."""
+        """That shares of fitted captions are too high, and those of empty ones too low."""
+        blank = sum(not text.strip() for text in self.captions.corpus.texts)
+        warnings = [f"{blank:,} empty captions: no n-gram of any style, so they count as failures"] if blank else []
         if self.tested == "held out":
-            return []
+            return warnings
         known = "these very captions" if self.tested == "in-sample" else "most of these captions"
-        return [f"the model was fitted on {known}: on others the shares are lower; folds=5 measures them held out"]
+        advice = "on others the shares are lower; folds=5 measures them held out"
+        return [f"the model was fitted on {known}: {advice}", *warnings]
 
     def document(self) -> Document:
         """Both equations, and how high the true style ranks."""
@@ -512,16 +515,22 @@ def correlate(model: StyleModel, source: Any) -> StyleAgreement:
         for column in ("style", "caption", "rank"):
             if column not in row.fields:
                 raise InputError(f"{row.where}: no {column}: {_columns(row)}, expected style, caption, rank")
+            if isinstance(row.fields[column], (list, dict, bool)) or row.fields[column] is None:
+                raise InputError(f"{row.where}: {column} is {row.fields[column]!r}, expected a text or a number")
         style, caption = str(row.fields["style"]), str(row.fields["caption"])
         model.style_number(style, row.where)
         try:
             rank = float(row.fields["rank"])
-        except (TypeError, ValueError):
+            if isinstance(row.fields["rank"], bool) or not np.isfinite(rank):
+                raise ValueError
+        except (TypeError, ValueError, OverflowError):
             raise InputError(f"{row.where}: rank is {row.fields['rank']!r}, expected a number") from None
         ranks = rankings[style][str(row.fields.get("rater", ""))]
         if caption in ranks:
             raise InputError(f"{row.where}: caption {caption!r} is ranked twice; name the raters in a column 'rater'")
         ranks[caption] = rank
+    if not rankings:
+        raise InputError(f"{name_of(source)}: holds no rankings")
     rows = (_agreement(model, name_of(source), style, raters) for style, raters in rankings.items())
     return StyleAgreement(model, tuple(rows))
 

@@ -136,7 +136,8 @@ def _point(column: Column, cell: Any) -> dict[str, Any]:
 
 def _title(alt: Any, title: str, notes: Sequence[str] = ()) -> Any:
     lines = [line for note in notes for line in textwrap.wrap(note, SUBTITLE)]
-    return alt.Title(title, subtitle=lines, anchor="start", subtitleColor="gray")
+    # Vega draws no subtitle below an empty title.
+    return alt.Title(title or " ", subtitle=lines, anchor="start", subtitleColor="gray")
 
 
 def _items(items: Items) -> Any:
@@ -230,16 +231,16 @@ def _rows(chart: Chart) -> Any:
     """A row per name: values with intervals, bars from zero, or a dot per value."""
     alt = require("altair", "plot")
     order = list(dict.fromkeys(str(x) for series in chart.series for x in series.x))
-    base = _colored(alt, chart).encode(
-        y=alt.Y("x:N", sort=order, title=chart.y or None, axis=alt.Axis(labelLimit=280)),
-        tooltip=["x:N", "series:N", alt.Tooltip("y:Q", format=f".{chart.decimals}f")],
-    )
+    row = alt.Y("x:N", sort=order, title=chart.y or None, axis=alt.Axis(labelLimit=280))
+    means = _colored(alt, chart).encode(y=row)
+    base = means.encode(tooltip=["x:N", "series:N", alt.Tooltip("y:Q", format=f".{chart.decimals}f")])
     x = alt.X("y:Q", title=chart.x or None)
     if chart.kind == "bars":
         layers = [base.mark_bar().encode(x=x)]
     elif chart.kind == "dots":
         layers = [base.mark_point(filled=True, opacity=0.5, size=50).encode(x=x.scale(zero=False))]
-        layers.append(base.mark_tick(thickness=3, size=16).encode(x="mean(y):Q"))
+        # Without the tooltip: a mean is taken over all values that have the same encodings.
+        layers.append(means.mark_tick(thickness=3, size=16).encode(x="mean(y):Q"))
     else:
         hollow = any(any(series.hollow) for series in chart.series)
         fill = {"fillOpacity": alt.condition("datum.hollow", alt.value(0), alt.value(1))} if hollow else {}

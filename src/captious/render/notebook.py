@@ -129,6 +129,7 @@ STYLES = {
     "who": "font-size:12.5px;opacity:.65",
     "candidate": "margin:0;font-size:15px;line-height:1.35;overflow-wrap:anywhere",
     "references": "margin:6px 0 0;padding:0 0 0 16px;opacity:.7;font-size:13px;line-height:1.35",
+    "li": "margin:0",
     "meters": "display:grid;grid-template-columns:max-content minmax(30px,90px) 1fr;gap:0 8px;align-items:center;"
     "font-size:12px;opacity:.85;margin:3px 0",
     "meter": f"height:6px;border-radius:3px;background:{SHADE};overflow:hidden",

@@ -131,7 +131,10 @@ def rater_agreement(
         raise InputError(f"{ratings.name}: holds pairs with one answer each, agreement needs ratings")
     warnings = []
     if ordered(ratings):
-        warnings.append("the ratings of every item stand in ascending order: columns are not raters")
+        warnings.append(
+            "the ratings of every item stand in ascending order: they were sorted, so raters are not persons; alpha "
+            "does not depend on it, but leave aside the ceiling and the table of raters, or read the ratings unsorted"
+        )
     return Agreement(
         ratings.name,
         krippendorff(ratings.values, measurement, resampling, ratings.groups, name=ratings.name),

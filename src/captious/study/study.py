@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from os import PathLike
 from pathlib import Path, PurePath
-from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from captious.captions import ImageData
-from captious.errors import InputError
-from captious.evaluation import join_signatures, metric_specs, settings_of
+from captious.errors import InputError, nearest
+from captious.evaluation import join_signatures
 from captious.metrics.contract import Metric
-from captious.options import SAMPLES, Missing, Resampling, Runtime, using
+from captious.options import SAMPLES, Missing, Resampling, Runtime, choices_of, current, using
 from captious.render import (
     Cell,
     Chart,
@@ -41,7 +39,7 @@ from captious.study._columns import INTERVALS, column, estimates_series, label, 
 from captious.study.contests import TestName
 from captious.study.design import Pairs, Rows, build_design, family_of
 from captious.study.ratings import Preferences, Ratings, open_ratings
-from captious.study.recipes import Recipe
+from captious.study.recipes import RECIPES, Recipe
 from captious.study.scores import Scores, measure, read_scores, scores_of
 
 PER_PAIR = 50
@@ -55,6 +53,9 @@ BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
 class Study(Analysis, Result):
     """Which metrics agree with people, with intervals, tests and rank clusters."""
 
+    machines: Study | None = None
+    """The same study without the captions that people wrote, where the recipe names their system."""
+
     def __repr__(self) -> str:
         return f"<Study {PurePath(self.ratings.name).name}: {', '.join(self.labels.values())} by {self.statistic}>"
 
@@ -62,7 +63,11 @@ class Study(Analysis, Result):
         """Protocol, table of metrics, systems, tests; forest plot, scatters, and the largest disagreements."""
         title = f"{PurePath(self.ratings.name).name}: agreement with people"
         sections: list[Section] = [Text(self.protocol)] if self.protocol else []
-        sections += [self._metrics_table(title), *self._system_tables(), self._forest()]
+        sections.append(self._metrics_table("metrics", title))
+        if self.machines is not None:
+            rows = f"{self.machines.rows:,} of {self.rows:,} rows"
+            sections.append(self.machines._metrics_table("machines", f"{self.machines.ratings.name}: {rows}"))
+        sections += [*self._system_tables(), self._forest()]
         if self.contests:
             sections.append(self._contests_table())
         sections += [*self._scatters(), *self._galleries(), self._full_table()]
@@ -72,7 +77,11 @@ class Study(Analysis, Result):
             sections,
             self.warnings,
             self._notes(),
-            (self.signature, *join_signatures(score.signature for score in self.scores if score.signature)),
+            (
+                self.signature,
+                *((self.machines.signature,) if self.machines is not None else ()),
+                *join_signatures(score.signature for score in self.scores if score.signature),
+            ),
             self._data(),
             "study",
         )
@@ -118,7 +127,7 @@ class Study(Analysis, Result):
         rest = ("tau_b", "tau_c", "spearman", "pearson", "sample_tau", "accuracy_eq", "one_minus_r2")
         return [self.statistic, *(name for name in rest if name in self.design.families and name != self.statistic)]
 
-    def _metrics_table(self, title: str) -> Table:
+    def _metrics_table(self, key: str, title: str) -> Table:
         shown, rated = self._shown(), isinstance(self.design, Rows)
         columns: list[Column | str] = [Column("rank", "text"), "metric"]
         columns += [column(self.statistic, best=True, level=self.resampling.level, bold=True)]
@@ -129,28 +138,30 @@ class Study(Analysis, Result):
         columns += [Column("missing")] if lacking else []
         marked = {*self.clusters[0]} - {self.order[0]}
         rows: list[list[Value]] = []
-        for key in self.order:
-            estimates = self.estimates[key]
+        for metric in self.order:
+            estimates = self.estimates[metric]
             rows.append(
                 [
-                    str(self.rank(key)),
-                    self.labels[key],
-                    Cell.of(estimates[self.statistic], "†" if key in marked else ""),
+                    str(self.rank(metric)),
+                    self.labels[metric],
+                    Cell.of(estimates[self.statistic], "†" if metric in marked else ""),
                     *(estimates[name].value for name in shown[1:]),
-                    self.ties[key][0],
-                    *([self.zero_tests(key)["tau"]] if rated else []),
-                    *([self.missing[key]] if lacking else []),
+                    self.ties[metric][0],
+                    *([self.zero_tests(metric)["tau"]] if rated else []),
+                    *([self.missing[metric]] if lacking else []),
                 ]
             )
         ranks = [row[0] for row in rows]
         breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
-        note = meanings(shown)
-        note += f"; ties: {'row ' if rated else ''}pairs that the metric ties"
-        if rated:
-            note += "; τ=0: p: of no association, normal approximation over rows"
-        if marked:
-            note += f"; †: not distinguishable from the best ({self.test} test, Holm-adjusted)"
-        return Table("metrics", title, columns, rows, f"{note}. {INTERVALS if self.resampling.samples else ''}", breaks)
+        notes = [meanings(shown), f"ties: {'row ' if rated else ''}pairs that the metric ties"]
+        notes += ["τ=0: p: of no association, normal approximation over rows"] if rated else []
+        if key != "metrics":
+            notes = []  # those of the first table explain both
+        notes += [f"†: not distinguishable from the best ({self.test} test, Holm-adjusted)"] if marked else []
+        note = f"{'; '.join(notes)}." if notes else ""
+        if self.resampling.samples and key == "metrics":
+            note += f" {INTERVALS}"
+        return Table(key, title, columns, rows, note, breaks)
 
     def _system_tables(self) -> list[Section]:
         """The correlations between systems, and the means that they are of."""
@@ -329,6 +340,7 @@ class Study(Analysis, Result):
             "metrics": [self._metric_data(key) for key in self.order],
             "contests": self.contests,
             "clusters": self.clusters,
+            **({"machines": self.machines._data()} if self.machines is not None else {}),
         }
 
     def _metric_data(self, key: str) -> dict[str, Any]:
@@ -374,24 +386,6 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
 
 
-def _ratings(ratings: Any, recipe: Recipe | None, references: Any, images: Any) -> Ratings | Preferences:
-    """Ratings from whatever holds them."""
-    if hasattr(ratings, "to_dict") and not hasattr(ratings, "columns"):  # a series
-        ratings = ratings.to_dict()
-    if isinstance(ratings, Mapping):
-        kinds = (int, float, list, tuple, np.ndarray, np.number, NoneType)
-        wrong = next((key for key, value in ratings.items() if not isinstance(value, kinds)), None)
-        if wrong is not None or not ratings:
-            found = "nothing" if not ratings else f"{type(ratings[wrong]).__name__} of {wrong!r}"
-            raise InputError(f"ratings: {found}, expected {{id: rating}} or {{id: [ratings]}}")
-        ratings = Ratings.of(ratings)
-    if not isinstance(ratings, (Ratings, Preferences)):
-        return open_ratings(ratings, references, recipe=recipe, images=images)
-    if references is not None or images is not None:
-        raise InputError(f"{ratings.name}: references=... and images=... are for files, frames and records of ratings")
-    return ratings
-
-
 def correlate(
     ratings: Any,
     measurements: Any,
@@ -412,11 +406,12 @@ def correlate(
     Parameters
     ----------
     ratings
-        ``Ratings`` or ``Preferences``; the path of a file with ratings, a frame or records; or ``{id: rating or list of
-        ratings}``.
+        ``Ratings`` or ``Preferences``, the path of a file with ratings, its rows as a list of dictionaries or as a
+        pandas or Arrow table, or ``{id: rating or list of ratings}``.
     measurements
         A report of ``captious.evaluate``, measurements, written metrics such as ``"bleu(n=4),cider"`` where the
-        ratings have captions, or ``{name: {id: value}}`` or a frame with ids for metrics computed elsewhere.
+        ratings have captions, or ``{name: {id: value}}`` or a frame for metrics of other tools. An id is that of the
+        ratings; where they have none, it is IMAGE/SYSTEM or IMAGE#k (``Ratings.ids``).
     recipe
         The protocol: how ratings become rows, which tau. By default every rating is a row and tau-b the headline.
     statistic
@@ -432,30 +427,34 @@ def correlate(
     runtime
         Where and how encoders run.
     references, images
-        Of the rated captions, as in ``captious.read``, where ``ratings`` is a file, a frame or records.
+        Of the rated captions, as in ``captious.read``, where ``ratings`` is a file or its rows.
 
     >>> people = {"a": 1, "b": 2, "c": 3, "d": 4}
     >>> study = correlate(people, {"m": {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}}, resampling=Resampling(samples=0))
     >>> round(study.estimates["m"]["tau_b"].value, 6)
     0.666667
     """
-    resampling, runtime = settings_of(resampling, runtime, progress)
-    ratings = _ratings(ratings, recipe, references, images)
+    _check_arguments(recipe, statistic, resampling, test, permutations, missing, progress)
+    if isinstance(ratings, Mapping) or (hasattr(ratings, "to_dict") and not hasattr(ratings, "columns")):
+        ratings = Ratings.of(dict(ratings.items()))
+    rows = isinstance(ratings, (str, Path, list)) or hasattr(ratings, "columns")
+    if not rows and (references is not None or images is not None):
+        raise InputError("references=... and images=... are for ratings in a file, a frame or records, found others")
+    if rows:
+        ratings = open_ratings(ratings, references, recipe=recipe, images=images)
+    elif not isinstance(ratings, (Ratings, Preferences)):
+        raise InputError(
+            f"ratings are of type {type(ratings).__name__}, expected Ratings, a path, a table, or "
+            "{id: rating or list of ratings}"
+        )
     recipe = recipe or Recipe(ratings.name, ())
-    listed = isinstance(measurements, (list, tuple)) and measurements
-    if listed and all(isinstance(score, Scores) for score in measurements):
-        scores = list(measurements)
-    elif isinstance(measurements, (str, Metric)) or (listed and isinstance(measurements[0], (str, Metric))):
-        with using(runtime):
-            scores = measure(ratings, [str(one) for one in metric_specs(measurements)], progress)
-    elif isinstance(measurements, PathLike) or hasattr(measurements, "columns"):
-        scores = read_scores(measurements, ratings.ids, ratings.name, missing)
-    else:
-        scores = scores_of(measurements, ratings.ids, ratings.name, missing)
+    scores = _scores(ratings, measurements, missing, progress, runtime)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
     design, used = build_design(ratings, available, recipe)
     left_out = [score.label for score in scores if not score.named and np.ptp(score.values[used]) == 0]
     scores = [score for score in scores if score.label not in left_out]
+    if not scores:
+        raise InputError(f"{ratings.name}: every metric is the same for every caption, so none correlates with people")
     compared = tuple(replace(score, values=score.values[used]) for score in scores)
     for score in compared:
         if np.ptp(score.values) == 0:
@@ -463,7 +462,7 @@ def correlate(
                 f"{score.key} is {score.values[0]:g} on all {len(used)} items of {ratings.name}: a constant correlates "
                 "with nothing; leave it out"
             )
-    statistic = statistic or ("mean" if isinstance(design, Pairs) else f"tau_{recipe.tau}")
+    statistic = statistic or ("mean" if isinstance(design, Pairs) else recipe.statistic)
     family_of(design, statistic)
     if test == "bootstrap" and resampling.samples < 1:
         raise InputError("the bootstrap test needs resamples, found samples 0")
@@ -472,15 +471,33 @@ def correlate(
     pairs = len(scores) * (len(scores) - 1) // 2
     number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
     edge = 1 - resampling.level
-    warnings = [f"left out, the same for every caption: {', '.join(left_out)}"] if left_out else []
+    warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
+    if left_out:
+        warnings.append(f"left out, the same for every caption: {', '.join(left_out)}")
     if test == "permutation" and pairs / (number + 1) >= edge:
         warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
     if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
         warnings.append(f"{len(design.human):,} rows, the full {recipe.name} has {recipe.expected:,}")
+    if isinstance(design, Rows) and len(design.systems) == 1:
+        warnings.append(f"one system only ({design.systems[0][:40]}): no correlation between systems")
+    if ratings.captions is not None and (empty := int(ratings.captions.candidates.blank.sum())):
+        warnings.append(f"{empty:,} of {len(ratings.captions):,} rated captions are empty: scored as they are")
     warnings += dict.fromkeys(line for score in compared for line in score.remarks)
     if isinstance(design, Rows):
         turned = [score.label for score in compared if not score.higher_is_better]
         warnings += [f"{name}: lower is better, its sign is turned" for name in turned]
+    machines = None
+    if recipe.humans is not None and isinstance(ratings, Ratings) and recipe.humans in (ratings.systems or ()):
+        others = np.array([system != recipe.humans for system in ratings.systems or ()])
+        machines = correlate(
+            replace(ratings.take(np.flatnonzero(others)), name=f"{ratings.name} without {recipe.humans}"),
+            [replace(score, values=score.values[others]) for score in scores],
+            recipe=replace(recipe, humans=None, expected=None),
+            statistic=statistic,
+            resampling=resampling,
+            test=test,
+            permutations=permutations,
+        )
     return Study(
         ratings,
         design,
@@ -494,4 +511,47 @@ def correlate(
         tuple(recipe.protocol(statistic)) if recipe.layouts else (),
         tuple(warnings),
         progress or (lambda step: None),
+        machines,
     )
+
+
+def _check_arguments(
+    recipe: Any, statistic: Any, resampling: Any, test: Any, permutations: Any, missing: Any, progress: Any
+) -> None:
+    """Refuse what a type checker would: one line instead of an error from below."""
+    if recipe is not None and not isinstance(recipe, Recipe):
+        hint = f", such as captious.study.RECIPES[{recipe!r}]" if recipe in [*RECIPES] else ""
+        raise InputError(f"recipe is of type {type(recipe).__name__}, expected a Recipe{hint}")
+    if not isinstance(resampling, Resampling):
+        raise InputError(f"resampling is of type {type(resampling).__name__}, expected Resampling(samples=1000)")
+    for name, value, kind in (("test", test, TestName), ("missing", missing, Missing)):
+        if value not in (choices := choices_of(kind)):
+            raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{nearest(str(value), choices)}")
+    if permutations is not None and (not isinstance(permutations, int) or permutations < 1):
+        raise InputError(f"permutations={permutations!r}, expected a whole number of at least 1")
+    if statistic is not None and not isinstance(statistic, str):
+        raise InputError(f"statistic={statistic!r}, expected a name such as 'tau_b'")
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress={progress!r}, expected a function that takes the name of a step")
+
+
+def _scores(
+    ratings: Ratings | Preferences,
+    measurements: Any,
+    missing: Missing,
+    progress: Callable[[str], None] | None,
+    runtime: Runtime | None,
+) -> list[Scores]:
+    """Metrics on the rated items, in whatever form they are given."""
+    listed = list(measurements) if isinstance(measurements, (list, tuple)) else [measurements]
+    if listed and all(isinstance(score, Scores) for score in listed):
+        for score in listed:
+            if len(score.values) != len(ratings.ids):
+                raise InputError(f"{score.key} has {len(score.values)} values for {len(ratings.ids)} rated items")
+        return listed
+    if listed and all(isinstance(metric, (str, Metric)) for metric in listed):
+        with using(runtime or current()):
+            return measure(ratings, listed, progress)
+    if hasattr(measurements, "columns"):
+        return read_scores(measurements, ratings, missing=missing)
+    return scores_of(measurements, ratings.ids, ratings.name, missing)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious._files import Kind, data_folder
+from captious._files import Kind, data_folder, read_regular
 from captious._typing import Ints, Ints32
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
@@ -221,8 +221,7 @@ def _opened(path: Path, changed: int) -> DocumentFrequency:
 def from_pickle(path: str | Path, name: str, items: int | None = None) -> DocumentFrequency:
     """A corpus from CIDEr's reference code, a pickled ``{ref_len, document_frequency}``, read without running it."""
     try:
-        with Path(path).open("rb") as file:
-            content = _Restricted(file, encoding="latin1").load()
+        content = _Restricted(io.BytesIO(read_regular(path)), encoding="latin1").load()
         # Older files hold the table alone and leave the number of items to the code that reads them.
         counts: Mapping[tuple[str, ...], float] = content.get("document_frequency", content)
         number = items if items is not None else round(float(content["ref_len"]))

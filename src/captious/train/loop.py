@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import refuse_occupied, whole_file, whole_folder, with_default_modes
+from captious._files import load_json, refuse_occupied, whole_file, whole_folder, with_default_modes
 from captious.errors import InputError, require
 from captious.models.pipeline import ahead
 from captious.options import Runtime
@@ -442,7 +442,7 @@ class Trainer:
     def _restore(self, ended: bool) -> None:
         folder = self.folder / FOLDER / LAST_CHECKPOINT
         try:
-            state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+            state = load_json(folder / STATE)
             self._compare(state, ended)
             self.accelerator.load_state(str(folder))
             self.objective.restore(torch.load(folder / f"objective_{rank()}.pt", weights_only=True))

@@ -41,7 +41,7 @@ class Settings(Options):
     warmup_steps: Annotated[int, Option("Steps until the largest learning rate.", min=0)] = 100
     weight_decay: Annotated[float, Option("Weight decay of matrices.", min=0)] = 1e-2
     clip_norm: Annotated[float, Option("Longest gradient; 0 for any.", min=0)] = 0.0
-    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0)] = 0
+    seed: Annotated[int, Option("Random seed, recorded with the result.", min=0, max=2**63 - 1)] = 0
     save_every: Annotated[int, Option("Steps between checkpoints.", min=1)] = 200
     validate_every: Annotated[int, Option("Steps between validations, besides the ends of epochs.", min=0)] = 0
     lock: Annotated[

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from captious._files import digest, whole_file
+from captious._files import digest, load_json, whole_file
 from captious._version import __version__
 from captious.errors import InputError
 from captious.options import Runtime, current, using
@@ -212,7 +212,7 @@ def _mark(job: Job, settings: Settings, plan: Plan, done: int, finished: bool) -
 def _ended(out: Path) -> bool:
     """Whether the training of a folder came to its end."""
     try:
-        return bool(json.loads((out / MARKER).read_text(encoding="utf-8"))["finished"])
+        return bool(load_json(out / MARKER)["finished"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -227,7 +227,7 @@ def _recorded(
         raise InputError("resume=True without data takes every option from the folder; leave the others out")
     path = Path(training.out) / MARKER
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = load_json(path)
         if options is not None and options.name != record["objective"]:
             raise InputError(f"{training.out}: is a training of {record['objective']}, not of {options.name}")
         same = replace(from_record(Training, record["training"]), out=training.out, resume=True, overwrite=False)

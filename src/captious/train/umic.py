@@ -5,7 +5,6 @@ What learns is a cross-encoder: a fusion over a frozen encoder, ViLT, BLIP, UNIT
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious import _written
+from captious._files import load_json
 from captious._typing import Bools, Ints
 from captious.errors import InputError, nearest, require
 from captious.models import crossencoders
@@ -285,7 +285,7 @@ class UmicMethod(Method):
         """Note an encoder that was trained on the very same file, as its own record says."""
         encoder, data = Path(self.job.options.encoder), Path(self.job.data)
         with suppress(OSError, ValueError, KeyError, TypeError):
-            record = json.loads((encoder / MARKER).read_text(encoding="utf-8"))
+            record = load_json(encoder / MARKER)
             if self.job.options.encoder and Path(record["data"]).resolve() == data.resolve():
                 self.notes.append(
                     f"{encoder.name} was trained on {data.name} too and knows its images well: other images, or few "
@@ -362,7 +362,7 @@ def starting_backbone(written: str, encoder: str = "", regions: str | None = Non
         return load_uniter(folder, regions)
     kind = ""
     with suppress(OSError, ValueError):
-        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type", "")
+        kind = load_json(folder / "config.json").get("model_type", "")
     for model, load in LOADERS.items():
         if kind == model or (not folder.exists() and model in written.lower()):
             return load(written)

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from captious._files import data_folder
+from captious._files import data_folder, expanded, refuse_irregular
 from captious.errors import InputError
 from captious.metrics.meteor.tables import FORMAT, DamagedTables, HashTable, Tables, phrase_hash, word_hash
 from captious.options import current
@@ -55,7 +55,11 @@ class Source:
         """The source in a folder, or beside a named jar; None where there is none."""
         folder = path.parent if path.is_file() else path
         paraphrases = next((folder / name for name in _PARAPHRASES if (folder / name).is_file()), None)
-        jars = [path] if path.suffix == ".jar" and path.is_file() else sorted(folder.glob("meteor-*.jar"))
+        jars = (
+            [path]
+            if path.suffix == ".jar" and path.is_file()
+            else sorted(filter(Path.is_file, folder.glob("meteor-*.jar")))
+        )
         if jars:
             return cls(jars[-1], paraphrases)
         if all((folder / name).is_file() for name in _ENTRIES):
@@ -185,7 +189,7 @@ def available(named: str | None = None) -> bool:
 
 def add(path: str | Path) -> Path:
     """Compile the tables found at a path and register them for this user; the sources are not needed afterwards."""
-    tables = compile_tables(_source(Path(path).expanduser()))
+    tables = compile_tables(_source(expanded(path)))
     target = added_file()
     tables.write(target)
     return target
@@ -209,7 +213,7 @@ def compiled_files() -> list[Path]:
 def _find(named: str | None) -> Tables:
     named = named or os.environ.get(VARIABLE)
     if named:
-        path = Path(named).expanduser()
+        path = expanded(named)
         return _opened(path) if path.suffix == _SUFFIX else _compiled(_source(path))
     if added_file().exists():
         return _opened(added_file())
@@ -257,6 +261,7 @@ def _compiled(source: Source) -> Tables:
 
 
 def _open(path: Path) -> Tables:
+    refuse_irregular(path)
     facts = path.stat()
     return _mapped(path, facts.st_ino, facts.st_size, facts.st_mtime_ns)
 

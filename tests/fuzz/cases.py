@@ -1,0 +1,438 @@
+"""Cases: a right command line of every command that reads a file, with one file or one option spoiled."""
+
+import inspect
+import io
+import json
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, get_args, get_origin
+
+import typer
+from tests.fuzz.inputs import ODD, WRONG, Blob, Folder, Input, Table, odd_place, written
+
+from captious.cli.app import build
+from captious.cli.params import _flatten
+from captious.options import Argument, choices_of, declared
+
+ROOT = typer.main.get_command(build())
+READS_NOTHING = {"metrics", "demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
+"""Commands without a file to read; their options are spoiled all the same."""
+NOT_RUN = {"demo"}
+"""It takes seconds and has no option but where to write."""
+
+CAPTIONS = (
+    "a red dog runs on the green grass",
+    "a man rides a wave on a blue board",
+    "two cats sleep on a small bed",
+    "a woman holds an umbrella in the rain",
+    "a child eats a slice of pizza",
+    "a train stands in an old station",
+    "a bird sits on a wooden fence",
+    "the old man reads a newspaper",
+)
+IDS = [str(number) for number in range(1, len(CAPTIONS) + 1)]
+NAMES = [f"{key}.png" for key in IDS]
+
+
+def others(index):
+    """Two references that share words with the caption."""
+    words = CAPTIONS[index].split()
+    return [" ".join(words[:-1]), " ".join(["maybe", *words[1:]])]
+
+
+def rows(**columns):
+    """Eight rows; a column is a function of the index."""
+    return [{name: make(index) for name, make in columns.items()} for index in range(len(CAPTIONS))]
+
+
+def model_of_styles():
+    """The bytes of a fitted model of two styles."""
+    import tempfile
+
+    from captious.metrics.style.model import fit, save
+
+    with tempfile.TemporaryDirectory() as folder:
+        pairs = [(("calm", "loud")[index % 2], text) for index, text in enumerate(CAPTIONS)]
+        save(fit(pairs, tokenizer="plain", name="m"), Path(folder) / "m.style")
+        return (Path(folder) / "m.style").read_bytes()
+
+
+def idf_corpus():
+    """The bytes of a corpus of document frequencies."""
+    import tempfile
+
+    from captious.captions import CaptionSet
+    from captious.text.idf import DocumentFrequency, save
+
+    with tempfile.TemporaryDirectory() as folder:
+        captions = CaptionSet.of(dict.fromkeys(IDS, ()), {key: others(i) for i, key in enumerate(IDS)})
+        save(DocumentFrequency.of(captions, "ptb", "mine"), Path(folder) / "mine.idf")
+        return (Path(folder) / "mine.idf").read_bytes()
+
+
+def features():
+    """Image features as an archive of arrays."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    vectors = np.random.default_rng(0).normal(size=(len(IDS), 4)).astype(np.float32)
+    np.savez(buffer, ids=np.array(IDS), features=vectors)
+    return buffer.getvalue()
+
+
+class Gallery:
+    """A folder that ``make pictures`` wrote: its list spoiled."""
+
+    facts: ClassVar = {
+        "painter": "drawn",
+        "pictures": [{"id": key, "text": CAPTIONS[i], "seed": 0, "picture": f"{key}.png"} for i, key in enumerate(IDS)],
+    }
+
+    def right(self, folder, name):
+        """The folder as it should be."""
+        (folder / name).mkdir()
+        (folder / name / "gallery.json").write_text(json.dumps(self.facts))
+        return str(folder / name)
+
+    def spoiled(self, rng, folder, name):
+        """A list that is no list of pictures, or no folder."""
+        if rng.random() < 0.2:
+            return odd_place(rng, folder, "")
+        path = self.right(folder, name)
+        inner = Blob(json.dumps(self.facts).encode(), ".json")
+        spoiled = inner.spoiled(rng, folder, "spoiled")
+        (Path(path) / "gallery.json").unlink()
+        if Path(spoiled.text).exists() or Path(spoiled.text).is_symlink():
+            (Path(path) / "gallery.json").symlink_to(spoiled.text)
+        return Input(path, f"gallery.json: {spoiled.what}", spoiled.wrong)
+
+
+TEXT, ID, NUMBER, WORD = "text", "id", "number", "word"
+PREDICTIONS = Table(
+    rows(image_id=lambda i: int(IDS[i]), caption=lambda i: CAPTIONS[i]),
+    {"image_id": ID, "caption": TEXT},
+    required=("image_id", "caption"),
+    unique=("image_id",),
+)
+REFERENCES = Table(
+    rows(id=lambda i: IDS[i], references=others),
+    {"id": ID, "references": "texts"},
+    required=("id", "references"),
+)
+RATED = Table(
+    [
+        {"id": f"{IDS[i]}/{rater}", "image": f"{IDS[i]}.png", "caption": CAPTIONS[i], "references": others(i)}
+        | {"rating": 1 + (i * 3 + rater) % 5, "system": "ab"[rater], "rater": f"r{i % 2}"}
+        for i in range(len(CAPTIONS))
+        for rater in range(2)
+    ],
+    {"id": ID, "caption": TEXT, "references": "texts", "rating": NUMBER},
+    required=("rating",),
+    unique=("id",),
+)
+SCORES = Table(
+    [{"id": row["id"], "mine": i * 0.1, "other": (i * 7) % 5} for i, row in enumerate(RATED.rows)],
+    {"id": ID, "mine": NUMBER},
+    required=("id",),
+)
+STYLED = Table(
+    rows(id=lambda i: IDS[i], caption=lambda i: CAPTIONS[i], style=lambda i: ("calm", "loud")[i % 2]),
+    {"caption": TEXT, "style": WORD},
+    required=("caption", "style"),
+)
+SLOTS = {
+    "predictions": PREDICTIONS,
+    "system": PREDICTIONS,
+    "sentences": Table(PREDICTIONS.rows, PREDICTIONS.kinds | {"image_id": "any"}, required=("caption",)),
+    "references": REFERENCES,
+    "ratings": RATED,
+    "judged": Table(
+        rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], ratings=lambda i: [1 + i % 5, 1 + i % 4, 1 + i % 3]),
+        {"id": ID, "ratings": NUMBER},
+        required=("ratings",),
+        unique=("id",),
+        formats=("json", "jsonl"),
+    ),
+    "scores": SCORES,
+    "images": Folder(NAMES),
+    "pairs": Table(
+        rows(
+            image=lambda i: NAMES[i],
+            units=lambda i: [CAPTIONS[i][:9], CAPTIONS[i][9:]],
+            wrong_units=lambda i: ["a thing", "on a table"],
+        ),
+        {"image": ID, "units": "texts", "wrong_units": "texts"},
+        required=("units", "image"),
+        formats=("json", "jsonl"),
+    ),
+    "captions": Table(
+        rows(id=lambda i: IDS[i], captions=others, image=lambda i: NAMES[i]),
+        {"id": ID, "captions": "texts"},
+        required=("captions",),
+    ),
+    "labels": Table(
+        rows(image=lambda i: NAMES[i], label=lambda i: ("dog", "cat")[i % 2]),
+        {"image": ID, "label": WORD},
+        required=("image", "label"),
+    ),
+    "classes": Blob(b"dog\ncat\nhorse\n", ".txt"),
+    "templates": Blob(b"a photo of a {}\nan image of a {}\n", ".txt"),
+    "contests": Table(
+        rows(image=lambda i: NAMES[i], caption=lambda i: CAPTIONS[i], negative=lambda i: CAPTIONS[i - 1]),
+        {"image": ID, "caption": TEXT, "negative": TEXT},
+        required=("image", "caption"),
+    ),
+    "texts": Table(
+        rows(id=lambda i: IDS[i], text=lambda i: CAPTIONS[i]),
+        {"id": ID, "text": TEXT},
+        required=("id", "text"),
+        unique=("id",),
+    ),
+    "gallery": Gallery(),
+    "answers": Table(
+        rows(
+            task=lambda i: IDS[i],
+            painter=lambda i: "drawn",
+            text=lambda i: CAPTIONS[i],
+            picture=lambda i: NAMES[i],
+            entities=lambda i: ["dog", "grass"],
+            rater=lambda i: "me",
+            seen=lambda i: {"dog": True, "grass": i % 2 == 0},
+        ),
+        {"painter": WORD, "text": WORD, "picture": WORD, "rater": WORD},
+        formats=("json", "jsonl"),
+    ),
+    "labeled": Table(
+        [
+            {"id": f"{i}", "caption": f"{('a man', 'a woman')[i % 2]} {CAPTIONS[i % 8][2:]}", "gender": "mf"[i % 2]}
+            | {"references": [f"{('a man', 'a woman')[i % 2]} {text}" for text in others(i % 8)]}
+            for i in range(40)
+        ],
+        {"id": ID, "caption": TEXT, "references": "texts", "gender": WORD},
+        required=("id", "caption", "gender"),
+        unique=("id",),
+    ),
+    "words": Blob(b"man\nwoman\nhe\nshe\n", ".txt"),
+    "vocabulary": Blob("\n".join(sorted(set(" ".join(CAPTIONS).split()))).encode() + b"\n", ".txt"),
+    "styled": STYLED,
+    "model": Blob(model_of_styles(), ".style", sealed=True),
+    "rankings": Table(
+        rows(style=lambda i: ("calm", "loud")[i % 2], caption=lambda i: CAPTIONS[i], rank=lambda i: 1 + i // 2),
+        {"style": WORD, "caption": TEXT, "rank": NUMBER},
+        required=("style", "caption", "rank"),
+    ),
+    "training": Table(
+        rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], caption=lambda i: CAPTIONS[i] + ". It is seen from afar."),
+        {"id": ID, "caption": TEXT},
+        required=("caption",),
+    ),
+    "features": Blob(features(), ".npz"),
+    "idf": Blob(idf_corpus(), ".idf", sealed=True),
+    "weights": Blob(b"\x80\x02nothing", ".pt", sealed=True),
+    "meteor": Folder(["meteor-1.5.jar"], b"no archive"),
+}
+MINI = "--encoder captious-mini"
+SEEN = "--metrics clipscore(weights=captious-mini)"
+DRAWN = "--metric imagine(painter=lab.toy.painter:drawn,weights=captious-mini,seeds=1)"
+BRIEF = "--epochs 1 --batch-size 4 --device cpu --out {out}"
+COMMANDS = {
+    "score": [
+        "{predictions} --references {references} --samples 20",
+        "{predictions} --references {references} --samples 20 --out {out} --metrics bleu,rouge,cider(idf={idf})",
+        f"{{predictions}} --images {{images}} --samples 20 --out {{out}} {SEEN}",
+        "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
+        "{predictions} --references {references} --samples 20 --metrics rep_diversity,onlystyle({model},style=calm)",
+    ],
+    "compare": [
+        "{predictions} {system} --references {references} --samples 20 --permutations 50",
+        "{predictions} {system} --references {references} --samples 20 --permutations 50 --out {out}",
+    ],
+    "check": ["{predictions} --references {references}", "{predictions} --images {images}"],
+    "metrics": ["bleu"],
+    "study run": [
+        "{ratings} --samples 20 --permutations 20 --metrics bleu,rouge",
+        "{ratings} --samples 20 --permutations 20 --metrics rouge --rater rater --system system --out {out}",
+        "{ratings} --samples 20 --permutations 20 --scores {scores}",
+    ],
+    "study agreement": ["{judged} --samples 20 --group image"],
+    "study power": ["--difference 0.1 --items 50 --tau 0.3"],
+    "study combine": ["{ratings} --samples 20 --metrics rouge --add {scores} --folds 2"],
+    "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],
+    "study recipes": [""],
+    "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
+    "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],
+    "probe hubness": [f"{{captions}} --images {{images}} --samples 20 --k 2 {MINI}"],
+    "probe classification": [
+        f"{{labels}} --images {{images}} --classes {{classes}} --templates {{templates}} --samples 20 {MINI}"
+    ],
+    "probe compositionality": [f"{{contests}} --images {{images}} --samples 20 {SEEN}"],
+    "probe masking": [f"{{texts}} --samples 20 {DRAWN.replace('seeds=1', 'seeds=2')}"],
+    "probe entities": ["{gallery} --out {out}.jsonl"],
+    "probe recall": ["{answers} --samples 20"],
+    "bias lic": [
+        "{labeled} --label gender --seeds 1 --mask {words} --vocabulary {vocabulary} --no-cache",
+        "{labeled} --label gender --seeds 1 --no-cache --out {out}",
+        "{labeled} --label gender --seeds 1 --work {out}",
+    ],
+    "bias words": ["{words}"],
+    "bias presets": [""],
+    "style fit": ["{styled} --out {out}.style"],
+    "style words": ["{model} --top 3"],
+    "style explain": ["{model} a-red-dog --top 3"],
+    "style check": ["{model} {styled}"],
+    "style correlate": ["{model} {rankings}"],
+    "train clip": [
+        f"{{training}} --images {{images}} --base captious-mini {BRIEF}",
+    ],
+    "train longclip": [f"{{training}} --images {{images}} --base captious-mini --components 2 {BRIEF}"],
+    "train specs": [f"{{training}} --images {{images}} --base captious-mini --validate {{pairs}} {BRIEF}"],
+    "train umic": [
+        f"{{captions}} --images {{images}} {MINI} --backbone fusion(width=8,layers=1) --draws 1 --hold-out 0.3 {BRIEF}"
+    ],
+    "make units": ["--file {sentences}"],
+    "make idf": ["{references} --out {out}.idf"],
+    "make negatives": [
+        "{references} --out {out}.jsonl --kinds random,shuffle,repeat",
+        "{references} --out {out}.jsonl --kinds hard --image-features {features}",
+    ],
+    "make pictures": [f"{{texts}} --out {{out}} {DRAWN}"],
+    "cache show": [""],
+    "cache fill": [f"{{images}} {MINI} --captions {{captions}}"],
+    "cache prune": ["--keep 1GB"],
+    "cache add": ["meteor {meteor}"],
+}
+"""Right command lines; a name in braces is a file, and may stand within a word."""
+WEIGHTS = {"score": 6, "compare": 3, "study run": 4, "check": 3, "train specs": 0.4, "train longclip": 0.4}
+WEIGHTS |= {"train umic": 0.4, "train clip": 0.6, "make pictures": 0.7, "probe masking": 0.7, "cache add": 0.3}
+
+
+def leaves(command=ROOT, path=()):
+    """Every command by its name."""
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield " ".join(path), command
+    for name, child in (children or {}).items():
+        yield from leaves(child, (*path, name))
+
+
+def params_of(command):
+    """The options of a command, as captious declares them."""
+    function = inspect.unwrap(command.callback)
+    for key, parameter in inspect.signature(function).parameters.items():
+        yield from _flatten(key, declared(function)[key], parameter.default)
+
+
+OPTIONS = {
+    name: [param for param in params_of(command) if not isinstance(param.option, Argument)]
+    for name, command in leaves()
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line, what is odd about it, and whether it must not pass in silence."""
+
+    arguments: tuple[str, ...]
+    what: str
+    wrong: bool
+
+
+def case_of(seed, number, folder):
+    """The case of a number: the same for the same seed."""
+    rng = random.Random(f"{seed}/{number}")
+    names = [name for name in COMMANDS if name not in NOT_RUN]
+    name = rng.choices(names, [WEIGHTS.get(one, 1) for one in names])[0]
+    words = rng.choice(COMMANDS[name]).split()
+    slots = [slot for slot in SLOTS if any(f"{{{slot}}}" in word for word in words)]
+    values = {"out": str(folder / "out")}
+    if slots and (rng.random() < 0.6 or not OPTIONS[name]):
+        spoiled = rng.choice(slots)
+        values |= {slot: SLOTS[slot].right(folder, slot) for slot in slots if slot != spoiled}
+        odd = SLOTS[spoiled].spoiled(rng, folder, spoiled)
+        values[spoiled] = odd.text
+        extra, what = [], f"{spoiled}: {odd.what}"
+    else:
+        values |= {slot: SLOTS[slot].right(folder, slot) for slot in slots}
+        param = rng.choice(OPTIONS[name])
+        odd = option_value(rng, param, folder)
+        # The last of an option given twice would be refused for that.
+        while param.flag in words:
+            place = words.index(param.flag)
+            del words[place : place + (1 if param.kind is bool else 2)]
+        extra = [param.flag] if param.kind is bool else [f"{param.flag}={odd.text}"]
+        what = f"{param.flag} {odd.what}"
+    arguments = [filled(word, values) for word in words]
+    return Case((*name.split(), *arguments, *extra), what, odd.wrong)
+
+
+def filled(word, values):
+    """A word of a command line with paths in place of the names in braces."""
+    for name, value in values.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word
+
+
+COLUMNS = {"rating", "group", "system", "rater", "label"}
+NUMBERS = ("99999999999999999999", "-99999999999999999999", "1e3", "2.5", "nan", "inf", "", "x", "0x10", "--")
+REALS = ("nan", "inf", "-inf", "1e400", "", "x", "1,5,", "--")
+METRICS = (
+    *("nosuch", "bleu(", "bleu(n=0)", "bleu(n=99999999999999999999)", "bleu(n=nan)", "cider(sigma=nan)", "bleu)("),
+    *("cider(idf=/nowhere)", "cider(idf=/dev/zero)", "bleu(n=4,n=4)", "bleu(nosuch=1)", "rouge(beta=inf)", "ciderr"),
+    *("", ",", "(((", "bleu;rouge", "\x1b[31m", "onlystyle(model=/dev/zero)", "clipscore(weights=/dev/zero)"),
+    *("bertscore(weights=no/such)", "umic(weights=/dev/null)", "imagine(painter=no/such)", "clipscore(weights=)"),
+    *("meteor(resources=/dev/zero)", "meteor(resources=/nowhere)", "onlystyle", "umic", "cider(sigma=-1)"),
+)
+WORDS = ("", "nosuch", "a\nb", "\x1b[31m", "\udcff", "no/such", "/dev/zero", "--", "a" * 5000, "~", ",", "(", "{}")
+
+
+def option_value(rng, param, folder):
+    """A value for an option: wrong, or odd."""
+    kind, bounds = param.kind, param.option
+    if kind is bool:
+        return Input("", "is set", ODD)
+    elements = [one for one in get_args(kind) if one is not Ellipsis] if get_origin(kind) in (list, tuple) else []
+    inner = elements[0] if elements else kind
+    if choices_of(inner):
+        text = rng.choice(("nosuch", "", "--", choices_of(inner)[0].upper() + "x"))
+        return Input(text, f"is {text!r}", WRONG)
+    if inner is int:
+        low = [] if bounds.min is None else [str(bounds.min - 1)]
+        high = [] if bounds.max is None else [str(bounds.max + 1)]
+        return _word(rng.choice((*NUMBERS, *low, *high)), WRONG)
+    if inner is float:
+        return _word(rng.choice((*REALS, *([] if bounds.min is None else [str(bounds.min - 1)]))), WRONG)
+    if param.name == "out":
+        return _out(rng, folder)
+    if param.name in ("metrics", "metric"):
+        return _word(rng.choice(METRICS), WRONG)
+    if param.name in ("encoder", "base", "tokens", "towers", "image_features", "regions"):
+        return _word(rng.choice(("nosuch", "no/such", "/dev/zero", str(folder), ",")), WRONG)
+    if param.name in COLUMNS or param.name.endswith("_column"):
+        return _word(rng.choice(("nosuch", "", "a\nb", "\udcff")), WRONG)
+    if param.name == "work":
+        return replace(odd_place(rng, folder, ""), wrong=ODD)  # it may be a new folder
+    if inner is Path or bounds.metavar in ("FILE", "FOLDER"):
+        return odd_place(rng, folder, rng.choice(("", ".json", ".txt")))
+    return _word(rng.choice(WORDS), ODD)
+
+
+def _word(text, wrong):
+    return Input(text, f"is {text[:40]!r}", wrong)
+
+
+def _out(rng, folder):
+    kinds = ("a folder of someone else", "below a file", "a link loop", "a name too long", "control characters")
+    kind = rng.choice(kinds)
+    if kind == "a folder of someone else":
+        (folder / "theirs").mkdir()
+        (folder / "theirs" / "precious").write_text("x")
+        return Input(str(folder / "theirs"), kind, WRONG)
+    if kind == "below a file":
+        return Input(written(folder, "file", "x") + "/below", kind, WRONG)
+    if kind == "a link loop":
+        (folder / "loop").symlink_to(folder / "loop")
+        return Input(str(folder / "loop"), kind, WRONG)
+    if kind == "a name too long":
+        return Input(str(folder / ("a" * 300)), kind, WRONG)
+    return Input(str(folder / "new\nline \x1b[31m"), kind, WRONG)

@@ -1,0 +1,104 @@
+"""The wheel, installed alone into an empty environment: small, light, and enough for the demo and a script."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LARGEST = 10_000_000
+"""Bytes of a wheel."""
+NO_INDEX = re.compile(r"ConnectionError|NewConnectionError|name resolution|No address associated")
+
+# As the README has it, with captions written out.
+SCRIPT = """
+import captious
+report = captious.evaluate({"1": "a dog runs"}, "bleu(n=1), rouge", references={"1": ["a dog runs fast", "dogs"]})
+print(report)
+print(round(report["ROUGE-L"].corpus, 4))
+"""
+
+
+def call(*command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    if done.returncode and NO_INDEX.search(done.stderr):
+        pytest.skip("no package index can be reached")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    call(sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT))
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, sdist
+
+
+@pytest.fixture(scope="module")
+def environment(distributions, tmp_path_factory):
+    """An empty virtual environment with the wheel and what it requires."""
+    folder = tmp_path_factory.mktemp("empty") / "venv"
+    call(sys.executable, "-m", "venv", str(folder))
+    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
+    call(str(scripts / "python"), "-m", "pip", "install", "--quiet", "--no-compile", str(distributions[0]))
+    return scripts
+
+
+def outside(tmp_path):
+    """Where the source tree cannot be imported by chance."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {"cwd": tmp_path, "env": {**variables, "CAPTIOUS_HOME": str(tmp_path / "home"), "COLUMNS": "100"}}
+
+
+def test_the_wheel_is_small_typed_and_holds_the_data(distributions):
+    wheel, _ = distributions
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert wheel.stat().st_size < LARGEST
+    for wanted in ("py.typed", "__init__.pyi", "data/demo/references.json", "render/page/page.html"):
+        assert f"captious/{wanted}" in names
+    assert not [name for name in names if name.startswith(("tests/", "lab/", "docs/"))]
+
+
+def test_the_metadata_says_where_and_for_whom(distributions):
+    with zipfile.ZipFile(distributions[0]) as archive:
+        (path,) = (name for name in archive.namelist() if name.endswith("METADATA"))
+        text = archive.read(path).decode()
+    for field in ("Project-URL: Documentation", "Classifier: Typing :: Typed", "License-Expression: Apache-2.0"):
+        assert field in text
+    required = [line for line in text.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
+    assert not [line for line in required if re.search("torch|transformers|pandas|matplotlib", line)]
+
+
+def test_the_source_archive_can_run_its_tests(distributions):
+    with tarfile.open(distributions[1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "Makefile", "constraints.txt", "README.md", "LICENSE", "tests/conftest.py"} <= names
+
+
+def test_three_lines_of_python_in_an_empty_environment(environment, tmp_path):
+    printed = call(str(environment / "python"), "-c", SCRIPT, **outside(tmp_path))
+    # LCS "a dog runs" of 3 words, reference of 4: P = 1, R = 3/4, (1 + 1.44) P R / (R + 1.44 P) = 1.83 / 2.19
+    assert printed.splitlines()[-1] == "0.8356"
+    assert "BLEU-1" in printed and "ROUGE-L" in printed
+
+
+def test_the_demo_in_an_empty_environment(environment, tmp_path):
+    printed = call(str(environment / "captious"), "demo", "--out", "report", **outside(tmp_path))
+    assert "CIDEr-D" in printed
+    assert (tmp_path / "report" / "report.html").stat().st_size > 100_000
+    assert json.loads((tmp_path / "report" / "captious-run.json").read_text())
+
+
+def test_nothing_heavy_comes_along(environment):
+    listed = call(str(environment / "python"), "-m", "pip", "list", "--format", "json")
+    installed = {package["name"].lower() for package in json.loads(listed)}
+    assert "captious" in installed
+    assert installed.isdisjoint({"torch", "transformers", "pandas", "spacy", "pycocoevalcap"})
