@@ -337,7 +337,7 @@ def test_rated_captions_may_be_records_a_frame_or_an_arrow_table_with_references
         captious.correlate(pa.Table.from_pylist(RATED), captious.metric("rouge"), resampling=NO_INTERVALS),
         captious.correlate(bare, "rouge", references=references, resampling=NO_INTERVALS),
     ]
-    with pytest.raises(InputError, match="references=... and images=... are for ratings in a file"):
+    with pytest.raises(InputError, match=r"references=\.\.\. and images=\.\.\. are for ratings in a file"):
         captious.correlate(PEOPLE, {"m": VALUES}, references={})
     # ROUGE-L falls as the ratings do: 1, two of three words, one of three, none.
     assert [study.estimates["rouge"]["tau_b"].value for study in studies] == pytest.approx([1.0] * 4)
