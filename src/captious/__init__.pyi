@@ -23,7 +23,7 @@ from captious.options import Runtime as Runtime
 from captious.samples import Demo as Demo
 from captious.samples import demo as demo
 from captious.scorer import Scorer as Scorer
+from captious.study._correlate import correlate as correlate
 from captious.study.study import Study as Study
-from captious.study.study import correlate as correlate
 
 metric = parse
