@@ -147,7 +147,7 @@ def test_length_in_tokens(study, sample, tmp_path, colors):
         (("--candidate-column", "captoin"), "did you mean 'caption'"),
         (("--id-column", "uid"), "no column 'uid'"),
         (("--scores-id-column", "uid"), "pass --scores"),
-        (("--scale", "nan,5"), "--scale nan,5"),
+        (("--scale", "nan,5"), "--scale nan"),
         (("--data", "folder"), "a file of ratings and no recipe; leave out --data"),
         (("--level", "2"), "confidence level"),
     ],
@@ -225,8 +225,8 @@ def test_combine_begins_with_the_number_of_run(study, arguments):
 @pytest.mark.parametrize(
     ("command", "options", "message"),
     [
-        ("combine", ("--add", "bleu(n=1)", "--factors", "nan"), "--factors nan: expected finite numbers"),
-        ("combine", ("--add", "bleu(n=1)", "--factors", "1,inf"), "expected finite numbers"),
+        ("combine", ("--add", "bleu(n=1)", "--factors", "nan"), "--factors nan, expected a finite number"),
+        ("combine", ("--add", "bleu(n=1)", "--factors", "1,inf"), "--factors inf, expected a finite number"),
         ("lengths", ("--edges", "-5"), "--edges -5: expected lengths between"),
         ("lengths", ("--edges", "900"), "--edges 900: expected lengths between"),
     ],

@@ -61,7 +61,7 @@ def test_ratings_that_are_no_numbers(tmp_path, rating):
 
 @pytest.mark.parametrize("field", ["image", "caption", "references", "system", "id", "rater"])
 def test_half_a_character_is_named(tmp_path, field):
-    what = field.removesuffix("s")
+    what = f"{field.removesuffix('s')}s?"
     with pytest.raises(
         InputError, match=rf"row 3: {what} holds half a character \('\\ud800'\), expected valid Unicode"
     ):

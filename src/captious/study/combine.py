@@ -18,12 +18,12 @@ from captious.render.document import Value
 from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p
 from captious.study._columns import column, scaled_label
+from captious.study._correlate import correlate
 from captious.study.design import Design, family_of
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
 from captious.study.records import LARGEST
 from captious.study.scores import Scores, measure, read_scores
-from captious.study.study import correlate
 
 GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FOLDS = 5

@@ -13,7 +13,7 @@ from captious.options import Argument, Option, Options
 
 @dataclass(frozen=True)
 class StudyInput(Options):
-    """Ratings, the columns of their file, and the metrics to hold against them."""
+    """Ratings, the columns of their file, and the metrics to compare with them."""
 
     source: Annotated[str, Argument("A recipe (captious study recipes), a recipe in TOML, or a file with ratings.")]
     data: Annotated[str | Path | None, Option("Folder with the data of a recipe.", type=Path, metavar="FOLDER")] = None

@@ -129,6 +129,14 @@ def recipe_named(name: str) -> Recipe | None:
     return None
 
 
+def as_recipe(recipe: Any) -> Recipe:
+    """A recipe, or the one that a name or the path of a TOML file stands for."""
+    found = recipe_named(str(recipe)) if isinstance(recipe, (str, Path)) else recipe
+    if not isinstance(found, Recipe):
+        raise InputError(f"recipe={str(recipe)[:40]!r}, expected a Recipe, or the name of one: {', '.join(RECIPES)}")
+    return found
+
+
 def _parse(path: Path) -> dict[str, Any]:
     parser = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     table: dict[str, Any] = parser.loads(path.read_text(encoding="utf-8"))
