@@ -63,7 +63,7 @@ def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
     raise InputError(f"{folder}: {recipe.name} looks for {wanted}; get it from: {recipe.source or 'your own files'}")
 
 
-def records(layout: Layout, ratings: Any, references: Path | str | None, pairs: bool = False) -> list[Record]:
+def records(layout: Layout, ratings: Any, references: Any, pairs: bool = False) -> list[Record]:
     """Everything in the files of a layout."""
     if layout.format in ("flickr8k", "crowdflower"):
         return list(_flickr8k(ratings, str(references), share=layout.format == "crowdflower"))
@@ -72,8 +72,8 @@ def records(layout: Layout, ratings: Any, references: Path | str | None, pairs: 
     by_image = {}
     if references is not None:
         reading = Reading(references_id_column=layout.references_id)
-        by_image = gather_references(rows_of(references), reading).references
-    rows = list(rows_of(ratings))
+        by_image = gather_references(rows_of(references, role="references"), reading).references
+    rows = list(rows_of(ratings, role="ratings"))
     _require_columns(layout, ratings, rows)
     return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,13 +110,13 @@ def scores_of(
 
 
 def read_scores(
-    path: str | Path,
+    path: Any,
     ratings: Ratings | Preferences,
     recipe: Recipe | None = None,
     missing: Missing = "error",
     id_column: str | None = None,
 ) -> list[Scores]:
-    """Every column of numbers in a file whose rows name an item by its id, or by its image and its caption.
+    """Every column of numbers in a file or a frame whose rows name an item by its id, or by its image and its caption.
 
     Columns may be called as the recipe's layouts call them, or as usual.
     """
@@ -136,7 +135,7 @@ def read_scores(
     index = _ItemIndex(ratings)
     columns: dict[str, dict[str, float]] = {}
     texts: set[str] = set()
-    for row in rows_of(path):
+    for row in rows_of(path, role="scores"):
         for name in id_columns(id_column, row.fields):
             if name not in row.fields:
                 hint = nearest(name, row.fields)
@@ -158,8 +157,8 @@ def read_scores(
                     raise InputError(f"{row.where}: {item} has a second value of {column}, expected one row per item")
                 values[item] = np.nan if value is None else value
     if not columns:
-        raise InputError(f"{path}: no column of numbers beside the ids")
-    return scores_of(columns, ratings.ids, f"{ratings.name} and {name_of(path)}", missing, f"; {SCHEME}")
+        raise InputError(f"{name_of(path, 'scores')}: no column of numbers beside the ids")
+    return scores_of(columns, ratings.ids, f"{ratings.name} and {name_of(path, 'scores')}", missing, f"; {SCHEME}")
 
 
 SCHEME = (
@@ -235,7 +234,7 @@ def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing
     """The values of one metric in the order of the rated items."""
     if isinstance(values, Measurement):
         by_item: Mapping[str, float | None] = values.items
-    elif isinstance(values, Mapping):
+    elif isinstance(values, Mapping) or hasattr(values, "to_dict"):  # a dictionary or a pandas series
         by_item = {str(item): number(value, f"{key}: item {str(item)!r}", "value") for item, value in values.items()}
     else:
         raise InputError(f"{key}: values are of type {type(values).__name__}, expected {{id: value}}")
