@@ -418,7 +418,7 @@ class Folder:
             image.write_bytes(content())
             return Input(str(path), f"an image is {kind}", wrong)
         target = PLACES[kind](folder, image.suffix)
-        there = os.path.lexists(target)
+        there = os.path.lexists(target) and kind != "a folder"  # a folder within a folder is no image
         if there:
             image.symlink_to(target)
         return Input(str(path), f"an image is {kind}", WRONG if there else ODD)
