@@ -188,6 +188,12 @@ def test_unscored_items_are_said():
     captions = CaptionSet.of({"1": ["a", "b"], "2": "c"}, {"1": ["a"], "2": ["c"]})
     report = evaluate(captions, "lsa")
     assert math.isnan(report["lsa"].items["2"])
-    assert any(
-        "LSA diversity: items without a value: 1 × one candidate, needs several" in text for text in report.warnings
-    )
+    expected = "LSA diversity: items without a value: 1 × one candidate, needs several (id 2)"
+    assert any(expected in text for text in report.warnings)
+
+
+def test_many_reasons_are_counted_with_the_ids_of_the_largest_first():
+    captions = CaptionSet.of({str(number): ["a", "b"][: 1 + number % 3 // 2] for number in range(12)})
+    (warning,) = evaluate(captions, "lsa").warnings
+    # Numbers 2, 5, 8 and 11 have two candidates.
+    assert warning.endswith("8 × one candidate, needs several (id 0, 1, 3, 4, 6, …)")

@@ -1,6 +1,7 @@
 """The documentation site builds without a warning, and its generated pages say what the code says."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,13 @@ def test_the_site_has_every_kind_of_page(site):
         "results/parity",
     ):
         assert (site / f"{page}.html").stat().st_size > 5000
-    assert 'id="captious.evaluation.evaluate"' in (site / "reference/api/index.html").read_text()
+    reference = (site / "reference/api/index.html").read_text()
+    assert 'id="captious.evaluation.evaluate"' in reference
+
+
+def test_fields_of_options_are_documented_by_their_help_text(site):
+    text = re.sub(r"<[^>]*>", "", (site / "reference/api/index.html").read_text())
+    assert re.search(r"samples\s*\(int\)\s*–\s*Bootstrap resamples; 0 for no intervals", text)
 
 
 def test_the_site_asks_nothing_of_the_network(site):
@@ -54,6 +61,7 @@ def test_search_finds_a_guide(site):
 def test_the_command_line_reference_has_every_command_and_option():
     pages = cli_pages()
     assert "## captious score\n" in pages["reference/cli/index.md"]
+    assert "| `PREDICTIONS` | Candidate captions" in pages["reference/cli/index.md"]
     assert "| `-r, --references FILE` | References by id" in pages["reference/cli/index.md"]
     assert "*(default `12345`; at least 0)*" in pages["reference/cli/index.md"]
     assert "```text\ncaptious study run" in pages["reference/cli/study.md"]
@@ -68,6 +76,10 @@ def test_a_room_has_a_page_and_a_name_one_place():
 
 def test_docstrings_become_markdown():
     assert markdown("Uses :mod:`captious.io`.\n\n>>> 1 + 1\n2") == "Uses `captious.io`.\n\n```pycon\n>>> 1 + 1\n2\n```"
+    assert markdown("Such as::\n\n    x = 1") == "Such as:\n\n    x = 1"
+    assert markdown("Adds.\n\nParameters\n----------\na, b\n    Numbers.\n").endswith(
+        "a\n    Numbers.\nb\n    Numbers.\n"
+    )
     parameters = "Adds.\n\nParameters\n----------\na\n    A number.\n\n"
     assert markdown(f"{parameters}>>> 1 + 1\n2") == f"{parameters}Examples\n--------\n>>> 1 + 1\n2"
 

@@ -76,6 +76,17 @@ def aac_metrics() -> dict[str, float]:
     return {name: float(next(iter(function(texts, truths)[0].values()))) for name, function in names.items()}
 
 
+def torchmetrics() -> dict[str, float]:
+    """BLEU-1..4 and ROUGE-L by its own tokens and arithmetic; it has no CIDEr. Its values are not ours."""
+    from torchmetrics.functional.text import bleu_score, rouge_score
+
+    texts, truths = list(candidates.values()), list(references.values())
+    for n in (1, 2, 3, 4):
+        bleu_score(texts, truths, n_gram=n)
+    rouge_score(texts, truths, rouge_keys="rougeL")
+    return {}
+
+
 def bootstrap() -> None:
     """A 1,000-sample bootstrap of all metrics, the measurements being there."""
     from captious.stats.bootstrap import bootstrap as resample
@@ -83,7 +94,13 @@ def bootstrap() -> None:
     resample({key: measurement.statistic for key, measurement in REPORT.measurements.items()})
 
 
-JOBS = {"captious": captious, "pycocoevalcap": pycocoevalcap, "aac-metrics": aac_metrics, "bootstrap": bootstrap}
+JOBS = {
+    "captious": captious,
+    "pycocoevalcap": pycocoevalcap,
+    "aac-metrics": aac_metrics,
+    "torchmetrics": torchmetrics,
+    "bootstrap": bootstrap,
+}
 values: dict[str, float] = {}
 
 

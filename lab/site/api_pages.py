@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 FOLDER = "reference/api"
+FIRST = ("evaluate", "compare", "read", "check", "Scorer", "correlate", "audit")
+"""What a reader looks for first, on the page of ``captious``."""
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
@@ -53,7 +55,7 @@ def _page(room: str, stub: Path, documented: Mapping[str, str]) -> str:
 
 
 def _public(stub: Path) -> dict[str, str]:
-    """Where each public name is defined: functions first, then classes, then constants, each by name."""
+    """Where each public name is defined: everyday ones first, then functions, classes and constants, each by name."""
     names = {}
     for node in ast.parse(stub.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom):
@@ -61,8 +63,9 @@ def _public(stub: Path) -> dict[str, str]:
         elif isinstance(node, ast.Assign):
             names[ast.unparse(node.targets[0])] = names.pop(ast.unparse(node.value))
     names.pop("__version__", None)
-    return dict(sorted(names.items(), key=lambda pair: (_kind(pair[0]), pair[0].lower())))
+    return dict(sorted(names.items(), key=lambda pair: _rank(pair[0])))
 
 
-def _kind(name: str) -> int:
-    return 2 if name.isupper() else 1 if name[0].isupper() else 0
+def _rank(name: str) -> tuple[int, int, str]:
+    everyday = FIRST.index(name) if name in FIRST else len(FIRST)
+    return everyday, 2 if name.isupper() else 1 if name[0].isupper() else 0, name.lower()

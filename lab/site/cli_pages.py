@@ -20,6 +20,8 @@ KINDS = {
     "path": "PATH",
 }
 """What the tables call the types of values."""
+UNLIMITED = 2**62
+"""A larger bound is that of the machine, not of the option."""
 
 
 def cli_pages() -> dict[str, str]:
@@ -47,7 +49,11 @@ def _command(prefix: str, name: str, command: Any) -> str:
     if examples:
         parts.append("```sh\n" + "\n".join(examples) + "\n```")
     for panel, params in _panels(command).items():
-        rows = [_row(*record) for param in params if (record := param.get_help_record(context))]
+        records = {param: record for param in params if (record := param.get_help_record(context))}
+        rows = [
+            _row(_argument(param).strip("[]") if panel == "Arguments" else names, text)
+            for param, (names, text) in records.items()
+        ]
         if rows:
             parts.append(f"| {panel} | |\n|---|---|\n" + "\n".join(rows))
     return "\n\n".join(parts) + "\n\n"
@@ -86,7 +92,7 @@ def _notes(details: str) -> Iterator[str]:
         bound = re.fullmatch(r"(?:(\S+?)<=)?x(?:([<>]=?)(\S+))?", detail)
         if bound:
             low = bound[1] or (bound[3] if (bound[2] or "").startswith(">") else None)
-            high = bound[3] if (bound[2] or "").startswith("<") else None
+            high = bound[3] if (bound[2] or "").startswith("<") and float(bound[3]) < UNLIMITED else None
             yield ", ".join([f"at least {low}"] * bool(low) + [f"at most {high}"] * bool(high))
         else:
             key, _, value = detail.partition(": ")

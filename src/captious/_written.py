@@ -58,6 +58,10 @@ def parse(text: str, what: str, example: str) -> tuple[str, dict[str, str]]:
     return match[1].lower(), values
 
 
+MODEL_WORDS = {"model", "weights", "encoder", "checkpoint"}
+"""What people call a model; the parameter of a metric has one of these names."""
+
+
 def arguments(
     kind: type, values: Mapping[str, str], name: str, omit: Collection[str] = (), main: str = ""
 ) -> dict[str, Any]:
@@ -74,7 +78,8 @@ def arguments(
     for key in values:
         if key not in legal:
             known = ", ".join(legal) or "none"
-            raise InputError(f"{name} has no parameter {key!r}, legal ones: {known}{nearest(key, legal)}")
+            hint = f"; did you mean {main!r}?" if {key, main} <= MODEL_WORDS else nearest(key, legal)
+            raise InputError(f"{name} has no parameter {key!r}, legal ones: {known}{hint}")
     return {key: _value(text, hints[key], f"{name}({key}={text})") for key, text in values.items()}
 
 

@@ -109,6 +109,13 @@ def test_lengths(study, arguments, tmp_path):
     assert sum(bucket["items"] for bucket in buckets) == 80
 
 
+def test_a_picture_is_refused_before_any_work(study, arguments, tmp_path):
+    code, out, error = study("lengths", *arguments, "--out", tmp_path / "lengths.png")
+    assert code == 2 and out == "" and error.count("\n") == 1
+    assert "pictures are not written; expected a folder" in error and ".csv, .json, .parquet, .html" in error
+    assert not (tmp_path / "lengths.png").exists()
+
+
 def test_length_in_tokens(study, sample, tmp_path, colors):
     arguments = (
         sample / "ratings.jsonl",
@@ -131,11 +138,17 @@ def test_length_in_tokens(study, sample, tmp_path, colors):
     ("options", "message"),
     [
         (("--statistic", "tau"), "no such statistic"),
-        (("--rating", "stars"), "expected 'stars'"),
+        (("--rating", "stars"), "no column 'stars', found columns id, captioner"),
         (("--scale", "5"), "--scale 5"),
         (("--scale", "5,1"), "--scale 5,1"),
         (("--system", "nosuch"), "no column 'nosuch'"),
         (("--rater", "annotatr"), "no column 'annotatr'"),
+        (("--group", "nosuch"), "no column 'nosuch'"),
+        (("--candidate-column", "captoin"), "did you mean 'caption'"),
+        (("--id-column", "uid"), "no column 'uid'"),
+        (("--scores-id-column", "uid"), "pass --scores"),
+        (("--scale", "nan,5"), "--scale nan"),
+        (("--data", "folder"), "a file of ratings and no recipe; leave out --data"),
         (("--level", "2"), "confidence level"),
     ],
 )
@@ -151,7 +164,7 @@ def test_a_sheet_with_one_column_per_rater(study, tmp_path):
     assert [rater["name"] for rater in summary["raters"]] == ["ann", "bob"]
     assert [rater["ratings"] for rater in summary["raters"]] == [4, 3]
     code, _, error = study("agreement", path, "--rating", "ann", "--rating", "carl")
-    assert code == 2 and "expected 'carl'" in error
+    assert code == 2 and "no column 'carl', found columns id, ann, bob" in error
 
 
 def test_systems_change_what_is_printed(study, arguments):
@@ -162,3 +175,80 @@ def test_systems_change_what_is_printed(study, arguments):
 def test_a_recipe_refuses_columns(study, tmp_path):
     code, _, error = study("run", "flickr8k-expert", "--data", tmp_path, "--group", "picture")
     assert code == 2 and "leave out --group" in error
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Ratings with columns of their own, one rating a row, and a metric in another file, by image and caption."""
+    rows, values = [], ["img,text,mymetric"]
+    for number in range(24):
+        for system, words in (("up", "a dog"), ("down", "some cat")):
+            text = f"{words} {number}"
+            values.append(f"{number}.jpg,{text},{(7 * number + len(system)) % 11}")
+            for rater in ("ann", "bob"):
+                rating = 1 + (3 * number + len(rater + system)) % 5
+                rows.append({"img": f"{number}.jpg", "sys": system, "text": text, "who": rater, "stars": rating})
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "mine.csv").write_text("\n".join(values) + "\n")
+    columns = ("--group", "img", "--candidate-column", "text", "--rating", "stars", "--rater", "who")
+    return tmp_path / "r.jsonl", *columns, "--scores", tmp_path / "mine.csv", "--samples", 0
+
+
+def test_a_metric_of_ones_own_joins_by_image_and_caption(study, own):
+    code, out, error = study("run", *own)
+    assert code == 0 and "mymetric" in out and "Between the" not in out, error
+    summary = json.loads(study("run", *own, "--json")[1])
+    assert summary["items"] == 48 and summary["rows"] == 96
+
+
+def test_systems_are_compared_where_their_column_is_named(study, own):
+    code, out, _ = study("run", *own, "--system", "sys", "--statistic", "system_tau")
+    assert code == 0 and "Between the 2 systems" in out and "up" in out and "down" in out
+    code, _, error = study("run", *own, "--statistic", "system_tau")
+    assert code == 2 and "name their column with --system" in error
+
+
+def test_the_rater_is_an_option_wherever_ratings_are_read(study, own):
+    assert study("lengths", *own)[0] == 0
+    assert study("combine", *own, "--add", own[-3])[0] == 0
+    assert "ann" in study("agreement", *own[:9], "--samples", 0)[1]
+
+
+def test_combine_begins_with_the_number_of_run(study, arguments):
+    run = json.loads(study("run", *arguments, "--samples", 0, "--json")[1])
+    taus = {row["metric"]: row["statistics"]["tau_b"]["value"] for row in run["metrics"]}
+    rows = json.loads(study("combine", *arguments, "--add", "bleu(n=1)", "--samples", 0, "--json")[1])["rows"]
+    assert {row["metric"]: row["before"] for row in rows} == pytest.approx(taus)
+    assert {row["statistic"] for row in rows} == {"tau_b"}
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        ("combine", ("--add", "bleu(n=1)", "--factors", "nan"), "--factors nan, expected a finite number"),
+        ("combine", ("--add", "bleu(n=1)", "--factors", "1,inf"), "--factors inf, expected a finite number"),
+        ("lengths", ("--edges", "-5"), "--edges -5: expected lengths between"),
+        ("lengths", ("--edges", "900"), "--edges 900: expected lengths between"),
+    ],
+)
+def test_numbers_that_mean_nothing_here(study, arguments, command, options, message):
+    code, out, error = study(command, *arguments, "--samples", 0, *options)
+    assert code == 2 and message in error and error.count("\n") == 1 and out == ""
+
+
+def test_power_takes_tau_as_tables_print_it(study):
+    points = json.loads(study("power", "--difference", 5, "--tau", 45, "--items", 50, "--json")[1])
+    assert points["difference"] == 0.05 and "tau 0.45" in points["assumed"]
+
+
+def test_sorted_ratings_come_with_what_to_do(study, tmp_path):
+    path = tmp_path / "sorted.jsonl"
+    rows = [{"id": number, "ratings": sorted([number % 3 + 1, number % 5 + 1, 4])} for number in range(40)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, _, error = study("agreement", path, "--samples", 0)
+    assert code == 0 and "leave aside the ceiling and the table of raters" in error
+
+
+def test_recipes_say_whether_they_have_met_their_files(study):
+    code, out, _ = study("recipes")
+    assert code == 0 and out.count("tried on the authors' files:") == 9 and "nebula" in out

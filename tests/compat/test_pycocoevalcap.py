@@ -265,6 +265,19 @@ def test_results_of_some_images(files, without_meteor, candidates, capsys):
     assert evaluation.imgToEval[1146]["image_id"] == 1146
 
 
+def test_ids_are_the_same_as_numbers_and_as_text(files, references, without_meteor, capsys):
+    # A dictionary read from JSON has text for keys, COCO's results have numbers.
+    evaluation = ours.COCOEvalCap({str(key): texts for key, texts in references.items()}, files[1])
+    evaluation.evaluate()
+    expected = ours.COCOEvalCap(*files)
+    expected.evaluate()
+    assert list(evaluation.imgToEval) == [str(key) for key in references]
+    assert evaluation.eval == pytest.approx(expected.eval, abs=1e-12, nan_ok=True)
+    evaluation.params["image_id"] = evaluation.cocoRes.getImgIds()
+    evaluation.evaluate()
+    assert list(evaluation.imgToEval) == sorted(references)
+
+
 def test_what_loadres_refuses(files):
     coco = ours.COCO(files[0])
     with pytest.raises(InputError, match="the annotations lack 1 image ids of the results, such as 5"):

@@ -76,6 +76,7 @@ def test_metrics_are_values():
     ("text", "message"),
     [
         ("blue", "unknown metric 'blue', known: bleu, .*did you mean 'bleu'"),
+        ("clipscore(model=captious-mini)", "no parameter 'model', .*; did you mean 'weights'"),
         ("bleu(m=4)", "bleu has no parameter 'm', legal ones: n, tokenizer"),
         ("bleu(n=four)", r"bleu\(n=four\): expected a whole number"),
         ("cider(variant=D)", r"cider\(variant=D\): expected one of d, plain"),

@@ -108,8 +108,8 @@ def test_images_that_do_not_open_or_exist(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "1.png")
     (tmp_path / "2.png").write_bytes(b"no image")
     found = said(check({"1": "a", "2": "b", "3": "c"}, images=tmp_path))
-    assert "1 image (id 2) that do not open" in found
-    assert "1 image (id 3) that do not exist" in found
+    assert "1 image (id 2): is not an image, or of a kind that Pillow does not read" in found
+    assert "1 image (id 3): no such file" in found
 
 
 def test_an_image_of_nine_hundred_million_pixels_is_a_finding(tmp_path):
@@ -118,7 +118,8 @@ def test_an_image_of_nine_hundred_million_pixels_is_a_finding(tmp_path):
     content[16:24] = (30_000).to_bytes(4, "big") * 2  # width and height, in the header
     content[29:33] = zlib.crc32(content[12:29]).to_bytes(4, "big")
     (tmp_path / "1.png").write_bytes(content)
-    assert "1 image (id 1) that do not open" in said(check({"1": "a"}, images=tmp_path), "error")
+    (finding,) = said(check({"1": "a"}, images=tmp_path), "error")
+    assert finding.startswith("1 image (id 1): is far larger than 100 million pixels")
 
 
 def test_images_are_found_by_name_by_stem_by_id_and_in_cocos_way(tmp_path):
@@ -131,7 +132,9 @@ def test_images_are_found_by_name_by_stem_by_id_and_in_cocos_way(tmp_path):
 
 def test_a_folder_without_any_of_the_images_is_an_error(tmp_path):
     (tmp_path / "other.png").write_bytes(b"")
-    assert any("holds no image of any item; looked for 1" in text for text in said(check({"1": "a"}, images=tmp_path)))
+    assert any(
+        "holds no image of any item: looked for 1.jpg" in text for text in said(check({"1": "a"}, images=tmp_path))
+    )
 
 
 def test_a_check_is_a_result(good):

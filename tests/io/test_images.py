@@ -179,3 +179,46 @@ def test_exif_is_left_alone_unless_upright_is_asked(tmp_path, drawn):
 def test_upright_leaves_an_image_without_the_tag(tmp_path, drawn):
     drawn.save(tmp_path / "a.png")
     assert (rgb(open_image(tmp_path / "a.png", upright=True)) == rgb(drawn)).all()
+
+
+def test_an_image_of_32_bits_keeps_its_levels(tmp_path):
+    # Levels of 20 bits: 2^20 − 1 is white, a quarter of it is 63.
+    levels = np.array([[0, 2**18, 2**20 - 1]], np.int32)
+    Image.fromarray(levels).save(tmp_path / "deep.tif")
+    assert np.asarray(open_image(tmp_path / "deep.tif")).tolist() == [[0, 64, 255]]
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "name"),
+    [
+        ("COCO_val2014_000000001000.webp", "1000", None),
+        ("000000001000.jpg", "1000", None),
+        ("COCO_train2014_000000001000.jpg", "7", "1000"),
+        ("1000.png", "1000", None),
+        ("dog.png", "x", "somewhere/dog.jpg"),
+        ("val/dog.png", "x", "val/dog.png"),
+    ],
+)
+def test_names_by_which_an_image_is_found(tmp_path, file, key, name):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    (tmp_path / "other_000000002000.jpg").touch()
+    assert images.find_images(tmp_path, [key], [name]) == (str(tmp_path / file),)
+
+
+def test_a_folder_without_the_images_says_what_was_tried_and_what_it_holds(tmp_path):
+    tried = "looked for 11.jpg (.png, .webp, …), 000000000011.jpg, COCO_…_000000000011.jpg, found"
+
+    def message(key):
+        with pytest.raises(InputError) as error:
+            images.find_images(tmp_path, [key])
+        return one_line(error)
+
+    assert message("11").endswith(f"holds no image of any item: {tried} nothing")
+    (tmp_path / "notes.txt").touch()
+    assert message("11").endswith("found no image, but 1 other file, such as notes.txt")
+    (tmp_path / "val2014").mkdir()
+    assert message("11").endswith("found no image itself, but 1 folder, such as val2014: name one of them")
+    for name in ("b.jpg", "c.jpg"):
+        (tmp_path / name).touch()
+    assert message("dog.jpg").endswith("looked for dog.jpg, found 2 images, such as b.jpg")

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from captious.io.images import open_image
+from captious.options import Runtime, using
 from captious.render.items import thumbnail, thumbnails
 
 
@@ -51,3 +53,14 @@ def test_pixels_and_transparency(tmp_path):
     assert np.asarray(opened(thumbnail(pixels)))[5, 5] == pytest.approx((200, 30, 30), abs=6)
     Image.new("RGBA", (8, 8), (0, 0, 0, 0)).save(tmp_path / "clear.png")
     assert np.asarray(opened(thumbnail(str(tmp_path / "clear.png")))).min() > 250
+
+
+@pytest.mark.parametrize("upright", [False, True])
+def test_a_thumbnail_is_turned_where_the_encoder_turns_the_image(tmp_path, upright):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by a quarter
+    Image.new("RGB", (60, 20), "red").save(tmp_path / "a.jpg", exif=exif)
+    path = str(tmp_path / "a.jpg")
+    with using(Runtime(upright=upright)):
+        (uri,), _ = thumbnails([path])
+        assert opened(thumbnail(path)).size == opened(uri).size == open_image(path, upright).size

@@ -167,3 +167,16 @@ def test_a_bar_ends_where_its_cell_says():
     cells = [Cell(0.5, limits=(0.0, 1.0)), Cell(5.0, limits=(0.0, 10.0)), Cell(3.0, limits=(0.0, 4.0))]
     text = printed(Document("d", sections=[Table("t", "t", ["metric", column], [("m", cell) for cell in cells])]))
     assert [line.count("█") for line in text.splitlines() if "│" in line] == [10, 10, 15]  # of 20
+
+
+@pytest.mark.parametrize("width", range(40, 120))
+def test_plain_text_splits_no_number_at_any_width(width):
+    columns = [
+        "metric",
+        *(Column(f"c{number}", decimals=2) for number in range(9)),
+        Column("ties", unit="%", decimals=1),
+    ]
+    table = Table("t", "t", columns, [("different words", *[12.34] * 9, 12.3)])
+    text = plain_text(Document("d", sections=[table]), width)
+    assert text.count("12.34") == 9 and text.count("12.3%") == 1
+    assert max(map(len, text.splitlines())) <= width

@@ -6,7 +6,7 @@ import pytest
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.stats.agreement import krippendorff
-from captious.study.agreement import ceiling, ordered, raters
+from captious.study.agreement import ceiling, ordered, rater_agreement, raters
 from captious.study.ratings import Ratings
 
 NAN = np.nan
@@ -49,3 +49,11 @@ def test_the_ceiling_is_the_mean_of_raters_in_the_place_of_a_metric():
 def test_sorted_ratings_are_noticed():
     assert ordered(as_ratings(np.sort(panel().values, axis=1)))
     assert not ordered(panel())
+
+
+def test_agreement_takes_what_correlate_takes():
+    values = panel().values
+    by_id = {str(index): row.tolist() for index, row in enumerate(values)}
+    assert rater_agreement(by_id, resampling=ONCE).alpha == rater_agreement(panel(), resampling=ONCE).alpha
+    with pytest.raises(InputError, match=r"measurement='intervl', expected nominal .* did you mean 'interval'"):
+        rater_agreement(by_id, "intervl")

@@ -5,8 +5,9 @@ import pytest
 
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.study.combine import add, cross_validate
+from captious.study.combine import add, combine_metrics, cross_validate
 from captious.study.design import Rows
+from captious.study.ratings import Ratings
 from captious.study.scores import Scores
 
 
@@ -91,3 +92,11 @@ def test_what_it_needs(folds, statistic):
     rows, quality = simulated(np.random.default_rng(0), 200)
     with pytest.raises(InputError, match=r"expected 2 to 50|no such statistic"):
         cross_validate(rows, [Scores("m", "m", quality)], {"o": [quality]}, folds=folds, statistic=statistic)
+
+
+@pytest.mark.parametrize("factors", [(), (float("nan"),), (1.0, float("inf"))])
+def test_factors_are_finite_numbers(factors):
+    people = Ratings.of({str(number): number % 5 for number in range(30)})
+    scores = [Scores(name, name, np.arange(30.0) % length) for name, length in (("a", 7), ("b", 4))]
+    with pytest.raises(InputError, match=r"factors=.*: expected finite numbers"):
+        combine_metrics(people, scores[:1], scores[1:], factors=factors)

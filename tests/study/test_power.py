@@ -9,7 +9,7 @@ from captious.study.power import simulate_power
 
 @pytest.mark.parametrize("wrong", [{"alike": 2}, {"alike": -0.1}, {"noise": -1}, {"level": 0}, {"level": 1}])
 def test_power_refuses_numbers_that_no_study_can_have(wrong):
-    with pytest.raises(InputError, match=r"expected alike from 0 to 1 and noise of at least 0|between 0 and 1"):
+    with pytest.raises(InputError, match=r"alike=.* from 0 to 1|noise=-1, expected a number from 0|between 0 and 1"):
         level = wrong.pop("level", 0.95)
         simulate_power(0.1, 100, resampling=Resampling(2, level=level), **wrong)
 
@@ -24,7 +24,32 @@ def test_power_grows_with_items_and_its_error_shrinks_as_the_root():
     assert large.detectable / large.error == pytest.approx(2.8016, abs=1e-3)
 
 
-@pytest.mark.parametrize(("difference", "items", "message"), [(0.0, 100, "difference of 0"), (0.1, 5, "at least 10")])
+@pytest.mark.parametrize(
+    ("difference", "items", "message"), [(0.0, 100, "difference=0"), (0.1, 5, "items=5, expected a number from 10")]
+)
 def test_power_of_nothing(difference, items, message):
     with pytest.raises(InputError, match=message):
         simulate_power(difference, items)
+
+
+def test_a_tau_may_be_written_as_tables_print_it():
+    few = Resampling(samples=20)
+    assert simulate_power(3, 100, tau=45, resampling=few) == simulate_power(0.03, 100, tau=0.45, resampling=few)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"difference": 0.6}, "the better metric has 1.05, above 1"),
+        ({"difference": 300}, "difference=300, expected a tau such as 0.03, or 3 of tau × 100"),
+        ({"difference": float("nan")}, "difference=nan, expected a tau"),
+        ({"tau": float("inf")}, "tau=inf, expected a tau"),
+        ({"raters": 0}, "raters=0, expected a number from 1"),
+        ({"levels": 1}, "levels=1, expected a number from 2"),
+        ({"noise": float("nan")}, "noise=nan, expected a number from 0"),
+        ({"items": 10**12}, "items=1e\\+12, expected a number from 10"),
+    ],
+)
+def test_numbers_that_cannot_be_simulated_are_named(arguments, message):
+    with pytest.raises(InputError, match=message):
+        simulate_power(**{"difference": 0.03, "items": 100, **arguments})

@@ -9,8 +9,9 @@ import pytest
 import captious
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.study.ratings import Record, gather, open_ratings, open_recipe, references_of
+from captious.study.ratings import gather, open_ratings, open_recipe
 from captious.study.recipes import RECIPES, Layout, Recipe, from_toml, recipe_named
+from captious.study.records import Record, references_of
 
 FLICKR8K_EXPERT, PASCAL50S = RECIPES["flickr8k-expert"], RECIPES["pascal50s"]
 
@@ -24,7 +25,7 @@ def lines(path, rows):
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=list(RECIPES))
 def test_every_recipe_says_its_protocol_and_where_to_get_the_data(recipe, tmp_path):
     text = " ".join(recipe.protocol())
-    assert "references:" in text and ("tau-" in text or "tie of the metric" in text)
+    assert "references:" in text and ("headline: " in text or "tie of the metric" in text)
     with pytest.raises(InputError, match="get it from") as error:
         open_recipe(recipe, tmp_path)
     assert recipe.layouts[0].ratings in str(error.value) and recipe.source in str(error.value)
@@ -39,11 +40,14 @@ def test_the_text_files_of_the_original_release(tmp_path):
     assert ratings.values.tolist() == [[1, 1, 2], [1, 1, 1]]
     assert ratings.dropped == {"the caption is one of the image's references": 1}
     assert ratings.captions["a.jpg/b.jpg#0"].references == ("A dog runs .", "A brown dog .")
-    crowd = ["a.jpg\ta.jpg#0\t1.0\t3\t0", "a.jpg\tb.jpg#0\t0.333\t1\t2", "b.jpg\ta.jpg#1\t0\t0\t3"]
+    crowd = ["a.jpg\ta.jpg#0\t1\t3\t0", "a.jpg\tb.jpg#0\t0.333\t1\t2", "b.jpg\ta.jpg#1\t0\t0\t3"]
     (tmp_path / "CrowdFlowerAnnotations.txt").write_text("\n".join(crowd) + "\n")
     votes = open_recipe(RECIPES["flickr8k-cf"], tmp_path)
     assert votes.values.ravel().tolist() == [1.0, 0.333, 0.0]
-    assert votes.captions["a.jpg/a.jpg#0"].references == ("A brown dog .",)  # the candidate is taken out
+    # "A dog runs ." was judged for its own image, so it is a reference of no row of that image.
+    assert votes.captions["a.jpg/a.jpg#0"].references == ("A brown dog .",)
+    assert votes.captions["a.jpg/b.jpg#0"].references == ("A brown dog .",)
+    assert votes.captions["b.jpg/a.jpg#1"].references == ("A cat .", "A cat sits .")
 
 
 def test_the_json_of_clipscore(tmp_path):
@@ -64,7 +68,75 @@ def test_thumb_finds_coco_references_by_the_number_in_the_image_name(tmp_path):
     ratings = open_recipe(RECIPES["thumb"], tmp_path)
     assert ratings.systems == ("Up-Down", "Human")
     assert ratings.ids == ("COCO_val2014_000000000974.jpg/Up-Down", "COCO_val2014_000000000974.jpg/Human")
-    assert [len(item.references) for item in ratings.captions] == [2, 1]
+    assert [len(item.references) for item in ratings.captions] == [1, 1]  # what people wrote is no reference
+
+
+@pytest.fixture
+def thumb(tmp_path):
+    """Four images in the layout of jungokasai/THumB: JSON Lines, the references called .json and keyed by seg_id."""
+    words = ["a dog runs on grass", "two cats sit on a bed", "a man rides a red bike", "boats lie in a harbor"]
+    rows, references = [], []
+    for index, text in enumerate(words):
+        common = {"seg_id": str(100 + index), "image": f"COCO_val2014_{100 + index:012d}.jpg"}
+        parts = text.split()
+        texts = {"Up-Down": parts[:2], "VinVL-large": parts[: 3 + index % 2], "Human": ["something", "quite", "else"]}
+        for number, (system, part) in enumerate(texts.items()):
+            rows.append(
+                {"SYS": system, "hyp": " ".join(part), "P": 4.0, "human_score": 2.5 + number + index / 4, **common}
+            )
+        references.append(
+            {"seg_id": str(100 + index), "refs": [text, f"{text} today", f"here {text}", f"{text} again"]}
+        )
+    lines(tmp_path / "mscoco" / "mscoco_THumB-1.0.jsonl", rows)
+    lines(tmp_path / "mscoco" / "mscoco_references.json", references)
+    return tmp_path
+
+
+def test_thumb_reads_the_layout_of_its_repository(thumb):
+    ratings = open_recipe(RECIPES["thumb"], thumb)
+    assert len(ratings) == 12 and {*ratings.systems} == {"Up-Down", "VinVL-large", "Human"}
+    assert ratings.captions["COCO_val2014_000000000100.jpg/Human"].references[:2] == (
+        "a dog runs on grass",
+        "a dog runs on grass today",
+    )
+
+
+def test_thumb_is_printed_with_and_without_the_captions_that_people_wrote(thumb):
+    recipe = RECIPES["thumb"]
+    ratings = open_recipe(recipe, thumb)
+    study = captious.correlate(ratings, "rouge,bleu(n=1)", recipe=recipe, resampling=Resampling(0), permutations=50)
+    written = np.array([system == "Human" for system in ratings.systems])
+    for name in ("rouge", "bleu(n=1)"):
+        values = next(score.values for score in study.scores if score.key == name)
+        means = ratings.values[:, 0]
+        assert study.estimates[name]["pearson"].value == pytest.approx(np.corrcoef(values, means)[0, 1])
+        without = np.corrcoef(values[~written], means[~written])[0, 1]
+        assert study.machines.estimates[name]["pearson"].value == pytest.approx(without)
+    document = study.document()
+    assert document.table("metrics").rows[0][2].value < document.table("machines").rows[0][2].value
+    assert document.table("machines").title == "thumb without Human: 8 of 12 rows"
+    data = json.loads(study.to_json())["machines"]
+    assert data["rows"] == 8 and data["headline"] == "pearson"
+    assert "study:thumb without Human|statistic:pearson|rows:8" in document.signatures[1]
+
+
+def test_nebula_reads_its_own_columns(tmp_path):
+    row = {"mt": "a dog", "refs": ["a dog runs", "the dog"], "score": 0.75}
+    rows = [{"imgid": "59cf", **row}, {"imgid": "59cf", **row, "mt": "a cat", "score": 0.0}, {"imgid": "aa0c", **row}]
+    path = tmp_path / "annotations" / "nebula_test.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(rows, indent=4))
+    ratings = open_recipe(RECIPES["nebula"], tmp_path)
+    assert ratings.ids == ("59cf#0", "59cf#1", "aa0c#0") and ratings.values.ravel().tolist() == [0.75, 0, 0.75]
+    assert ratings.captions["59cf#1"].references == ("a dog runs", "the dog")
+
+
+def test_every_recipe_says_whether_it_has_met_the_files_of_its_authors():
+    answers = {name: recipe.tried.split(";")[0].split(",")[0].split(":")[0] for name, recipe in RECIPES.items()}
+    met = ("flickr8k-expert", "flickr8k-cf", "pascal50s", "capeval1k")
+    assert {name for name, answer in answers.items() if answer == "yes"} == {*met}
+    assert {*answers.values()} == {"yes", "no", "in part"}
+    assert all(f"tried on the authors' files: {recipe.tried}" in recipe.protocol() for recipe in RECIPES.values())
 
 
 def test_references_are_found_by_name_stem_number_or_id():
@@ -96,7 +168,7 @@ def test_rows_of_raters_become_one_item(tmp_path):
 def test_a_recipe_from_toml(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
-        'title = "My ratings"\ntau = "c"\nrows = "mean"\nscale = [1, 5]\nown = "drop"\nsource = "our server"\n'
+        'title = "My ratings"\nstatistic = "tau_c"\nrows = "mean"\nscale = [1, 5]\nown = "drop"\nsource = "here"\n'
         '[[layouts]]\nratings = "mine.csv"\nimage = "picture"\nrating = "stars"\n'
     )
     recipe = from_toml(path)
@@ -110,8 +182,8 @@ def test_a_recipe_from_toml(tmp_path):
     ("text", "message"),
     [
         ("tau = 1 2", "not a recipe in TOML"),
-        ('tau = "c"', "no [[layouts]]"),
-        ('tau = "d"\n[[layouts]]\nratings = "x"', "expected one of b, c"),
+        ('statistic = "tau_c"', "no [[layouts]]"),
+        ('statistic = "tau_d"\n[[layouts]]\nratings = "x"', "expected one of tau_b, tau_c, pearson"),
         ('[[layouts]]\nrating = "x"', "no field 'ratings'"),
         ('titel = "x"\n[[layouts]]\nratings = "x"', "did you mean 'title'"),
     ],
@@ -135,7 +207,7 @@ def test_a_misspelt_recipe_is_pointed_out():
         ({"id": 1, "caption": "a", "rating": "good"}, "row 1: rating is 'good', expected a number"),
         ({"id": 1, "caption": "a", "stars": 3}, "row 1: no rating"),
         ({"caption": "a", "rating": 3}, "row 1: no image or id"),
-        ({"id": 1, "caption": 5, "rating": 3}, "row 1: caption is 5"),
+        ({"id": 1, "caption": 5, "rating": 3}, "row 1: caption is a number (5), expected a string"),
     ],
 )
 def test_rows_that_cannot_be_read(tmp_path, row, message):
@@ -167,6 +239,19 @@ def test_flickr8k_expert_has_the_published_taus(shared_data):
     assert len(study.design.human) == 16_992 and study.design.clusters == 1000
     assert study.clusters[0] == ("cider",) and set(study.clusters[1]) == set(published)
     assert study.warnings == ()
+
+
+@pytest.mark.shared_data
+def test_flickr8k_cf_from_the_files_of_its_authors_has_the_published_taus(shared_data):
+    """Tau-b × 100 of the CLIPScore paper, BLEU-1, BLEU-4, ROUGE-L, CIDEr: 17.9 16.9 19.9 24.6."""
+    recipe = RECIPES["flickr8k-cf"]
+    ratings = open_recipe(recipe, shared_data / "flickr8k")
+    study = captious.correlate(
+        ratings, "bleu(n=1),bleu(n=4),rouge,cider", recipe=recipe, resampling=Resampling(0), permutations=1
+    )
+    assert study.rows == 47_830 and study.design.clusters == 1000
+    for key, tau in {"bleu(n=1)": 17.95, "bleu(n=4)": 16.86, "rouge": 19.90, "cider": 24.61}.items():
+        assert 100 * study.estimates[key]["tau_b"].value == pytest.approx(tau, abs=0.0051)
 
 
 @pytest.mark.shared_data

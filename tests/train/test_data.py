@@ -50,7 +50,10 @@ def test_long_captions_of_one_image_stay_apart(folder):
         ({"id": 7, "captions": [1]}, "row 1: captions is list, expected text or a list of texts"),
         ({"id": 7, "units": ["a", "b"], "wrong_units": ["c"]}, "row 1: 1 wrong_units for 2 units"),
         ({"id": 7, "title": "x"}, "no row has a caption"),
-        ({"id": 8, "caption": "x"}, "row 1: no image .*8; where are they"),
+        (
+            {"id": 8, "caption": "x"},
+            "images: holds no image of any item: looked for 8.jpg .*, found 3 images, such as 000000000012.jpg",
+        ),
     ],
 )
 def test_bad_rows_are_named(folder, row, said):

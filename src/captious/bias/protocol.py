@@ -63,7 +63,24 @@ def protocol_for(
     seeds: int = len(PUBLISHED_SEEDS),
     level: float = Resampling.level,
 ) -> Protocol:
-    """The protocol for a label, from written choices: a preset's or the default one, with what is chosen changed."""
+    """The protocol of an audit: a preset or the default one, with the choices that are passed.
+
+    Parameters
+    ----------
+    label
+        The column with the attribute, such as ``gender``.
+    mask
+        The words to hide: ``gender``, ``race``, ``age``, or a file with one word a line.
+    vocabulary
+        Which words human captions keep: those of the ``model``, the most common ``human`` ones, or a file of words, in
+        whose path ``{model}`` stands for the captioner.
+    preset
+        A published protocol, such as ``relic-age``.
+    seeds
+        How many of the published random seeds.
+    level
+        Confidence level of the intervals.
+    """
     warnings: tuple[str, ...] = ()
     if preset is not None:
         protocol = preset_named(preset, mask or label)

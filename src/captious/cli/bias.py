@@ -25,7 +25,7 @@ app = typer.Typer(help="Bias amplification (LIC) for gender, race, age or any la
 def lic(
     predictions: Annotated[tuple[str, ...], Argument("The captions of one captioner each: JSONL, JSON, CSV, …")],
     label: Label,
-    session: Annotated[Session, Only(*READING, "device", "cache", "level", "out", "overwrite", "json", "latex")],
+    session: Annotated[Session, Only(*READING, "device", "cache", "level", "out", "overwrite", "json", "latex", "csv")],
     mask: Annotated[
         str | None,
         Option("gender, race, age, none, a file of words, or several with commas.", metavar="WORDS"),

@@ -269,6 +269,7 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
     """
     from captious import samples
     from captious.comparison import compare
+    from captious.render.document import is_file
 
     with session.working() as step:
         result = compare(
@@ -279,9 +280,10 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
             progress=step,
         )
     session.deliver(result)
+    out = session.output.out or ""
     typer.echo(
         "\nBy construction parrot < sloppy < solid < expert: see which metrics put them in that order.\n"
-        f"Look at the captions, worst first:  {Path(session.output.out or '') / 'report.html'}\n"
+        f"Look at the captions, worst first:  {out if is_file(out) else Path(out) / 'report.html'}\n"
         f"Score your own:                     captious score preds.json --references refs.json\n"
         "With your photographs:              captious score preds.json --images photos/ --metrics clipscore,specs"
     )

@@ -16,7 +16,7 @@ app = typer.Typer(
     help="Encoders, painters and metrics under test: details, retrieval, hubness, classes, word order, pictures.",
     no_args_is_help=True,
 )
-RESULT = ("samples", "seed", "level", "out", "overwrite", "json", "latex")
+RESULT = ("samples", "seed", "level", "out", "overwrite", "json", "latex", "csv")
 MODELS = ("device", "batch", "precision", "cache", "workers", "upright")
 Shown = Annotated[Session, Only("images", *RESULT, *MODELS)]
 Captions = Annotated[str, Argument("Captions by image: COCO annotations, JSON, JSONL, CSV, Parquet.")]

@@ -81,5 +81,6 @@ class Session(Options):
             yield shown.step
 
     def deliver(self, result: Result) -> None:
-        """Print the result, and save it where that is asked for."""
-        deliver(result, self.output)
+        """Print the result, and save it where that is asked for; images look as they did to the encoder."""
+        with using(self.runtime):
+            deliver(result, self.output)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Metrics against people: correlations with intervals, tests, agreement, power.", no_args_is_help=True
 )
-UNUSED = Omit("several", "format", "id_column", "references_column", "references_id_column", "percent")
+UNUSED = Omit("several", "format", "references_column", "references_id_column", "percent")
 """Ratings are read row by row, a recipe or StudyInput names the columns; correlations are × 100 already."""
 
 
@@ -47,15 +46,15 @@ def _correlate(study_input: StudyInput, session: Session, step: Callable[[str], 
     from captious.study import correlate, load_ratings, load_scores
 
     ratings, recipe = load_ratings(study_input, session.reading)
-    scores = load_scores(ratings, study_input, session.reading.missing, step)
+    scores = load_scores(ratings, recipe, study_input, session.reading.missing, step)
     options |= {"statistic": study_input.statistic, "resampling": session.resampling, "progress": step}
     return correlate(ratings, scores, recipe=recipe, **options)
 
 
 @command(app)
 def agreement(
-    study_input: Annotated[StudyInput, Omit("metrics", "scores", "statistic", "rows")],
-    session: Annotated[Session, Only("candidate_column", "samples", "seed", "level", "json")],
+    study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows")],
+    session: Annotated[Session, Only("id_column", "candidate_column", "samples", "seed", "level", "json")],
     measurement: Annotated[
         Literal["nominal", "ordinal", "interval", "ratio"], Option("Level of measurement of the ratings.")
     ] = "interval",
@@ -72,12 +71,12 @@ def agreement(
 
 @command(app)
 def power(
-    difference: Annotated[float, Option("Difference in tau-b that should be found, such as 0.03.")],
+    difference: Annotated[float, Option("Difference in tau-b that should be found: 0.03, or 3 of tau × 100.")],
     session: Annotated[Session, Only("seed", "level", "json")] = Session(resampling=Resampling(samples=400)),
     items: Items = 500,
     raters: Annotated[int, Option("Ratings per caption.")] = 3,
     levels: Annotated[int, Option("Points of the rating scale.")] = 5,
-    tau: Annotated[float, Option("Tau-b of the weaker metric.")] = 0.45,
+    tau: Annotated[float, Option("Tau-b of the weaker metric: 0.45, or 45 of tau × 100.")] = 0.45,
     alike: Annotated[float, Option("Correlation of the two metrics' errors.")] = 0.6,
     noise: Annotated[float, Option("Noise of a rating against the spread of quality.")] = 0.8,
 ) -> None:
@@ -113,7 +112,7 @@ def combine(
 ) -> None:
     """Metric + λ · another: the correlation with people before and after, mean ± sd over seeds, and the best λ.
 
-    A row is the mean of a caption's ratings, unless --rows says otherwise, and the statistic is Pearson's r.
+    Rows and statistic are those of captious study run; ImaginE's tables have --rows mean --statistic pearson.
 
     Example: captious study combine ratings.jsonl --references refs.json --metrics "rouge,cider" --add imagine --seeds 5
     """
@@ -121,10 +120,10 @@ def combine(
     from captious.study.combine import others_to_add
 
     with session.working() as step:
-        ratings, recipe = load_ratings(replace(study_input, rows=study_input.rows or "mean"), session.reading)
-        missing = session.reading.missing
-        others = others_to_add(ratings, add, seeds, missing, step)
-        base = load_scores(ratings, study_input, missing, step)
+        ratings, recipe = load_ratings(study_input, session.reading)
+        missing, id_column = session.reading.missing, study_input.scores_id_column
+        others = others_to_add(ratings, add, seeds, recipe=recipe, id_column=id_column, missing=missing, progress=step)
+        base = load_scores(ratings, recipe, study_input, missing, step)
         step("combining")
         result = combine_metrics(
             ratings,
@@ -133,7 +132,7 @@ def combine(
             recipe=recipe,
             factors=factors,
             folds=folds,
-            statistic=study_input.statistic or "pearson",
+            statistic=study_input.statistic,
             resampling=session.resampling,
         )
     session.deliver(result)

@@ -233,7 +233,8 @@ class COCO:
     def loadRes(self, resFile: str | Path | Sequence[Mapping[str, Any]]) -> COCO:
         """Captions of some of these images."""
         results = COCO(resFile)
-        if unknown := [key for key in results.imgToAnns if key not in self.imgToAnns]:
+        known = set(map(str, self.imgToAnns))
+        if unknown := [key for key in results.imgToAnns if str(key) not in known]:
             raise InputError(f"the annotations lack {len(unknown)} image ids of the results, such as {unknown[0]!r}")
         return results
 
@@ -242,7 +243,8 @@ class COCOEvalCap:
     """Every value of a caption file: ``evaluate()`` fills ``eval``, ``imgToEval`` and ``evalImgs``.
 
     ``coco`` and ``cocoRes`` are ``COCO`` objects, of pycocotools or of this module, or paths to their files.
-    ``params["image_id"]`` are the images to score. A value that cannot be computed is NaN, and a line says why.
+    ``params["image_id"]`` are the images to score; the ids 7 and "7" name one image. A value that cannot be computed is
+    NaN, and a line says why.
     """
 
     def __init__(self, coco: Any, cocoRes: Any) -> None:
@@ -282,7 +284,8 @@ class COCOEvalCap:
         self.evalImgs = list(self.imgToEval.values())
 
     def _tokenized(self, source: Any, name: str, ids: Sequence[Any]) -> dict[Any, list[str]]:
-        records = {key: source.imgToAnns.get(key) for key in ids}  # a defaultdict would grow
+        by_text = {str(key): records for key, records in source.imgToAnns.items()}
+        records = {key: by_text.get(str(key), []) for key in ids}
         if missing := [key for key in ids if not records[key]]:
             raise InputError(
                 f"{name} has no caption of {len(missing)} of the {len(ids)} images, such as {missing[0]!r}; to score "

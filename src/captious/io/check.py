@@ -199,15 +199,15 @@ def _images(captions: CaptionSet) -> Iterable[Finding]:
         return
     if len(present) < len(images):
         missing = sorted({key for key, _ in images} - {key for key, _ in present})
-        yield Finding("warning", f"{_count(missing, 'image')} that do not exist")
-    broken = []
+        yield Finding("warning", f"{_count(missing, 'image')}: no such file")
+    broken: dict[str, list[str]] = {}
     for key, image in present:
         try:
             open_image(image)
-        except UnreadableImage:
-            broken.append(key)
-    if broken:
-        yield Finding("error", f"{_count(broken, 'image')} that do not open")
+        except UnreadableImage as error:
+            broken.setdefault(str(error).removeprefix(f"{image}: "), []).append(key)
+    for reason, ids in broken.items():
+        yield Finding("error", f"{_count(ids, 'image')}: {reason}")
 
 
 def _count(ids: Sequence[str], what: str) -> str:

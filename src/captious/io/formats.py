@@ -25,6 +25,8 @@ from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
 
 EXPECTED = "a path, {id: caption}, a list of captions or of records, a data frame, an Arrow table or a CaptionSet"
+_TEXTS = ("captions", "references")
+"""Roles of objects that hold texts; the others hold ratings or scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> It
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         return _table(source, name)
     if isinstance(source, (bytes, bytearray, memoryview, set, frozenset, type)) or not isinstance(source, Iterable):
-        raise InputError(f"{name}: {_a(source)}, expected {EXPECTED}")
+        raise InputError(f"{name}: {_a(source)}, expected {_expected(role)}")
     entries = source if isinstance(source, (list, tuple)) else list(source)
     first = entries[0] if entries else None
     if isinstance(first, Item):
@@ -109,9 +111,12 @@ def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> It
         return _by_position(entries, name, ids)
     if not entries or isinstance(first, Mapping):
         return _records(entries, name)
-    raise InputError(
-        f"{name}: entry 1: is {_a(first)}, expected a caption, a list of captions, or a record with id and caption"
-    )
+    texts = "a caption, a list of captions, or a record with id and caption" if role in _TEXTS else "a record"
+    raise InputError(f"{name}: entry 1: is {_a(first)}, expected {texts}")
+
+
+def _expected(role: str) -> str:
+    return EXPECTED if role in _TEXTS else "a path, a data frame, an Arrow table or a list of records"
 
 
 def _a(value: Any) -> str:
@@ -168,6 +173,11 @@ def _cells(series: Any) -> list[Any]:
 def _rows_of_columns(columns: Mapping[str, Sequence[Any]], name: str) -> Iterator[Row]:
     for number, values in enumerate(zip(*columns.values(), strict=True), start=1):
         yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file, unpacked where it is compressed."""
+    return _decoded(_content(path), name_of(path))
 
 
 def _decoded(content: bytes, name: str) -> str:

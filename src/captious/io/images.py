@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -112,8 +113,10 @@ def _eight_bits(image: Image) -> Image:
 
     if image.mode.startswith("I"):
         values = np.asarray(image).astype(np.int64)
-        deep = image.mode != "I" or values.max(initial=0) > 255
-        return Image.fromarray((values >> 8 if deep else values).clip(0, 255).astype(np.uint8))
+        most = int(values.max(initial=0))
+        # Sixteen bits unless there are more: a TIFF of 32 bits may use any part of its range.
+        shift = 0 if image.mode == "I" and most <= 255 else max(8, most.bit_length() - 8)
+        return Image.fromarray((values >> shift).clip(0, 255).astype(np.uint8))
     if image.mode == "F":
         real = np.nan_to_num(np.asarray(image))
         return Image.fromarray((real * 255 if real.max(initial=0) <= 1 else real).clip(0, 255).round().astype(np.uint8))
@@ -184,22 +187,64 @@ def _image(value: Any, key: str) -> ImageSource | None:
     return image
 
 
-def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | None = None) -> tuple[str, ...]:
-    """The path of the image of each item.
+class ImageFolder:
+    """A folder of images, found by what rows call them.
 
     An image is looked for by its file name, by the same name with another ending, by the item's id, and by the id with
-    COCO's twelve digits. Where there is none, the path is the one that was expected.
+    COCO's twelve digits, alone or after a name such as ``COCO_val2014_``.
     """
-    root = Path(folder)
-    if not root.is_dir():
-        raise InputError(f"{root}: no such folder of images")
-    files = {path.name: path for path in sorted(root.iterdir()) if path.suffix.lower() in SUFFIXES}
-    stems = {Path(name).stem: path for name, path in files.items()}
-    paths = []
-    for key, name in zip(ids, names or (None,) * len(ids), strict=True):
-        wanted = Path(str(name)).name if name and not isinstance(name, ImageData) else key
-        same_name = files.get(wanted) or stems.get(Path(wanted).stem)
-        paths.append(str(same_name or stems.get(Path(key).stem) or stems.get(key.zfill(12)) or root / wanted))
-    if ids and not any(Path(path).is_file() for path in paths):
-        raise InputError(f"{root}: holds no image of any item; looked for {Path(paths[0]).name} and the like")
+
+    def __init__(self, folder: str | Path) -> None:
+        self.path = Path(folder)
+        if not self.path.is_dir():
+            raise InputError(f"{self.path}: no such folder of images")
+        self._entries = sorted(self.path.iterdir())
+        self._names = {path.name: path for path in self._entries if path.suffix.lower() in SUFFIXES}
+        self._stems = {path.stem: path for path in self._names.values()}
+        self._numbers = {match[1]: path for stem, path in self._stems.items() if (match := _COCO_NAME.fullmatch(stem))}
+
+    def find(self, name: str, key: str) -> Path | None:
+        """The image of an item with this id; ``name`` is what its row calls the image, which may be a path below."""
+        wanted = Path(name).name or key
+        below = self.path / name if "/" in name and (self.path / name).is_file() else None
+        by_stem = (self._stems.get(stem) for stem in (Path(wanted).stem, Path(key).stem))
+        by_number = (self._numbers.get(number.zfill(12)) for number in (Path(wanted).stem, key) if number.isdecimal())
+        return self._names.get(wanted) or below or next(filter(None, (*by_stem, *by_number)), None)
+
+    def without(self, wanted: str) -> str:
+        """What to say where no item has its image here: the names that were tried for one, and what there is."""
+        stem = Path(wanted).stem
+        tried = [Path(wanted).name if Path(wanted).suffix.lower() in SUFFIXES else f"{stem}.jpg (.png, .webp, …)"]
+        if stem.isdecimal():
+            tried += [f"{stem.zfill(12)}.jpg", f"COCO_…_{stem.zfill(12)}.jpg"]
+        folders = [path.name for path in self._entries if path.is_dir()]
+        if self._names:
+            there = f"{_number(self._names, 'image')}, such as {next(iter(self._names))}"
+        elif folders:
+            there = f"no image itself, but {_number(folders, 'folder')}, such as {folders[0]}: name one of them"
+        elif self._entries:
+            there = f"no image, but {_number(self._entries, 'other file')}, such as {self._entries[0].name}"
+        else:
+            there = "nothing"
+        return f"{self.path}: holds no image of any item: looked for {', '.join(tried)}, found {there}"
+
+
+_COCO_NAME = re.compile(r"(?:.*_)?(\d{12})")
+
+
+def _number(things: Sized, what: str) -> str:
+    return f"{len(things):,} {what}{'s' * (len(things) != 1)}"
+
+
+def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | None = None) -> tuple[str, ...]:
+    """The path of the image of each item as `ImageFolder` finds it; where there is none, the one that was expected."""
+    images, paths = ImageFolder(folder), []
+    any_found = False
+    for key, value in zip(ids, names or (None,) * len(ids), strict=True):
+        name = str(value) if value and not isinstance(value, ImageData) else ""
+        image = images.find(name, key)
+        any_found = any_found or image is not None
+        paths.append(str(image or images.path / (Path(name).name or key)))
+    if ids and not any_found:
+        raise InputError(images.without(Path(paths[0]).name))
     return tuple(paths)

@@ -179,7 +179,7 @@ def _one_key(row: Row, column: str | None, complain: Complain) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (str, Integral)) or value == "":
         complain(f"{row.where}: {name} is {value!r}, expected a string or a whole number")
         return None
-    return _valid(str(value), row, name, complain)
+    return valid_text(str(value), row.where, name, complain)
 
 
 def _references(row: Row, column: str, complain: Complain) -> list[str]:
@@ -194,20 +194,20 @@ def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
     entries = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
     for entry in entries:
         if not isinstance(entry, str):
-            complain(f"{row.where}: {what} is {_described(entry)}, expected a string")
+            complain(f"{row.where}: {what} is {described(entry)}, expected a string")
     if not entries:
         complain(f"{row.where}: {what} is an empty list, expected a string or a list of strings")
-    texts = [_valid(str(entry), row, what, complain) for entry in entries if isinstance(entry, str)]
+    texts = [valid_text(str(entry), row.where, what, complain) for entry in entries if isinstance(entry, str)]
     return [text for text in texts if text is not None]
 
 
-def _valid(text: str, row: Row, what: str, complain: Complain) -> str | None:
+def valid_text(text: str, where: str, what: str, complain: Complain) -> str | None:
     """The text, unless half of a character (a lone surrogate) makes it impossible to write anywhere."""
     try:
         if not text.isascii():
             text.encode()
     except UnicodeEncodeError as error:
-        complain(f"{row.where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode")
+        complain(f"{where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode")
         return None
     return text
 
@@ -223,7 +223,8 @@ def _no_column(row: Row, what: str, wanted: str | None, usual: Sequence[str]) ->
     return f"{row.where}: no {what}: found columns {', '.join(map(str, row.fields)) or 'none'}, expected {expected}"
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """A value that is of the wrong type, as messages show it: its type, and the beginning of it."""
     number = "a number"
     kinds = {type(None): "null", bool: "a boolean", int: number, float: number, list: "a list", dict: "an object"}
     return f"{kinds.get(type(value), type(value).__name__)} ({str(value)[:40]})"

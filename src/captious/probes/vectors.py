@@ -50,6 +50,8 @@ class Embedded:
     truncated: int
     """Captions longer than the encoder reads."""
     dropped: dict[str, int]
+    domain: str = ""
+    """Why the encoder's values mean nothing for these captions and images, where that is known."""
 
     @property
     def notes(self) -> list[str]:
@@ -57,11 +59,14 @@ class Embedded:
         notes = [f"{self.encoder}: left out: {number:,} ({reason})" for reason, number in self.dropped.items()]
         if self.truncated:
             notes.append(f"{self.encoder}: {self.truncated:,} captions are longer than the encoder reads")
+        if self.domain:
+            notes.append(self.domain)
         return notes
 
 
 def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
     """All images and candidates. An unusable image is left out with its captions, an empty caption alone."""
+    from captious.models.domain import outside_domain
     from captious.models.features import image_features, text_features
 
     pictures = captions.images
@@ -90,6 +95,7 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
         tuple(text for text, fine in zip(wording, finite.tolist(), strict=True) if fine),
         int((texts.lengths > encoder.limit).sum()),
         {reason: number for reason, number in dropped.items() if number},
+        outside_domain(encoder, wording, [picture for picture in pictures if picture is not None]),
     )
 
 

@@ -382,8 +382,8 @@ class Result(ABC):
         from captious.render import html, latex, tables, terminal
 
         document = self.in_percent() if percent else self.document()
+        refuse_output(path, overwrite)
         if is_file(path):
-            refuse_output(path, overwrite)
             with whole_file(path) as draft:
                 _write_one(document, draft, Path(path).suffix.lower())
             return
@@ -439,6 +439,8 @@ class Result(ABC):
 
 FILES = (".csv", ".json", ".parquet", ".html", ".tex", ".txt")
 """Ends of paths that ask for one file instead of a folder."""
+PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
+"""Ends of paths that ask for what no result writes; a folder of such a name would be a surprise."""
 PERCENT = "Scores are shown × 100."
 
 
@@ -448,7 +450,12 @@ def is_file(path: str | Path) -> bool:
 
 
 def refuse_output(path: str | Path, overwrite: bool = False) -> None:
-    """Say at once, before any work, that an output is there already."""
+    """Say at once, before any work, that an output is there already, or that nothing of its kind is written."""
+    if Path(path).suffix.lower() in PICTURES and not Path(path).is_dir():
+        raise InputError(
+            f"{path}: pictures are not written; expected a folder, whose page has the charts, or a file that ends in "
+            f"{', '.join(FILES)}"
+        )
     (refuse_existing if is_file(path) else refuse_occupied)(Path(path), overwrite)
 
 

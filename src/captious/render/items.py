@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Floats
+from captious.options import current, using
 from captious.render.document import HasPicture, Items
 
 if TYPE_CHECKING:
@@ -91,8 +92,14 @@ def _words(texts: Sequence[str]) -> float | None:
 def thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str], list[int | None]]:
     """Each different picture once as a data URI, and for every image the number of its picture."""
     distinct = list(dict.fromkeys(image for image in images if image))
+    runtime = current()
+
+    def drawn(image: str | HasPicture) -> str | None:
+        with using(runtime):  # a thread does not inherit it
+            return thumbnail(image)
+
     with ThreadPoolExecutor() as pool:
-        uris = dict(zip(distinct, pool.map(thumbnail, distinct), strict=True))
+        uris = dict(zip(distinct, pool.map(drawn, distinct), strict=True))
     numbers: dict[str, int] = {}
     for uri in uris.values():
         if uri:
@@ -122,18 +129,21 @@ def _small(source: Source) -> Image:
         picture: Image.Image = Image.fromarray(np.asarray(source, dtype=np.uint8))
         picture.thumbnail((SIDE, SIDE))
         return picture.convert("RGBA")
+    # As encoders see it: turned as the EXIF tag says only where the runtime asks for it.
+    upright = current().upright
     if not isinstance(source, str):
-        picture = _eight_bits(source.picture()).copy()  # a thumbnail is made in place
+        opened = source.picture()
+        picture = _eight_bits(ImageOps.exif_transpose(opened) if upright else opened.copy())
         picture.thumbnail((SIDE, SIDE))
-        return ImageOps.exif_transpose(picture).convert("RGBA")
+        return picture.convert("RGBA")
     if not Path(source).is_file():  # A named pipe would keep the reader waiting for ever.
         raise OSError(f"{source}: is no file")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         with Image.open(source) as opened:
-            picture = _eight_bits(opened)
+            picture = _eight_bits(ImageOps.exif_transpose(opened) if upright else opened)
             picture.thumbnail((SIDE, SIDE))
-            return ImageOps.exif_transpose(picture).convert("RGBA")
+            return picture.convert("RGBA")
 
 
 def _eight_bits(picture: Any) -> Image:

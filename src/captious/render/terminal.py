@@ -176,7 +176,7 @@ def _rich(part: Sequence[Shown], widths: Sequence[int], breaks: Sequence[int], p
     from rich import box
     from rich.table import Table as RichTable
 
-    drawn = RichTable(box=None, padding=(0, 2, 0, 0)) if plain else RichTable(box=box.HEAVY_HEAD)
+    drawn = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False) if plain else RichTable(box=box.HEAVY_HEAD)
     for one, width in zip(part, widths, strict=True):
         style = "bold" if one.column.bold and not one.interval else ""
         drawn.add_column(

@@ -1,3 +1,4 @@
+from captious.study._correlate import correlate as correlate
 from captious.study.agreement import Agreement as Agreement
 from captious.study.agreement import rater_agreement as rater_agreement
 from captious.study.combine import Combination as Combination
@@ -18,4 +19,3 @@ from captious.study.recipes import Layout as Layout
 from captious.study.recipes import Recipe as Recipe
 from captious.study.scores import Scores as Scores
 from captious.study.study import Study as Study
-from captious.study.study import correlate as correlate

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from captious._typing import Floats
-from captious.errors import InputError
-from captious.options import Resampling
+from captious.errors import InputError, nearest
+from captious.options import Resampling, choices_of
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import INTERVALS, column, label
 from captious.study.design import Rows
-from captious.study.ratings import Preferences, Ratings
+from captious.study.ratings import Preferences, Ratings, as_ratings
 
 STATISTICS = ("tau_b", "tau_c", "pearson")
 SHOWN = 50
@@ -124,14 +125,23 @@ class Agreement(Result):
 
 
 def rater_agreement(
-    ratings: Ratings | Preferences, measurement: Measurement = "interval", resampling: Resampling = Resampling()
+    ratings: Any, measurement: Measurement = "interval", resampling: Resampling = Resampling()
 ) -> Agreement:
-    """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others."""
+    """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others.
+
+    ``ratings`` are those that ``captious.correlate`` takes.
+    """
+    if measurement not in (levels := choices_of(Measurement)):
+        raise InputError(f"measurement={measurement!r}, expected {' or '.join(levels)}{nearest(measurement, levels)}")
+    ratings = as_ratings(ratings)
     if isinstance(ratings, Preferences):
         raise InputError(f"{ratings.name}: holds pairs with one answer each, agreement needs ratings")
     warnings = []
     if ordered(ratings):
-        warnings.append("the ratings of every item stand in ascending order: columns are not raters")
+        warnings.append(
+            "the ratings of every item stand in ascending order: they were sorted, so raters are not persons; alpha "
+            "does not depend on it, but leave aside the ceiling and the table of raters, or read the ratings unsorted"
+        )
     return Agreement(
         ratings.name,
         krippendorff(ratings.values, measurement, resampling, ratings.groups, name=ratings.name),

@@ -18,11 +18,12 @@ from captious.render.document import Value
 from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p
 from captious.study._columns import column, scaled_label
+from captious.study._correlate import correlate
 from captious.study.design import Design, family_of
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
+from captious.study.records import LARGEST
 from captious.study.scores import Scores, measure, read_scores
-from captious.study.study import correlate
 
 GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FOLDS = 5
@@ -147,15 +148,18 @@ def combine_metrics(
     recipe: Recipe | None = None,
     factors: Sequence[float] = (1.0,),
     folds: int = FOLDS,
-    statistic: str = "pearson",
+    statistic: str | None = None,
     resampling: Resampling = Resampling(),
 ) -> Combination:
     """Add every one of ``others`` to every one of ``base``, by each factor and by the best of ``GRID``.
 
     Columns of others called ``name@1``, ``name@2``, … are seeds of one metric. ``folds=0`` leaves out the search for
-    the best factor.
+    the best factor. The statistic is the headline that `correlate` would have.
     """
-    study = correlate(ratings, [*base, *others], recipe=recipe, resampling=Resampling(samples=0))
+    if not factors or not all(abs(factor) <= LARGEST for factor in factors):
+        raise InputError(f"factors={','.join(f'{factor:g}' for factor in factors)}: expected finite numbers")
+    study = correlate(ratings, [*base, *others], recipe=recipe, statistic=statistic, resampling=Resampling(samples=0))
+    statistic = study.statistic
     metrics, added = study.scores[: len(base)], study.scores[len(base) :]
     by_seed = group_seeds(added)
     return Combination(
@@ -172,6 +176,9 @@ def others_to_add(
     ratings: Ratings | Preferences,
     added: Sequence[str],
     seeds: int | None = None,
+    *,
+    recipe: Recipe | None = None,
+    id_column: str | None = None,
     missing: Missing = "error",
     progress: Callable[[str], None] | None = None,
 ) -> list[Scores]:
@@ -182,7 +189,7 @@ def others_to_add(
         raise InputError("nothing to add: pass add=... with metrics, or a file of values computed elsewhere")
     if seeds is not None and not metrics:
         raise InputError("seeds=... is for metrics; a file has columns name@1, name@2, …")
-    read = [score for path in files for score in read_scores(path, ratings.ids, ratings.name, missing)]
+    read = [score for path in files for score in read_scores(path, ratings, recipe, missing, id_column)]
     return [*(measure(ratings, metrics, progress, seeds=seeds, by_seed=True) if metrics else ()), *read]
 
 

@@ -167,11 +167,25 @@ it (``families``), one family for one metric (``family``), and the same answers 
 """
 
 
+NEEDS = {
+    **dict.fromkeys(
+        ("system_tau", "system_pearson"), "it needs captions of two systems or more: name their column with system=..."
+    ),
+    **dict.fromkeys(
+        ("sample_tau", "accuracy", "accuracy_eq"),
+        "it needs several captions of one image: name the column of the image with group=...",
+    ),
+    **dict.fromkeys(("mean", "strict"), "it needs pairs of captions with a preferred one"),
+}
+"""What a statistic needs that some ratings lack."""
+
+
 def family_of(design: Design, statistic: str) -> str:
     """The family that computes a statistic; an unknown one is an error."""
     if statistic not in design.families:
         names = list(design.families)
-        hint = nearest(statistic, names)
+        reason = "" if isinstance(design, Pairs) else NEEDS.get(statistic, "")
+        hint = f"; {reason}" if reason else nearest(statistic, names)
         raise InputError(f"{statistic}: no such statistic of these data, there are {', '.join(names)}{hint}")
     return design.families[statistic]
 

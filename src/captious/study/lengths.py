@@ -102,11 +102,16 @@ def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: En
     captions = study.ratings.captions
     texts = [captions[key].candidate for key in study.ids]
     length = np.array([len(text.split()) for text in texts]) if encoder is None else token_counts(encoder, texts)
-    if edges is None:
-        cuts = np.quantile(length, np.arange(1, BUCKETS) / BUCKETS, method="inverted_cdf") + 1
-        edges = [int(cut) for cut in np.unique(cuts)]
-    edges = [cut for cut in sorted(set(edges)) if length.min() < cut <= length.max()]
-    limits = [int(length.min()), *edges, int(length.max()) + 1]
+    shortest, longest = int(length.min()), int(length.max())
+    wanted = edges
+    if wanted is None:
+        quantiles = np.quantile(length, np.arange(1, BUCKETS) / BUCKETS, method="inverted_cdf")
+        wanted = (quantiles + 1).astype(np.int64).tolist()
+    inside = [cut for cut in sorted(set(wanted)) if shortest < cut <= longest]
+    if edges and not inside:
+        listed = ",".join(map(str, edges))
+        raise InputError(f"edges={listed}: expected lengths between {shortest} and {longest}, those of the captions")
+    limits = [shortest, *inside, longest + 1]
     unit = "words" if encoder is None else "tokens"
     return LengthRegimes(study, tuple(_bucket(study, length, low, high, unit) for low, high in pairwise(limits)))
 

@@ -20,6 +20,7 @@ def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | P
     source = study_input.source
     recipe = recipe_named(source)
     columns = {
+        "id": reading.id_column,
         "rating": study_input.rating or None,
         "image": study_input.group,
         "system": study_input.system,
@@ -29,6 +30,8 @@ def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | P
     changes: dict[str, Any] = {"rows": study_input.rows, "scale": study_input.scale}
     changes = {name: value for name, value in changes.items() if value is not None}
     if recipe is None:
+        if study_input.data is not None:
+            raise InputError(f"{source}: a file of ratings and no recipe; leave out data=...")
         layout = Layout(source, **columns)  # type: ignore[arg-type]
         recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
         ratings: Ratings | Preferences = open_ratings(
@@ -37,7 +40,7 @@ def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | P
         return ratings, recipe
     columns["references"] = reading.references
     if named := [name for name, value in columns.items() if value is not None]:
-        option = {"image": "group", "caption": "candidate_column"}.get(named[0], named[0])
+        option = {"id": "id_column", "image": "group", "caption": "candidate_column"}.get(named[0], named[0])
         raise InputError(f"{source}: a recipe names its own files and columns; leave out {option}=...")
     if study_input.data is None:
         raise InputError(f"{source}: name the folder of its data with data=...; get it from: {recipe.source}")
@@ -47,14 +50,19 @@ def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | P
 
 def load_scores(
     ratings: Ratings | Preferences,
+    recipe: Recipe,
     study_input: StudyInput,
     missing: Missing,
     progress: Callable[[str], None] | None = None,
 ) -> list[Scores]:
     """Metrics computed here and those computed elsewhere; the default ones where none is named."""
     elsewhere = [
-        score for path in study_input.scores for score in read_scores(path, ratings.ids, ratings.name, missing)
+        score
+        for path in study_input.scores
+        for score in read_scores(path, ratings, recipe, missing, study_input.scores_id_column)
     ]
+    if study_input.scores_id_column is not None and not study_input.scores:
+        raise InputError("scores_id_column=... names a column of a file of values; pass scores=...")
     if elsewhere and not study_input.metrics:
         return elsewhere
     return [*measure(ratings, study_input.metrics or DEFAULT, progress), *elsewhere]

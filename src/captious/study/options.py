@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,7 +13,7 @@ from captious.options import Argument, Option, Options
 
 @dataclass(frozen=True)
 class StudyInput(Options):
-    """Ratings, the columns of their file, and the metrics to hold against them."""
+    """Ratings, the columns of their file, and the metrics to compare with them."""
 
     source: Annotated[str, Argument("A recipe (captious study recipes), a recipe in TOML, or a file with ratings.")]
     data: Annotated[str | Path | None, Option("Folder with the data of a recipe.", type=Path, metavar="FOLDER")] = None
@@ -28,14 +29,20 @@ class StudyInput(Options):
         tuple[str, ...], Option('Such as "bleu(n=4),cider(idf=refs)", or all.', flags=("-m",), metavar="METRICS")
     ] = ()
     scores: Annotated[
-        tuple[Path, ...], Option("File of a metric computed elsewhere: id and columns of numbers.", metavar="FILE")
+        tuple[Path, ...],
+        Option(
+            "File of a metric computed elsewhere: numbers by id or IMAGE#k, or by image and caption.", metavar="FILE"
+        ),
     ] = ()
+    scores_id_column: Annotated[
+        str | None, Option("Column of the ids in the files of scores, if not the same.", metavar="NAME")
+    ] = None
     statistic: Annotated[
-        str | None, Option("Headline: tau_b, tau_c, pearson, spearman, sample_tau, …", metavar="NAME")
+        str | None, Option("Headline: tau_b, tau_c, pearson, spearman, sample_tau, system_tau, …", metavar="NAME")
     ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.scale is not None and self.scale[0] >= self.scale[1]:
+        if self.scale is not None and not -math.inf < self.scale[0] < self.scale[1] < math.inf:
             low, high = self.scale
             raise InputError(f"scale={low:g},{high:g}: expected the lowest and the highest rating, such as 1,5")

@@ -14,6 +14,9 @@ from captious.render import Column, Document, Result, Table
 from captious.stats.kendall import Kendall
 from captious.stats.tests import normal_point, normal_tail
 
+MOST = 100_000
+"""Captions of a simulated study."""
+
 
 @dataclass(frozen=True, repr=False)
 class Power(Result):
@@ -43,6 +46,7 @@ class Power(Result):
 
     def document(self) -> Document:
         """What the planned study would show, and what it would take."""
+        difference = f"difference of {self.difference:g} in tau-b ({100 * self.difference:g} of τ × 100)"
         planned = Table(
             "planned",
             "The planned study",
@@ -55,18 +59,18 @@ class Power(Result):
                 Column("detectable", decimals=3),
             ],
             [[self.items, self.items * self.raters, self.difference, self.power, self.error, self.detectable]],
-            "difference: in tau-b; detectable: the difference that would be found with power 0.80",
+            "difference, detectable: in tau-b, 0.01 being one point of τ × 100; detectable: found with power 0.80",
         )
         sizes = ((0.8, self.needed), (0.9, self.needed_90))
         needed = Table(
             "needed",
-            f"To find a difference of {self.difference:g} in tau-b",
+            f"To find a {difference}",
             [Column("for power", decimals=2), Column("captions"), Column("ratings")],
             [[power, captions, captions * self.raters] for power, captions in sizes],
         )
         data = {**asdict(self), "ratings": self.ratings}
         return Document(
-            f"A difference of {self.difference:g} in tau-b: power {self.power:.2f}",
+            f"A {difference}: power {self.power:.2f}",
             "How many captions and ratings a comparison of two metrics needs, by simulation.",
             (planned, needed),
             notes=(f"assumed: {self.assumed}",),
@@ -92,25 +96,31 @@ def simulate_power(
     ``levels`` equally likely points; two metrics correlate with the ratings at ``tau`` and ``tau + difference`` and
     their errors with each other at ``alike``. The standard error of the difference comes from ``resampling.samples``
     simulated studies, power and sizes from the normal distribution, the error shrinking as 1/√items. The test is
-    two-sided at one minus ``resampling.level``.
+    two-sided at one minus ``resampling.level``. A difference or a tau of 1 or more is in points, as tables print tau:
+    3 is 0.03.
 
     >>> planned = simulate_power(0.02, 500, resampling=Resampling(samples=100))
     >>> planned.needed > 500, 0.05 < planned.power < 0.8
     (True, True)
     """
-    if not 0 < abs(difference) < 1:
+    difference, tau = _as_tau("difference", difference), _as_tau("tau", tau)
+    if difference == 0:
+        raise InputError("difference=0, expected the difference that should be found, such as 0.03 or 3 of tau × 100")
+    if not -1 < tau + difference < 1:
         raise InputError(
-            f"a difference of {difference} in tau, expected a number between 0 and 1 other than 0, such as 0.03 for 3 "
-            "points of tau × 100"
+            f"tau={tau:g} and difference={difference:g}: the better metric has {tau + difference:g}, above 1"
         )
     if resampling.samples < 2:
         raise InputError(f"{resampling.samples} simulated studies, expected at least 2")
-    if items < 10:
-        raise InputError(f"{items} items, expected at least 10")
-    if raters < 1 or levels < 2 or not -1 < tau + difference < 1:
-        raise InputError(f"{raters} raters, {levels} levels, tau {tau:g} + {difference:g}: expected 1, 2 and below 1")
-    if not 0 <= alike <= 1 or not 0 <= noise < math.inf:
-        raise InputError(f"alike {alike:g}, noise {noise:g}: expected alike from 0 to 1 and noise of at least 0")
+    for name, value, low, high in (
+        ("items", items, 10, MOST),
+        ("raters", raters, 1, 1000),
+        ("levels", levels, 2, 1000),
+        ("alike", alike, 0, 1),
+        ("noise", noise, 0, 1000),
+    ):
+        if not low <= value <= high:
+            raise InputError(f"{name}={value:g}, expected a number from {low} to {high}")
     world = _World(raters, levels, noise, alike)
     loads = [world.load(target, resampling.seed) for target in (tau, tau + difference)]
     generator = np.random.default_rng(resampling.seed)
@@ -130,6 +140,17 @@ def simulate_power(
     assumed += f"seed {resampling.seed}"
     detectable = (point + ready) * error
     return Power(items, raters, difference, error, chance, detectable, needed(0.8), needed(0.9), assumed)
+
+
+def _as_tau(name: str, value: float) -> float:
+    """A tau from what a person writes: 0.45, or 45 as tables print it.
+
+    >>> _as_tau("tau", 45), _as_tau("tau", 0.45)
+    (0.45, 0.45)
+    """
+    if not abs(value) < 100:
+        raise InputError(f"{name}={value:g}, expected a tau such as 0.03, or 3 of tau × 100")
+    return value / 100 if abs(value) >= 1 else value
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from captious._typing import Floats
 from captious._written import split
-from captious.errors import InputError
+from captious.errors import InputError, nearest
 from captious.evaluation import Report, disambiguate_labels
-from captious.io.columns import GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
-from captious.io.formats import name_of, rows_of
-from captious.metrics.contract import Measurement
+from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS
+from captious.io.formats import Row, name_of, rows_of
+from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import ALL, parse_all
 from captious.options import Missing
-from captious.study.ratings import Preferences, Ratings, number
+from captious.study.ratings import Preferences, Ratings, clean
+from captious.study.recipes import Recipe
+from captious.study.records import name_in, number
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class Scores:
 
 def measure(
     ratings: Ratings | Preferences,
-    metrics: str | Iterable[str],
+    metrics: str | Iterable[str | Metric],
     progress: Callable[[str], None] | None = None,
     *,
     seeds: int | None = None,
@@ -57,7 +58,7 @@ def measure(
     if ratings.captions is None:
         raise InputError(f"{ratings.name}: ratings without captions; give measurements instead of names of metrics")
     wanted = parse_all(metrics, [ratings.captions])
-    parts = [part for text in ([metrics] if isinstance(metrics, str) else metrics) for part in split(text)]
+    parts = [part for text in ([metrics] if isinstance(metrics, str) else metrics) for part in split(str(text))]
     named = [part for part in parts if part.lower() != ALL]
     keys = {str(metric) for metric in parse_all(named)} if named else set()
     if seeds is not None:
@@ -85,52 +86,153 @@ def measure(
     return scores
 
 
-def scores_of(measurements: Any, ids: Sequence[str], name: str = "ratings", missing: Missing = "error") -> list[Scores]:
+def scores_of(
+    measurements: Any, ids: Sequence[str], name: str = "ratings", missing: Missing = "error", hint: str = ""
+) -> list[Scores]:
     """Scores of a report, measurements, or ``{name: {id: value}}``, joined to item ids."""
     if isinstance(measurements, Report):
         measurements = measurements.measurements
     if isinstance(measurements, Measurement):
         measurements = [measurements]
-    if not isinstance(measurements, Mapping):
+    if isinstance(measurements, (list, tuple)) and all(isinstance(one, Measurement) for one in measurements):
         measurements = {str(one.metric): one for one in measurements}
+    if not isinstance(measurements, Mapping):
+        kind = type(measurements).__name__
+        raise InputError(
+            f"measurements are of type {kind}, expected a report, measurements, written metrics, or "
+            "{name: {id: value}}"
+        )
     if not measurements:
         raise InputError("no metric to study")
-    scores = [_join(str(key), one, ids, name, missing) for key, one in measurements.items()]
+    scores = [_join(str(key), one, ids, name, missing, hint) for key, one in measurements.items()]
     labels = disambiguate_labels({score.key: score.label for score in scores})
     return [replace(score, label=labels[score.key]) for score in scores]
 
 
-def read_scores(path: str | Path, ids: Sequence[str], name: str, missing: Missing = "error") -> list[Scores]:
-    """Every column of numbers in a file whose rows have the id of an item, or its image and system."""
+def read_scores(
+    path: Any,
+    ratings: Ratings | Preferences,
+    recipe: Recipe | None = None,
+    missing: Missing = "error",
+    id_column: str | None = None,
+) -> list[Scores]:
+    """Every column of numbers in a file or a frame whose rows name an item by its id, or by its image and its caption.
+
+    Columns may be called as the recipe's layouts call them, or as usual.
+    """
+    layouts = recipe.layouts if recipe is not None else ()
+
+    def columns_named(part: str, usual: tuple[str, ...]) -> tuple[str, ...]:
+        named = [getattr(layout, part) for layout in layouts]
+        return (*dict.fromkeys(name for name in named if name is not None), *usual)
+
+    ids = (id_column,) if id_column is not None else columns_named("id", ITEM_COLUMNS)
+    images, captions = columns_named("image", GROUP_COLUMNS), columns_named("caption", CANDIDATE_COLUMNS)
+    systems = columns_named("system", SYSTEM_COLUMNS)
+    rated = [name for layout in layouts for name in layout.rating_columns]
+    naming = {*ids, *images, *captions, *systems, *columns_named("rater", RATER_COLUMNS), *rated}
+    index = _ItemIndex(ratings)
     columns: dict[str, dict[str, float]] = {}
-    rated = {*ids}
-    naming = {*ITEM_COLUMNS, *GROUP_COLUMNS, *SYSTEM_COLUMNS}
-    for row in rows_of(path):
-        key = next((row.fields[column] for column in ITEM_COLUMNS + GROUP_COLUMNS if column in row.fields), None)
-        if key is None:
-            raise InputError(f"{row.where}: no id: found columns {', '.join(row.fields)}, expected one named id")
-        system = next((row.fields[column] for column in SYSTEM_COLUMNS if column in row.fields), None)
-        item = str(key) if str(key) in rated or system is None else f"{key}/{system}"
+    texts: set[str] = set()
+    for row in rows_of(path, role="scores"):
+        if id_column is not None and id_column not in row.fields:
+            found = ", ".join(row.fields)
+            hint = nearest(id_column, row.fields)
+            raise InputError(f"{row.where}: no column {id_column!r}, found columns {found}{hint}")
+        key, image, caption, system = (_named(row, names) for names in (ids, images, captions, systems))
+        if key is None and image is None:
+            raise InputError(f"{row.where}: no id: found columns {', '.join(row.fields)}; {SCHEME}")
+        items = index.items(row.where, key, image, caption, system)
         for column, cell in row.fields.items():
-            if column in naming or isinstance(cell, (list, dict)):
+            if column in naming or column in texts:
                 continue
-            try:
-                value = number(cell, row.where, column)
-            except InputError:
+            if column not in columns and not _is_number(cell):
+                texts.add(column)
                 continue
+            value = number(cell, row.where, column)
             values = columns.setdefault(column, {})
-            if item in values:
-                raise InputError(f"{row.where}: {item} has a second value of {column}, expected one row per item")
-            values[item] = np.nan if value is None else value
+            for item in items:
+                if item in values and item in index.rated and values[item] != value:
+                    raise InputError(f"{row.where}: {item} has a second value of {column}, expected one row per item")
+                values[item] = np.nan if value is None else value
     if not columns:
-        raise InputError(f"{path}: no column of numbers beside the ids")
-    return scores_of(columns, ids, f"{name} and {name_of(path)}", missing)
+        raise InputError(f"{name_of(path, 'scores')}: no column of numbers beside the ids")
+    return scores_of(columns, ratings.ids, f"{ratings.name} and {name_of(path, 'scores')}", missing, f"; {SCHEME}")
 
 
-def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing) -> Scores:
+SCHEME = (
+    "a row needs the image and the caption, or an id: that of the ratings, or IMAGE/SYSTEM, or IMAGE#k, the rated "
+    "captions of one image counted from 0"
+)
+"""How the rows of a file of values name a rated item, for messages."""
+
+
+class _ItemIndex:
+    """Rated items by id, by image and caption, and by image where it has one rated caption."""
+
+    def __init__(self, ratings: Ratings | Preferences) -> None:
+        self.rated = {*ratings.ids}
+        self.systems: dict[str, str] = {}
+        self.by_image: dict[str, list[str]] = {}
+        self.by_caption: dict[tuple[str, str], list[str]] = {}
+        if isinstance(ratings, Ratings):
+            images: Sequence[str] = ratings.groups
+            self.systems = dict(zip(ratings.ids, ratings.systems or (), strict=False))
+        else:
+            images = [image for image in ratings.groups for _ in range(2)]
+        for item, image in zip(ratings.ids, images, strict=True):
+            self.by_image.setdefault(image, []).append(item)
+            if ratings.captions is not None:
+                self.by_caption.setdefault((image, clean(ratings.captions[item].candidate)), []).append(item)
+
+    def items(
+        self, where: str, key: str | None, image: str | None, caption: str | None, system: str | None
+    ) -> list[str]:
+        """The items that a row speaks of; where there is none, the name by which a message calls the row."""
+        names = [name for name in (key, image) if name is not None]
+        for name in names:
+            for item in (name, f"{name}/{system}"):
+                if item in self.rated:
+                    return [item]
+        for name in names:
+            same_image = self.by_image.get(name, [])
+            matches = same_image if caption is None else self.by_caption.get((name, clean(caption)), [])
+            if system is not None and self.systems:
+                matches = [item for item in matches if self.systems[item] == system]
+            if len(matches) == 1 or (matches and caption is not None):
+                return matches
+            if len(matches) > 1:
+                raise InputError(
+                    f"{where}: image {name!r} has {len(matches)} rated captions (ids {_some(matches)}), expected the "
+                    "caption or the id too"
+                )
+        return [" ".join(part for part in (*names[:1], caption) if part is not None)]
+
+
+def _named(row: Row, columns: Sequence[str]) -> str | None:
+    """The first of these columns that the row has, as a name."""
+    column = next((column for column in columns if column in row.fields), None)
+    return None if column is None else name_in(row.fields[column], row.where, column)
+
+
+def _is_number(cell: Any) -> bool:
+    """Whether a column that begins with this cell is one of numbers."""
+    try:
+        return cell is None or cell == "" or isinstance(float(cell), float)
+    except OverflowError:
+        return True
+    except (TypeError, ValueError):
+        return False
+
+
+def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing, hint: str) -> Scores:
     """The values of one metric in the order of the rated items."""
-    measured = isinstance(values, Measurement)
-    by_item = values.items if measured else {str(item): value for item, value in values.items()}
+    if isinstance(values, Measurement):
+        by_item: Mapping[str, float | None] = values.items
+    elif isinstance(values, Mapping) or hasattr(values, "to_dict"):  # a dictionary or a pandas series
+        by_item = {str(item): number(value, f"{key}: item {str(item)!r}", "value") for item, value in values.items()}
+    else:
+        raise InputError(f"{key}: values are of type {type(values).__name__}, expected {{id: value}}")
     lacking = [item for item in ids if item not in by_item]
     if lacking and (missing == "error" or len(lacking) == len(ids)):
         rated = {*ids}
@@ -138,10 +240,11 @@ def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing
         raise InputError(
             f"{name}: {len(lacking)} of {len(ids)} rated items ({_some(lacking)}) have no {key}, and {len(unused)} of "
             f"{len(by_item)} values ({_some(unused)}) no rated item"
-            + ("; pass missing='skip' to go on with those that join" if len(lacking) < len(ids) else "")
+            + ("; pass missing='skip' to go on with those that join" if len(lacking) < len(ids) else hint)
         )
-    array = np.array([by_item.get(item, np.nan) for item in ids], dtype=np.float64)
-    if measured:
+    joined = [by_item.get(item) for item in ids]
+    array = np.array([np.nan if value is None else value for value in joined], dtype=np.float64)
+    if isinstance(values, Measurement):
         metric = values.metric
         return Scores(key, metric.label, array, metric.higher_is_better, str(values.signature))
     return Scores(key, key, array, True, f"{key}|computed elsewhere")

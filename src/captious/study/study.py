@@ -1,19 +1,17 @@
-"""A study: metrics against people, as a document; and `correlate`, which makes one."""
+"""A study: metrics against people, as a document."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
 from captious.captions import ImageData
-from captious.errors import InputError
 from captious.evaluation import join_signatures
-from captious.options import SAMPLES, Missing, Resampling, Runtime, current, using
 from captious.render import (
     Cell,
     Chart,
@@ -35,14 +33,8 @@ from captious.render.document import Value
 from captious.render.tables import write_jsonl
 from captious.study._analysis import Analysis
 from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
-from captious.study.contests import TestName
-from captious.study.design import Pairs, Rows, build_design, family_of
-from captious.study.ratings import Ratings, open_ratings
-from captious.study.recipes import Recipe
-from captious.study.scores import Scores, measure, scores_of
+from captious.study.design import Pairs, Rows
 
-PER_PAIR = 50
-"""Permutations for each two metrics: with fewer, Holm's correction could never reach 5 %."""
 DOTS = 3000
 """Items drawn in a scatter; more would only make the page slower."""
 BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
@@ -52,6 +44,9 @@ BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
 class Study(Analysis, Result):
     """Which metrics agree with people, with intervals, tests and rank clusters."""
 
+    machines: Study | None = None
+    """The same study without the captions that people wrote, where the recipe names their system."""
+
     def __repr__(self) -> str:
         return f"<Study {PurePath(self.ratings.name).name}: {', '.join(self.labels.values())} by {self.statistic}>"
 
@@ -59,7 +54,11 @@ class Study(Analysis, Result):
         """Protocol, table of metrics, systems, tests; forest plot, scatters, and the largest disagreements."""
         title = f"{PurePath(self.ratings.name).name}: agreement with people"
         sections: list[Section] = [Text(self.protocol)] if self.protocol else []
-        sections += [self._metrics_table(title), *self._system_tables(), self._forest()]
+        sections.append(self._metrics_table("metrics", title))
+        if self.machines is not None:
+            rows = f"{self.machines.rows:,} of {self.rows:,} rows"
+            sections.append(self.machines._metrics_table("machines", f"{self.machines.ratings.name}: {rows}"))
+        sections += [*self._system_tables(), self._forest()]
         if self.contests:
             sections.append(self._contests_table())
         sections += [*self._scatters(), *self._galleries(), self._full_table()]
@@ -69,7 +68,11 @@ class Study(Analysis, Result):
             sections,
             self.warnings,
             self._notes(),
-            (self.signature, *join_signatures(score.signature for score in self.scores if score.signature)),
+            (
+                self.signature,
+                *((self.machines.signature,) if self.machines is not None else ()),
+                *join_signatures(score.signature for score in self.scores if score.signature),
+            ),
             self._data(),
             "study",
         )
@@ -115,7 +118,7 @@ class Study(Analysis, Result):
         rest = ("tau_b", "tau_c", "spearman", "pearson", "sample_tau", "accuracy_eq", "one_minus_r2")
         return [self.statistic, *(name for name in rest if name in self.design.families and name != self.statistic)]
 
-    def _metrics_table(self, title: str) -> Table:
+    def _metrics_table(self, key: str, title: str) -> Table:
         shown, rated = self._shown(), isinstance(self.design, Rows)
         columns: list[Column | str] = [Column("rank", "text"), "metric"]
         columns += [column(self.statistic, best=True, level=self.resampling.level, bold=True)]
@@ -126,28 +129,30 @@ class Study(Analysis, Result):
         columns += [Column("missing")] if lacking else []
         marked = {*self.clusters[0]} - {self.order[0]}
         rows: list[list[Value]] = []
-        for key in self.order:
-            estimates = self.estimates[key]
+        for metric in self.order:
+            estimates = self.estimates[metric]
             rows.append(
                 [
-                    str(self.rank(key)),
-                    self.labels[key],
-                    Cell.of(estimates[self.statistic], "†" if key in marked else ""),
+                    str(self.rank(metric)),
+                    self.labels[metric],
+                    Cell.of(estimates[self.statistic], "†" if metric in marked else ""),
                     *(estimates[name].value for name in shown[1:]),
-                    self.ties[key][0],
-                    *([self.zero_tests(key)["tau"]] if rated else []),
-                    *([self.missing[key]] if lacking else []),
+                    self.ties[metric][0],
+                    *([self.zero_tests(metric)["tau"]] if rated else []),
+                    *([self.missing[metric]] if lacking else []),
                 ]
             )
         ranks = [row[0] for row in rows]
         breaks = [index for index in range(1, len(rows)) if ranks[index] != ranks[index - 1]]
-        note = meanings(shown)
-        note += f"; ties: {'row ' if rated else ''}pairs that the metric ties"
-        if rated:
-            note += "; τ=0: p: of no association, normal approximation over rows"
-        if marked:
-            note += f"; †: not distinguishable from the best ({self.test} test, Holm-adjusted)"
-        return Table("metrics", title, columns, rows, f"{note}. {INTERVALS if self.resampling.samples else ''}", breaks)
+        notes = [meanings(shown), f"ties: {'row ' if rated else ''}pairs that the metric ties"]
+        notes += ["τ=0: p: of no association, normal approximation over rows"] if rated else []
+        if key != "metrics":
+            notes = []  # those of the first table explain both
+        notes += [f"†: not distinguishable from the best ({self.test} test, Holm-adjusted)"] if marked else []
+        note = f"{'; '.join(notes)}." if notes else ""
+        if self.resampling.samples and key == "metrics":
+            note += f" {INTERVALS}"
+        return Table(key, title, columns, rows, note, breaks)
 
     def _system_tables(self) -> list[Section]:
         """The correlations between systems, and the means that they are of."""
@@ -326,6 +331,7 @@ class Study(Analysis, Result):
             "metrics": [self._metric_data(key) for key in self.order],
             "contests": self.contests,
             "clusters": self.clusters,
+            **({"machines": self.machines._data()} if self.machines is not None else {}),
         }
 
     def _metric_data(self, key: str) -> dict[str, Any]:
@@ -369,103 +375,3 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     shown = isinstance(path, ImageData) or (path and Path(str(path)).is_file())
     picture = Picture(path if isinstance(path, ImageData) else str(path)) if shown else None
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
-
-
-def correlate(
-    ratings: Any,
-    measurements: Any,
-    *,
-    recipe: Recipe | None = None,
-    statistic: str | None = None,
-    resampling: Resampling = Resampling(),
-    test: TestName = "permutation",
-    permutations: int | None = None,
-    missing: Missing = "error",
-    progress: Callable[[str], None] | None = None,
-    runtime: Runtime | None = None,
-) -> Study:
-    """Hold metrics against people.
-
-    Parameters
-    ----------
-    ratings
-        ``Ratings`` or ``Preferences``, the path of a file with ratings, or ``{id: rating or list of ratings}``.
-    measurements
-        A report of ``captious.evaluate``, measurements, written metrics such as ``"bleu(n=4),cider"`` where the
-        ratings have captions, or ``{name: {id: value}}`` for metrics computed elsewhere.
-    recipe
-        The protocol: how ratings become rows, which tau. By default every rating is a row and tau-b the headline.
-    statistic
-        The headline: ``tau_b``, ``tau_c``, ``pearson``, ``spearman``, ``sample_tau``, ``mean`` (of pairs), …
-    resampling
-        The bootstrap over images.
-    test, permutations
-        The test between metrics, ``permutation``, ``bootstrap`` or ``williams``, and the permutations of the first.
-    missing
-        Items without a value of a metric: ``error``, or ``skip`` to go on with those that join.
-    progress
-        Called with the name of each step as it begins.
-    runtime
-        Where and how encoders run.
-
-    >>> people = {"a": 1, "b": 2, "c": 3, "d": 4}
-    >>> study = correlate(people, {"m": {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}}, resampling=Resampling(samples=0))
-    >>> round(study.estimates["m"]["tau_b"].value, 6)
-    0.666667
-    """
-    if isinstance(ratings, (str, Path)):
-        ratings = open_ratings(ratings, recipe=recipe)
-    elif isinstance(ratings, dict):
-        ratings = Ratings.of(ratings)
-    recipe = recipe or Recipe(ratings.name, ())
-    listed = isinstance(measurements, (list, tuple)) and measurements
-    if listed and all(isinstance(score, Scores) for score in measurements):
-        scores = list(measurements)
-    elif isinstance(measurements, str):
-        with using(runtime or current()):
-            scores = measure(ratings, measurements, progress)
-    else:
-        scores = scores_of(measurements, ratings.ids, ratings.name, missing)
-    available = np.all([~np.isnan(score.values) for score in scores], axis=0)
-    design, used = build_design(ratings, available, recipe)
-    left_out = [score.label for score in scores if not score.named and np.ptp(score.values[used]) == 0]
-    scores = [score for score in scores if score.label not in left_out]
-    compared = tuple(replace(score, values=score.values[used]) for score in scores)
-    for score in compared:
-        if np.ptp(score.values) == 0:
-            raise InputError(
-                f"{score.key} is {score.values[0]:g} on all {len(used)} items of {ratings.name}: a constant correlates "
-                "with nothing; leave it out"
-            )
-    statistic = statistic or ("mean" if isinstance(design, Pairs) else f"tau_{recipe.tau}")
-    family_of(design, statistic)
-    if test == "bootstrap" and resampling.samples < 1:
-        raise InputError("the bootstrap test needs resamples, found samples 0")
-    if test == "williams" and (isinstance(design, Pairs) or design.items < 4):
-        raise InputError(f"Williams' test needs at least 4 rated items, {ratings.name} has {design.items}")
-    pairs = len(scores) * (len(scores) - 1) // 2
-    number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
-    edge = 1 - resampling.level
-    warnings = [f"left out, the same for every caption: {', '.join(left_out)}"] if left_out else []
-    if test == "permutation" and pairs / (number + 1) >= edge:
-        warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
-    if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
-        warnings.append(f"{len(design.human):,} rows, the full {recipe.name} has {recipe.expected:,}")
-    warnings += dict.fromkeys(line for score in compared for line in score.remarks)
-    if isinstance(design, Rows):
-        turned = [score.label for score in compared if not score.higher_is_better]
-        warnings += [f"{name}: lower is better, its sign is turned" for name in turned]
-    return Study(
-        ratings,
-        design,
-        compared,
-        tuple(ratings.ids[index] for index in used.tolist()),
-        statistic,
-        resampling,
-        test,
-        number,
-        {score.key: int(np.isnan(score.values).sum()) for score in scores},
-        tuple(recipe.protocol(statistic)) if recipe.layouts else (),
-        tuple(warnings),
-        progress or (lambda step: None),
-    )

@@ -23,7 +23,7 @@ from captious.io.columns import (
     WRONG_UNIT_COLUMNS,
 )
 from captious.io.formats import Row, rows_of
-from captious.io.images import SUFFIXES, open_image
+from captious.io.images import ImageFolder, open_image
 from captious.models import features as vectors
 from captious.models.encoder import Pixels
 from captious.models.states import free_memory
@@ -53,13 +53,15 @@ def read_examples(
     ``merge`` makes one example of all rows of an image, so that no image is told from itself. ``skip`` leaves out rows
     whose image is missing; otherwise they are an error.
     """
-    find = _Finder(images)
+    folder = ImageFolder(images) if images is not None else None
     rows = list(rows_of(source))
-    examples = [example for example in (_example(row, find) for row in rows) if example is not None]
+    examples = [example for example in (_example(row, folder) for row in rows) if example is not None]
     if not examples:
         raise InputError(f"{source}: no row has a caption")
     absent = [example for example in examples if not example.image.is_file()]
     if absent and (not skip or len(absent) == len(examples)):
+        if folder is not None and len(absent) == len(examples):
+            raise InputError(folder.without(absent[0].image.name))
         first, more = absent[0], f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""
         some = len(absent) < len(examples)
         hint = "; missing='skip' leaves such rows out" if some else "; where are they? pass images=..."
@@ -73,7 +75,7 @@ def read_examples(
     return _merged(examples) if merge else examples, notes
 
 
-def _example(row: Row, find: _Finder) -> Example | None:
+def _example(row: Row, folder: ImageFolder | None) -> Example | None:
     fields = row.fields
     for column in (*ID_COLUMNS, *IMAGE_COLUMNS):
         if isinstance(value := fields.get(column), (list, dict, bool)) or (isinstance(value, float) and value % 1):
@@ -96,7 +98,10 @@ def _example(row: Row, find: _Finder) -> Example | None:
         captions = [" ".join(units)]
     if not captions:
         return None
-    return Example(key, find(name, key), tuple(dict.fromkeys(captions)), units, wrong, row.where)
+    image = Path(name or key)
+    if folder is not None:
+        image = folder.find(name, key) or folder.path / image
+    return Example(key, image, tuple(dict.fromkeys(captions)), units, wrong, row.where)
 
 
 def _texts(fields: Mapping[str, Any], field: str, where: str) -> list[str]:
@@ -137,26 +142,6 @@ def numbered_images(examples: Sequence[Example]) -> tuple[list[Path], Ints]:
     numbers: dict[Path, int] = {}
     images = [numbers.setdefault(example.image, len(numbers)) for example in examples]
     return list(numbers), np.array(images, dtype=np.int64)
-
-
-class _Finder:
-    """From what a row calls its image to a path: as it stands, by name in the folder, by stem, by id."""
-
-    def __init__(self, folder: str | Path | None) -> None:
-        self.folder = Path(folder) if folder is not None else None
-        if self.folder is not None and not self.folder.is_dir():
-            raise InputError(f"{self.folder}: no such folder of images")
-        files = sorted(self.folder.iterdir()) if self.folder is not None else []
-        self.names = {path.name: path for path in files if path.suffix.lower() in SUFFIXES}
-        self.stems = {path.stem: path for path in self.names.values()}
-
-    def __call__(self, name: str, key: str) -> Path:
-        if self.folder is None:
-            return Path(name or key)
-        wanted = Path(name).name if name else key
-        below = self.folder / name if "/" in name and (self.folder / name).is_file() else None
-        by_stem = (self.stems.get(stem) for stem in (Path(wanted).stem, key, key.zfill(12)))
-        return self.names.get(wanted) or below or next(filter(None, by_stem), self.folder / (name or key))
 
 
 SHARE = 0.4

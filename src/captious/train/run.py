@@ -86,11 +86,20 @@ def train(
     runtime: Runtime | None = None,
     stop: Stop | None = None,
 ) -> Trained:
-    """Train a model and write its folder.
+    """Train a model and write its folder. Processes that ``torchrun`` started train one model together.
 
-    ``options`` name the objective: `ClipOptions`, `LongClipOptions`, `SpecsOptions` or `UmicOptions`. Without
-    ``settings`` the published ones of the objective hold. ``runtime.progress`` hears of every step, ``runtime.log``
-    what a user should know. Processes that ``torchrun`` started train one model together.
+    Parameters
+    ----------
+    training
+        The data, the model to start from, and the folder to write.
+    options
+        The objective: `ClipOptions`, `LongClipOptions`, `SpecsOptions` or `UmicOptions`.
+    settings
+        Epochs, batch size, learning rate and so on. By default those that were published for the objective.
+    runtime
+        Where the model is trained. ``runtime.progress`` is called with every step, ``runtime.log`` with messages.
+    stop
+        Set ``stop.asked`` to end the training after the present step.
     """
     if training.data is None:
         training, options, settings = _recorded(training, options, settings)

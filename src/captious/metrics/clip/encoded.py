@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Scored, Shared, blank_texts, encoded_means
 from captious.models import loading
+from captious.models.domain import outside_domain
 from captious.models.encoder import Encoder, encoder_id, token_counts
 from captious.models.features import Encoded, cosines, image_features, text_features
 from captious.options import current
@@ -85,6 +86,14 @@ def _to_references(captions: CaptionSet, encoder: Encoder, prefix: str) -> Float
     if len(paired):
         best[left[paired]] = np.maximum.reduceat(values, starts[paired])
     return best
+
+
+def domain_warning(label: str, captions: CaptionSet, encoder: Encoder) -> list[str]:
+    """A warning where captious-mini is asked about something else than drawn scenes."""
+    images = [image for image in captions.images if image is not None]
+    key = ("domain", encoder.fingerprint)
+    reason = captions.once(key, lambda: outside_domain(encoder, captions.candidates.values, images))
+    return [f"{label}: {reason}"] if reason else []
 
 
 def pairs_of_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
@@ -156,7 +165,8 @@ class EncodedMetric(MeanMetric):
         similar = similarity(captions, encoder, self.prefix)
         values = self.values(similar, captions, encoder)
         reasons = {**similar.faults, **blank_texts(captions, references="references" in self.needs)}
-        return encoded_means(self.label, captions, values, reasons, similar.lengths, encoder.limit)
+        scored = encoded_means(self.label, captions, values, reasons, similar.lengths, encoder.limit)
+        return replace(scored, warnings=[*scored.warnings, *domain_warning(self.label, captions, encoder)])
 
     def settings(self, state: Shared[Encoder]) -> Mapping[str, str]:
         """The encoder by name and content, and its precision."""

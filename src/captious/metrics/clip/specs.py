@@ -12,7 +12,7 @@ from captious._typing import Bools, Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.clip.clipscore import PREFIX, ClipScore
-from captious.metrics.clip.encoded import EncodedMetric, similarity, token_lengths
+from captious.metrics.clip.encoded import EncodedMetric, domain_warning, similarity, token_lengths
 from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, candidate_means, truncation_warning
 from captious.models.encoder import Encoder, encoder_id
 
@@ -154,6 +154,7 @@ class SpecsRouted(MeanMetric):
             "truncated": len(truncated),
         }
         warnings = truncation_warning(self.label, captions, truncated, state.long.limit)
+        warnings += [line for one in (state.short, state.long) for line in domain_warning(self.label, captions, one)]
         if counts["by_short"] and counts["by_long"] and self.scale != "matched":
             warnings.append(
                 f"{self.label}: {counts['by_short']:,} captions are scored by CLIP and {counts['by_long']:,} by SPECS, "

@@ -1,0 +1,181 @@
+"""``captious.correlate``: a study from ratings and metrics, in whatever form they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from captious.errors import InputError, nearest
+from captious.metrics.contract import Metric
+from captious.options import SAMPLES, Missing, Resampling, Runtime, choices_of, current, using
+from captious.study.contests import TestName
+from captious.study.design import Pairs, Rows, build_design, family_of
+from captious.study.ratings import Preferences, Ratings, as_ratings
+from captious.study.recipes import Recipe, as_recipe
+from captious.study.scores import Scores, measure, read_scores, scores_of
+from captious.study.study import Study
+
+PER_PAIR = 50
+"""Permutations for each two metrics: with fewer, Holm's correction could never reach 5 %."""
+
+
+def correlate(
+    ratings: Any,
+    measurements: Any,
+    *,
+    recipe: Recipe | str | None = None,
+    statistic: str | None = None,
+    resampling: Resampling = Resampling(),
+    test: TestName = "permutation",
+    permutations: int | None = None,
+    missing: Missing = "error",
+    progress: Callable[[str], None] | None = None,
+    runtime: Runtime | None = None,
+    references: Any = None,
+    images: Any = None,
+) -> Study:
+    """Hold metrics against people.
+
+    Parameters
+    ----------
+    ratings
+        ``Ratings`` or ``Preferences``, the path of a file with ratings, its rows as a list of dictionaries or as a
+        pandas or Arrow table, or ``{id: rating or list of ratings}``.
+    measurements
+        A report of ``captious.evaluate``, measurements, written metrics such as ``"bleu(n=4),cider"`` where the
+        ratings have captions, or ``{name: {id: value}}`` or a frame for metrics of other tools. An id is that of the
+        ratings; where they have none, it is IMAGE/SYSTEM or IMAGE#k (``Ratings.ids``).
+    recipe
+        The protocol, or its name: how ratings become rows, which statistic is the headline. By default every rating
+        is a row and tau-b the headline.
+    statistic
+        The headline: ``tau_b``, ``tau_c``, ``pearson``, ``spearman``, ``sample_tau``, ``mean`` (of pairs), …
+    resampling
+        The bootstrap over images.
+    test, permutations
+        The test between metrics, ``permutation``, ``bootstrap`` or ``williams``, and the permutations of the first.
+    missing
+        Items without a value of a metric: ``error``, or ``skip`` to go on with those that join.
+    progress
+        Called with the name of each step as it begins.
+    runtime
+        Where and how encoders run.
+    references, images
+        Of the rated captions, as in ``captious.read``, where ``ratings`` is a file or its rows.
+
+    >>> people = {"a": 1, "b": 2, "c": 3, "d": 4}
+    >>> study = correlate(people, {"m": {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}}, resampling=Resampling(samples=0))
+    >>> round(study.estimates["m"]["tau_b"].value, 6)
+    0.666667
+    """
+    _check_arguments(statistic, resampling, test, permutations, missing, progress)
+    protocol = as_recipe(recipe) if recipe is not None else None
+    ratings = as_ratings(ratings, protocol, references, images)
+    recipe = protocol or Recipe(ratings.name, ())
+    scores = _scores(ratings, measurements, missing, progress, runtime)
+    available = np.all([~np.isnan(score.values) for score in scores], axis=0)
+    design, used = build_design(ratings, available, recipe)
+    left_out = [score.label for score in scores if not score.named and np.ptp(score.values[used]) == 0]
+    scores = [score for score in scores if score.label not in left_out]
+    if not scores:
+        raise InputError(f"{ratings.name}: every metric is the same for every caption, so none correlates with people")
+    compared = tuple(replace(score, values=score.values[used]) for score in scores)
+    for score in compared:
+        if np.ptp(score.values) == 0:
+            raise InputError(
+                f"{score.key} is {score.values[0]:g} on all {len(used)} items of {ratings.name}: a constant correlates "
+                "with nothing; leave it out"
+            )
+    statistic = statistic or ("mean" if isinstance(design, Pairs) else recipe.statistic)
+    family_of(design, statistic)
+    if test == "bootstrap" and resampling.samples < 1:
+        raise InputError("the bootstrap test needs resamples, found samples 0")
+    if test == "williams" and (isinstance(design, Pairs) or design.items < 4):
+        raise InputError(f"Williams' test needs at least 4 rated items, {ratings.name} has {design.items}")
+    pairs = len(scores) * (len(scores) - 1) // 2
+    number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
+    edge = 1 - resampling.level
+    warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
+    if left_out:
+        warnings.append(f"left out, the same for every caption: {', '.join(left_out)}")
+    if test == "permutation" and pairs / (number + 1) >= edge:
+        warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
+    if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
+        warnings.append(f"{len(design.human):,} rows, the full {recipe.name} has {recipe.expected:,}")
+    if isinstance(design, Rows) and len(design.systems) == 1:
+        warnings.append(f"one system only ({design.systems[0][:40]}): no correlation between systems")
+    if ratings.captions is not None and (empty := int(ratings.captions.candidates.blank.sum())):
+        warnings.append(f"{empty:,} of {len(ratings.captions):,} rated captions are empty: scored as they are")
+    warnings += dict.fromkeys(line for score in compared for line in score.remarks)
+    if isinstance(design, Rows):
+        turned = [score.label for score in compared if not score.higher_is_better]
+        warnings += [f"{name}: lower is better, its sign is turned" for name in turned]
+    machines = None
+    if recipe.humans is not None and isinstance(ratings, Ratings) and recipe.humans in (ratings.systems or ()):
+        others = np.array([system != recipe.humans for system in ratings.systems or ()])
+        machines = correlate(
+            replace(ratings.take(np.flatnonzero(others)), name=f"{ratings.name} without {recipe.humans}"),
+            [replace(score, values=score.values[others]) for score in scores],
+            recipe=replace(recipe, humans=None, expected=None),
+            statistic=statistic,
+            resampling=resampling,
+            test=test,
+            permutations=permutations,
+        )
+    return Study(
+        ratings,
+        design,
+        compared,
+        tuple(ratings.ids[index] for index in used.tolist()),
+        statistic,
+        resampling,
+        test,
+        number,
+        {score.key: int(np.isnan(score.values).sum()) for score in scores},
+        tuple(recipe.protocol(statistic)) if recipe.layouts else (),
+        tuple(warnings),
+        progress or (lambda step: None),
+        machines,
+    )
+
+
+def _check_arguments(
+    statistic: Any, resampling: Any, test: Any, permutations: Any, missing: Any, progress: Any
+) -> None:
+    """Refuse what a type checker would: one line instead of an error from below."""
+    if not isinstance(resampling, Resampling):
+        raise InputError(f"resampling is of type {type(resampling).__name__}, expected Resampling(samples=1000)")
+    for name, value, kind in (("test", test, TestName), ("missing", missing, Missing)):
+        if value not in (choices := choices_of(kind)):
+            raise InputError(f"{name}={value!r}, expected {' or '.join(choices)}{nearest(str(value), choices)}")
+    if permutations is not None and (not isinstance(permutations, int) or permutations < 1):
+        raise InputError(f"permutations={permutations!r}, expected a whole number of at least 1")
+    if statistic is not None and not isinstance(statistic, str):
+        raise InputError(f"statistic={statistic!r}, expected a name such as 'tau_b'")
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress={progress!r}, expected a function that takes the name of a step")
+
+
+def _scores(
+    ratings: Ratings | Preferences,
+    measurements: Any,
+    missing: Missing,
+    progress: Callable[[str], None] | None,
+    runtime: Runtime | None,
+) -> list[Scores]:
+    """Metrics on the rated items, in whatever form they are given."""
+    listed = list(measurements) if isinstance(measurements, (list, tuple)) else [measurements]
+    if listed and all(isinstance(score, Scores) for score in listed):
+        for score in listed:
+            if len(score.values) != len(ratings.ids):
+                raise InputError(f"{score.key} has {len(score.values)} values for {len(ratings.ids)} rated items")
+        return listed
+    if listed and all(isinstance(metric, (str, Metric)) for metric in listed):
+        with using(runtime or current()):
+            return measure(ratings, listed, progress)
+    if hasattr(measurements, "columns"):
+        return read_scores(measurements, ratings, missing=missing)
+    return scores_of(measurements, ratings.ids, ratings.name, missing)

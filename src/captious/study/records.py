@@ -1,0 +1,265 @@
+"""Rated captions as their files hold them: rows, the text files of Flickr8k, the JSON of CLIPScore's code."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from captious.errors import InputError, nearest
+from captious.io.columns import (
+    CANDIDATE_COLUMNS,
+    GROUP_COLUMNS,
+    ITEM_COLUMNS,
+    RATER_COLUMNS,
+    RATING_COLUMNS,
+    REFERENCE_COLUMNS,
+    SYSTEM_COLUMNS,
+)
+from captious.io.formats import Row, name_of, read_text, rows_of
+from captious.io.join import described, gather_references, refuse, valid_text
+from captious.options import Reading
+from captious.study.recipes import Layout, Recipe
+
+UNNAMED = ""
+"""A single rating of nobody in particular."""
+LARGEST = 1e100
+"""Of a rating or a value: the statistics square and add them."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One rated caption, or one pair of captions, and where it stood."""
+
+    where: str
+    image: str
+    captions: tuple[str, ...]
+    ratings: Mapping[str, float | None] = field(default_factory=dict)
+    """By rater; raters without a name are numbered."""
+    references: tuple[str, ...] = ()
+    id: str | None = None
+    system: str | None = None
+    category: str | None = None
+    preferred: float | None = None
+
+
+def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
+    """The layout that the folder has, and its file of references; without one the error says what to fetch."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder of data for {recipe.name}; get it from: {recipe.source}")
+    for layout in recipe.layouts:
+        if (folder / layout.ratings).is_file():
+            references = [folder / name for name in layout.references if (folder / name).is_file()]
+            if references or not layout.references:
+                return layout, references[0] if references else None
+    wanted = "; or ".join(
+        layout.ratings + (f" with {' or '.join(layout.references)}" if layout.references else "")
+        for layout in recipe.layouts
+    )
+    raise InputError(f"{folder}: {recipe.name} looks for {wanted}; get it from: {recipe.source or 'your own files'}")
+
+
+def records(layout: Layout, ratings: Any, references: Any, pairs: bool = False) -> list[Record]:
+    """Everything in the files of a layout."""
+    if layout.format in ("flickr8k", "crowdflower"):
+        return list(_flickr8k(ratings, str(references), share=layout.format == "crowdflower"))
+    if layout.format == "clipscore":
+        return list(_clipscore(ratings))
+    by_image = {}
+    if references is not None:
+        reading = Reading(references_id_column=layout.references_id)
+        by_image = gather_references(rows_of(references, role="references"), reading).references
+    rows = list(rows_of(ratings, role="ratings"))
+    _require_columns(layout, ratings, rows)
+    return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows]
+
+
+def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
+    """A column that is named must exist."""
+    columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
+    named = (layout.id, layout.image, layout.caption, layout.system, layout.category, layout.rater, layout.preferred)
+    for name in (*named, *layout.rating_columns):
+        if name is not None and rows and name not in columns:
+            raise InputError(
+                f"{name_of(source)}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
+            )
+
+
+def _record(
+    where: str, row: Mapping[str, Any], layout: Layout, references: Mapping[str, list[str]], pairs: bool
+) -> Record:
+    captions = _captions(where, row, layout, pairs)
+    key = _name(where, row, layout.id, ITEM_COLUMNS, "item")
+    image = _name(where, row, layout.image, GROUP_COLUMNS, "image") or key
+    if image is None:
+        raise InputError(f"{where}: no image or id: found columns {', '.join(row)}; name it with group=...")
+    own = _column(row, None, REFERENCE_COLUMNS)
+    common = Record(
+        where,
+        image,
+        captions,
+        references=tuple(references_of(references, image, key)) if references else _texts(where, own and row[own]),
+        id=key,
+        system=_name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
+        category=_name(where, row, layout.category, ("category",), "category"),
+    )
+    if pairs:
+        chosen = row.get(layout.preferred or "preferred")
+        if isinstance(chosen, bool) or chosen not in (0, 1, "0", "1", None, ""):
+            raise InputError(f"{where}: preferred is {_shown(chosen)}, expected 0 or 1, or null for a tie")
+        return replace(common, preferred=None if chosen in (None, "") else float(chosen))
+    wanted = layout.rating_columns
+    if len(wanted) > 1:
+        columns = [pick(row, name, RATING_COLUMNS, where, "rating") for name in wanted]
+        return replace(common, ratings={name: number(row[name], where, name) for name in columns})
+    column = pick(row, wanted[0] if wanted else None, RATING_COLUMNS, where, "rating")
+    rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
+    return replace(common, ratings=_ratings(row[column], rater, where, column))
+
+
+def _captions(where: str, row: Mapping[str, Any], layout: Layout, pairs: bool) -> tuple[str, ...]:
+    if not (layout.caption or pairs or any(name in row for name in CANDIDATE_COLUMNS)):
+        return ()
+    texts = row[pick(row, layout.caption, CANDIDATE_COLUMNS, where, "caption")]
+    captions = tuple(texts) if isinstance(texts, list) else (texts,)
+    if not all(isinstance(text, str) for text in captions) or len(captions) != (2 if pairs else 1):
+        raise InputError(f"{where}: caption is {_shown(texts)}, expected {'two strings' if pairs else 'a string'}")
+    return tuple(_valid(text, where, "caption") for text in captions)
+
+
+def _texts(where: str, value: Any) -> tuple[str, ...]:
+    """The references of a row: one text or a list of them; an empty cell or null is none."""
+    if value is None or value == "":
+        return ()
+    texts = value if isinstance(value, (list, tuple)) else (value,)
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"{where}: reference is {_shown(text)}, expected a string")
+    return tuple(_valid(text, where, "reference") for text in texts)
+
+
+def _ratings(value: Any, rater: str | None, where: str, column: str) -> dict[str, float | None]:
+    if isinstance(value, dict):
+        return {_valid(str(name), where, "rater"): number(rating, where, column) for name, rating in value.items()}
+    if isinstance(value, list) and len(value) != 1:
+        return {str(index): number(rating, where, column) for index, rating in enumerate(value, 1)}
+    alone = value[0] if isinstance(value, list) else value
+    return {rater if rater is not None else UNNAMED: number(alone, where, column)}
+
+
+def number(value: Any, where: str, column: str) -> float | None:
+    """A number from a cell; empty cells, nulls and NaN are missing, and what no statistic can hold is refused."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        result = float(value)
+    except OverflowError:
+        result = math.inf
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: {column} is {_shown(value)}, expected a number") from None
+    if abs(result) > LARGEST:
+        size = "infinite or too large" if math.isinf(result) else f"{result:g}"
+        raise InputError(f"{where}: {column} is {size}, expected a number of at most {LARGEST:g}")
+    return None if math.isnan(result) else result
+
+
+def references_of(references: Mapping[str, list[str]], image: str, key: str | None = None) -> list[str]:
+    """References by the image's name, its stem, or the number at its end (COCO)."""
+    for name in (image, Path(image).stem, re.sub(r"^.*?0*(\d+)(\.\w+)?$", r"\1", image), key):
+        if name is not None and name in references:
+            return references[name]
+    return []
+
+
+def pick(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], where: str, what: str) -> str:
+    """The column to use: the one asked for, or the first usual one."""
+    column = _column(row, wanted, usual)
+    if column is None:
+        expected = repr(wanted) if wanted else f"one of {', '.join(usual)}"
+        hint = nearest(wanted, map(str, row)) if wanted else ""
+        raise InputError(f"{where}: no {what}: found columns {', '.join(map(str, row))}, expected {expected}{hint}")
+    return column
+
+
+def _column(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...]) -> str | None:
+    return next((name for name in ((wanted,) if wanted else usual) if name in row), None)
+
+
+def _name(where: str, row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], what: str) -> str | None:
+    """An id or another name; None where the row has none, which is an error in a column that was asked for."""
+    column = _column(row, wanted, usual)
+    name = None if column is None else name_in(row[column], where, column)
+    if name is None and wanted is not None:
+        raise InputError(f"{where}: no value in column {wanted!r}, expected the name of the {what}")
+    return name
+
+
+def name_in(value: Any, where: str, column: str) -> str | None:
+    """The name that a cell holds, a string or a number; None where it is empty."""
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    named = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    if not named or value in (math.inf, -math.inf):
+        raise InputError(f"{where}: {column} is {_shown(value)}, expected a string or a number")
+    return _valid(str(value), where, column)
+
+
+def _valid(text: str, where: str, what: str) -> str:
+    return valid_text(text, where, what, refuse) or ""
+
+
+def _shown(value: Any) -> str:
+    """A value as messages show it, cut short."""
+    return repr(value[:40]) if isinstance(value, str) else described(value)
+
+
+def _flickr8k(ratings: Path | str, tokens: str, share: bool) -> Iterator[Record]:
+    """Annotations and Flickr8k.token.txt: three ratings a row, or the share of yes before the two numbers of votes."""
+    captions = dict(line.split("\t", 1) for line in read_text(tokens).splitlines() if "\t" in line)
+    references: dict[str, list[str]] = {}
+    for key, text in captions.items():
+        references.setdefault(key.split("#")[0], []).append(text)
+    for row, line in enumerate(read_text(ratings).splitlines(), 1):
+        where, cells = f"{ratings}: row {row}", line.split("\t")
+        if len(cells) != 5:
+            raise InputError(f"{where}: has {len(cells)} cells, expected image, caption id and three numbers")
+        if cells[1] not in captions:
+            raise InputError(f"{where}: caption {cells[1]} is not in {tokens}")
+        numbers = cells[2:3] if share else cells[2:]
+        by_rater = {str(rater): number(value, where, "rating") for rater, value in enumerate(numbers, 1)}
+        own = tuple(references.get(cells[0], ()))
+        yield Record(where, cells[0], (captions[cells[1]],), by_rater, own, id=f"{cells[0]}/{cells[1]}")
+
+
+def _clipscore(path: Path | str) -> Iterator[Record]:
+    """The JSON of jmhessel/clipscore: one judgement per rating; those of one caption of one image are gathered."""
+    expected = "{image: {ground_truth: […], human_judgement: [{caption, rating}]}}"
+    try:
+        data = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON that can be read ({str(error)[:80]})") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: holds a JSON {type(data).__name__}, expected {expected}")
+    for image, entry in data.items():
+        where = f"{path}: {image}"
+        judgements = entry.get("human_judgement") if isinstance(entry, dict) else None
+        if not isinstance(judgements, list):
+            raise InputError(f"{where}: has no list human_judgement, expected {expected}")
+        gathered: dict[str, dict[str, float | None]] = {}
+        for judgement in judgements:
+            if not isinstance(judgement, dict) or not isinstance(judgement.get("caption"), str):
+                raise InputError(f"{where}: a judgement is {_shown(judgement)}, expected a caption and its rating")
+            ratings = gathered.setdefault(_valid(judgement["caption"], where, "caption"), {})
+            ratings[str(len(ratings) + 1)] = number(judgement.get("rating"), where, "rating")
+        name = Path(_valid(str(entry.get("image_path", image)), where, "image")).name
+        references = _texts(where, entry.get("ground_truth"))
+        for caption, ratings in gathered.items():
+            yield Record(where, name, (caption,), ratings, references)
