@@ -199,7 +199,9 @@ def _content(source: str | os.PathLike[str]) -> bytes:
         expected = f", expected {EXPECTED}" if _is_caption(name) else ""
         raise InputError(f"{name}: no such file{expected}") from None
     except IsADirectoryError:
-        raise InputError(f"{name}: is a folder, expected a file of captions") from None
+        files = sorted(path.name for path in Path(name).iterdir() if path.suffix in (".jsonl", ".json", ".csv"))
+        such = f", such as {Path(name) / files[0]}" if files else ""
+        raise InputError(f"{name}: is a folder, expected a file of captions{such}") from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror})") from None
     if content[:2] == b"\x1f\x8b":
