@@ -10,7 +10,6 @@ import json
 import math
 import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import load_json, refuse_occupied, whole_file, whole_folder, with_default_modes
+from captious._files import draft_folder, load_json, refuse_occupied, whole_file, whole_folder, with_default_modes
 from captious.errors import InputError, one_line, require
 from captious.models.pipeline import ahead
 from captious.options import Runtime
@@ -201,10 +200,10 @@ def prepare(out: Path, resume: bool, overwrite: bool) -> None:
 def put_model(model: Any, folder: Path) -> None:
     """Save a model into a folder that holds other things: each file whole, the one that says what it is last."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".model.", suffix=".part", dir=folder) as draft:
-        model.save(Path(draft))
-        with_default_modes(Path(draft))
-        for path in sorted(Path(draft).iterdir(), key=lambda path: path.name in LAST):
+    with draft_folder(folder / "model") as draft:
+        model.save(draft)
+        with_default_modes(draft)
+        for path in sorted(draft.iterdir(), key=lambda path: path.name in LAST):
             target = folder / path.name
             if path.is_dir():
                 shutil.rmtree(target, ignore_errors=True)
