@@ -23,7 +23,7 @@ types: $(VENV)/.dev
 
 # The documentation site, in site/; the tests build it too.
 docs: $(VENV)/.dev
-	PYTHONPATH=. $(BIN)/python -m mkdocs build --strict --site-dir site
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/python -m mkdocs build --strict --site-dir site
 
 cards: $(VENV)/.base
 	for name in $$($(BIN)/python -c 'from captious.metrics.registry import METRICS; print(*METRICS)'); do \

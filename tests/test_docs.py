@@ -1,8 +1,11 @@
 """The code that the documentation shows runs, and its links lead somewhere."""
 
 import doctest
+import importlib
+import json
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -26,3 +29,28 @@ def test_links_lead_to_files(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+DOCUMENTED = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
+
+
+def code_of(page):
+    """What a page shows as Python: its fenced blocks, or the cells of a notebook."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".ipynb":
+        return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code")
+    return "\n".join(re.findall(r"```(?:python|pycon)\n(.*?)```", text, re.DOTALL))
+
+
+@pytest.mark.parametrize("page", DOCUMENTED + NOTEBOOKS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_the_docs_import_is_exported_by_captious_or_one_of_its_rooms(page):
+    """A room is a package; a module of ``captious.compat`` is one too, because it replaces a library of its name."""
+    for module, names in re.findall(r"from (captious[\w.]*) import ([\w, ]+)", code_of(page)):
+        room = importlib.import_module(module)
+        assert hasattr(room, "__path__") or module.startswith("captious.compat."), f"{module} is not a public room"
+        for name in (part.split(" as ")[0].strip() for part in names.split(",")):
+            exported = getattr(room, name)
+            assert name in dir(room) and not isinstance(exported, ModuleType), f"{module} does not export {name}"
+    for module in re.findall(r"import (captious\.[\w.]+)", code_of(page)):
+        assert hasattr(importlib.import_module(module), "__path__"), f"{module} is not a public room"

@@ -24,6 +24,7 @@ from captious.data import DEMO
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
+    ROOT / "README.md",
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "metrics" or page.stem == "index"),
 ]
 """Without the cards of the metrics, whose examples are doctests of the code."""
@@ -77,8 +78,10 @@ def files(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     references = json.loads((DEMO / "references.json").read_text())
     rows = json.loads((DEMO / "predictions/solid.json").read_text())
-    for name, captioner in {"preds": "solid", "a": "parrot", "b": "sloppy", "c": "solid"}.items():
+    captioners = {"preds": "solid", "a": "parrot", "b": "sloppy", "c": "solid", "solid": "solid", "expert": "expert"}
+    for name, captioner in captioners.items():
         shutil.copy(DEMO / "predictions" / f"{captioner}.json", f"{name}.json")
+    shutil.copy(DEMO / "references.json", ".")
     shutil.copy(DEMO / "references.json", "refs.json")
     shutil.copytree(DEMO / "images", "photos")
     for name in ("long", "styles", "ratings"):
@@ -156,7 +159,7 @@ def run_commands(code, monkeypatch):
 
 def words_of(line):
     """A line without borders of tables and without spacing."""
-    return " ".join(re.sub(r"[│┃|]", " ", line).split())
+    return " ".join(re.sub(r"[\u2500-\u257f|]", " ", line).split())
 
 
 def assert_shown(shown, output):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from captious._files import MARKER, refuse_occupied, whole_file, whole_folder
+from captious._files import MARKER, _neighbor, refuse_occupied, sweep, whole_file, whole_folder
 from captious.errors import InputError
 from captious.train.loop import put_model
 
@@ -155,3 +155,70 @@ def test_a_killed_program_leaves_no_half_run_behind(tmp_path):
     assert not target.exists()
     run_into(target, "next run is not in the way")
     assert (target / MARKER).exists()
+
+
+def dead_process():
+    """The id of a process that has ended and was waited for, and one that is gone by its start alone."""
+    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    return int(done.stdout)
+
+
+def named(target, pid, start, suffix=".part"):
+    """A draft beside a target, as a process with this id that began then would have named it."""
+    own = _neighbor(target, suffix).name
+    host = own.removeprefix(f".{target.name}.").partition("-")[0]
+    number = len(list(target.parent.iterdir()))
+    return target.with_name(f".{target.name}.{host}-{pid}-{start}.{number:08x}{suffix}")
+
+
+def test_fifty_drafts_of_dead_processes_are_removed_and_those_at_work_stay(tmp_path):
+    target, pid = tmp_path / "run", dead_process()
+    for number in range(50):
+        draft = named(target, pid, number)
+        draft.mkdir()
+        (draft / "half").write_text("x")
+    alive, unknown = _neighbor(target, ".part"), tmp_path / ".run.00000000-1-1.aabbccdd.part"
+    alive.mkdir()
+    unknown.mkdir()  # of another host
+    reused = named(target, os.getpid(), 1)  # this process began later: the number was another's
+    reused.mkdir()
+    theirs = tmp_path / ".film.0123abcd.part"  # of another program
+    theirs.write_text("x")
+    os.utime(theirs, (0, 0))
+    run_into(target, "one")
+    assert {path.name for path in tmp_path.iterdir()} == {"run", alive.name, unknown.name, theirs.name}
+    os.utime(unknown, (0, 0))
+    sweep(target)
+    assert not unknown.exists() and alive.exists() and theirs.exists()
+
+
+def test_drafts_of_files_are_swept_too(tmp_path):
+    draft = named(tmp_path / "other.json", dead_process(), 1)
+    draft.write_text("half")
+    with whole_file(tmp_path / "out.json") as path:
+        path.write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_a_run_that_a_killed_process_had_set_aside_comes_back(tmp_path):
+    target = tmp_path / "run"
+    run_into(target, "one")
+    old = named(target, dead_process(), 1, ".old")
+    old.mkdir()
+    target.rename(old / "run")
+    with pytest.raises(InputError, match="is there already"):
+        refuse_occupied(target)
+    assert (target / MARKER).read_text() == "one" and [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_files_have_the_mode_of_new_ones(tmp_path):
+    """Some libraries write for the owner alone; others of a group could not read a model."""
+    (tmp_path / "sample").touch()
+    usual = (tmp_path / "sample").stat().st_mode
+    with whole_folder(tmp_path / "run") as draft:
+        (draft / MARKER).touch(mode=0o600)
+    with whole_file(tmp_path / "model.safetensors") as draft:
+        draft.unlink()
+        draft.touch(mode=0o600)
+    assert (tmp_path / "run" / MARKER).stat().st_mode == usual
+    assert (tmp_path / "model.safetensors").stat().st_mode == usual

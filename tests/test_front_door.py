@@ -302,6 +302,102 @@ def test_an_id_may_be_asked_for_as_text_or_number():
         report["spam"]
 
 
+PEOPLE, VALUES = {"a": 1, "b": 2, "c": 3, "d": 4}, {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}
+"""One of six pairs is discordant: tau-b = (5 − 1) / 6."""
+RATED = [
+    {"id": key, "image": f"{key}.jpg", "caption": text, "references": [other], "rating": rating}
+    for key, text, other, rating in (
+        ("1", "a cat", "a cat", 4), ("2", "a dog", "the dog runs", 2), ("3", "birds", "a bird", 1),
+        ("4", "two men", "two men walk", 3),
+    )
+]  # fmt: skip
+NO_INTERVALS = Resampling(samples=0)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "measurements"),
+    [
+        (PEOPLE, {"m": VALUES}),
+        (pd.Series(PEOPLE), {"m": pd.Series(VALUES)}),
+        (pd.DataFrame({"id": list(PEOPLE), "rating": list(PEOPLE.values())}), {"m": VALUES}),
+        ([{"id": key, "rating": rating} for key, rating in PEOPLE.items()], pd.DataFrame({"m": VALUES})),
+    ],
+)
+def test_ratings_and_scores_of_every_form_give_the_same_correlation(ratings, measurements):
+    study = captious.correlate(ratings, measurements, resampling=NO_INTERVALS)
+    assert study.estimates["m"]["tau_b"].value == pytest.approx(4 / 6)
+
+
+def test_rated_captions_may_be_records_a_frame_or_an_arrow_table_with_references_of_any_form():
+    bare = [{key: value for key, value in row.items() if key != "references"} for row in RATED]
+    references = {row["image"]: row["references"] for row in RATED}
+    studies = [
+        captious.correlate(RATED, "rouge", resampling=NO_INTERVALS),
+        captious.correlate(pd.DataFrame(RATED), ["rouge"], resampling=NO_INTERVALS),
+        captious.correlate(pa.Table.from_pylist(RATED), captious.metric("rouge"), resampling=NO_INTERVALS),
+        captious.correlate(bare, "rouge", references=references, resampling=NO_INTERVALS),
+    ]
+    with pytest.raises(InputError, match=r"references=\.\.\. and images=\.\.\. are for ratings in a file"):
+        captious.correlate(PEOPLE, {"m": VALUES}, references={})
+    # ROUGE-L falls as the ratings do: 1, two of three words, one of three, none.
+    assert [study.estimates["rouge"]["tau_b"].value for study in studies] == pytest.approx([1.0] * 4)
+
+
+def labels():
+    """Captions that tell the label where people's do not."""
+    people = ["a person runs", "someone sits", "a person", "one", "two"]
+    texts = ("a quick runner", "a calm reader")
+    return [
+        {"id": number, "caption": texts[number % 2], "gender": ("male", "female")[number % 2], "references": people}
+        for number in range(40)
+    ]
+
+
+def test_an_audit_takes_captions_by_name_in_a_list_or_alone():
+    from captious.bias import protocol_for, read_subjects
+
+    labeled = labels()
+    protocol = protocol_for("gender", seeds=1)
+    values = [
+        captious.audit(subjects, protocol, label="gender").rows[0].lic.lic
+        for subjects in ({"x": labeled}, [pd.DataFrame(labeled)], pa.Table.from_pylist(labeled))
+    ]
+    values.append(captious.audit(read_subjects({"x": labeled}, "gender"), protocol).rows[0].lic.lic)
+    assert values == [values[0]] * 4 and values[0] > 10
+    two = captious.audit({"x": labeled, "y": labeled}, protocol, label="gender")
+    assert [row.corpus.subject.name for row in two.rows] == ["x", "y"]
+
+
+WRONG_AUDITS = {
+    "an audit without a label": (
+        lambda: captious.audit({"x": RATED}),
+        "label: None, expected the column of the labels",
+    ),
+    "an audit of nothing": (lambda: captious.audit(None, label="gender"), "captions: None, expected a path"),
+    "no subjects": (lambda: captious.audit([]), "no captions to audit"),
+    "a label as protocol": (
+        lambda: captious.audit({"x": labels()}, "gender", label="gender"),
+        r"protocol: str, expected one such as protocol_for\('gender'\)",
+    ),
+    "a classifier by name": (
+        lambda: captious.audit({"x": labels()}, classifiers="linear", label="gender"),
+        r"classifiers: expected a list of them, such as \[Linear\(\)\]",
+    ),
+    "a misspelt label": (
+        lambda: captious.audit({"x": labels()}, label="gendr"),
+        "no column 'gendr'.*did you mean 'gender'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_AUDITS)
+def test_a_wrong_argument_of_an_audit_gets_one_line(case):
+    call, line = WRONG_AUDITS[case]
+    with pytest.raises(InputError, match=line) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
 MINI = "clipscore(captious-mini)"
 
 

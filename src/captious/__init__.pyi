@@ -2,6 +2,7 @@ from captious._version import __version__ as __version__
 from captious.bias.audit import Audit as Audit
 from captious.bias.audit import audit as audit
 from captious.captions import CaptionSet as CaptionSet
+from captious.captions import ImageData as ImageData
 from captious.captions import Item as Item
 from captious.comparison import Comparison as Comparison
 from captious.comparison import compare as compare
@@ -20,6 +21,7 @@ from captious.options import Output as Output
 from captious.options import Reading as Reading
 from captious.options import Resampling as Resampling
 from captious.options import Runtime as Runtime
+from captious.options import using as using
 from captious.samples import Demo as Demo
 from captious.samples import demo as demo
 from captious.scorer import Scorer as Scorer

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +59,15 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     """A temporary path to write to; it takes the target's name only when the block ends well."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
+    if target.parent not in _SWEPT:  # once a process: a folder of thousands of files is not listed for each
+        sweep(target)
+        _SWEPT.add(target.parent)
     draft = _neighbor(target, ".part")
     draft.touch(exist_ok=False)  # as any program makes a file, so that the umask decides its mode
+    mode = draft.stat().st_mode
     try:
         yield draft
+        draft.chmod(mode)  # some libraries (safetensors) write for the owner alone
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
@@ -74,13 +82,80 @@ def whole_folder(path: str | Path, overwrite: bool = False, marker: str = MARKER
     target = Path(path).resolve()
     refuse_occupied(target, overwrite, marker)
     target.parent.mkdir(parents=True, exist_ok=True)
+    with draft_folder(target) as draft:
+        yield draft
+        with_default_modes(draft)
+        _take_place(draft, target)
+
+
+@contextmanager
+def draft_folder(target: Path) -> Iterator[Path]:
+    """A hidden folder beside the target, removed at the end if it is still there."""
+    sweep(target)
     draft = _neighbor(target, ".part")
     draft.mkdir()
     try:
         yield draft
-        _take_place(draft, target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+_SWEPT: set[Path] = set()
+_LEFT_BEHIND = re.compile(
+    r"\.(?P<name>.+?)\.(?:(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d+)\.)?[0-9a-f]{8}\.(?P<kind>part|old)"
+)
+_PATIENCE = 24 * 3600.0
+"""Seconds without a change after which a draft of another host, or one that does not say whose it is, is given up."""
+
+
+def sweep(target: Path) -> None:
+    """Remove what killed processes left beside a target; a run that one of them had set aside comes back.
+
+    A draft's name has its host, its process and the time that this began, so that one at work is never touched.
+    """
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        left = [(entry, match) for entry in entries if (match := _LEFT_BEHIND.fullmatch(entry.name))]
+        for entry, match in left:
+            foreign = match["host"] is None and match["name"] != target.name
+            if foreign or _alive(match, entry):
+                continue
+            path, owner = Path(entry.path), target.with_name(match["name"])
+            if match["kind"] == "old" and (path / "run").is_dir() and not os.path.lexists(owner):
+                (path / "run").rename(owner)
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _alive(match: re.Match[str], entry: os.DirEntry[str]) -> bool:
+    """Whether the process that made a draft may still be at work on it."""
+    if match["host"] != _host():
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime < _PATIENCE
+    return _started(int(match["pid"])) == int(match["start"])
+
+
+@cache
+def _host() -> str:
+    """Eight digits for this machine, or for this container."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _started(pid: int) -> int | None:
+    """When a process began, in ticks since the machine did; None where there is none, 0 where no one says."""
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if state in "ZX" else int(fields[18])
+    except (OSError, ValueError, IndexError):
+        if Path("/proc/self/stat").exists():
+            return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except OSError:  # of another user
+        return 0
+    return 0
 
 
 def _take_place(draft: Path, target: Path) -> None:
@@ -124,6 +199,7 @@ def _refuse_unwritable(target: Path) -> None:
 def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER) -> None:
     """Say at once, before any work, that an output folder is taken, or that it cannot be made."""
     _refuse_unwritable(target)
+    sweep(target)
     if target.is_dir() and not any(target.iterdir()):
         return
     if target.exists() and not (target / marker).exists():
@@ -167,13 +243,14 @@ def with_default_modes(folder: Path) -> None:
     mode = sample.stat().st_mode
     sample.unlink()
     for path in folder.rglob("*"):
-        if path.is_file():
+        if path.is_file() and not path.is_symlink():
             path.chmod(mode)
 
 
 def _neighbor(target: Path, suffix: str) -> Path:
-    """A hidden name beside the target that nothing else has."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(4)}{suffix}")
+    """A hidden name beside the target that nothing else has; `sweep` reads in it whose it is."""
+    pid = os.getpid()
+    return target.with_name(f".{target.name}.{_host()}-{pid}-{_started(pid) or 0}.{secrets.token_hex(4)}{suffix}")
 
 
 @dataclass(frozen=True)

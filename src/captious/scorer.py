@@ -73,9 +73,9 @@ class Scorer:
         images: Any = None,
         runtime: Runtime | None = None,
     ) -> None:
-        self.metrics = parse_all(metrics)
         self._runtime = runtime
         self._items = _items(references, images)
+        self.metrics = parse_all(metrics, [self._items])
         for metric in self.metrics:
             _refuse_unfit(metric, self._items)
         with using(self._runtime or current()):

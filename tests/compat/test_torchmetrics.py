@@ -173,6 +173,10 @@ def test_it_can_be_pickled_copied_cast_and_saved(samples):
 def test_on_a_gpu(samples):
     metric = in_batches(CaptionMetric("cider").to("cuda"), samples)
     assert metric.compute().device.type == metric.samples[0].device.type == "cuda"
+    metric = in_batches(CaptionMetric("cider", compute_on_cpu=True).to("cuda"), samples)
+    assert metric.samples[0].device.type == "cpu"
+    metric.sync(lambda state, group: [state, state], distributed_available=lambda: True)
+    assert metric.samples.device.type == "cuda"  # where NCCL can gather it
 
 
 def test_in_a_collection_beside_metrics_of_torchmetrics(samples):

@@ -108,7 +108,7 @@ class Gallery:
         return Input(path, f"gallery.json: {spoiled.what}", spoiled.wrong)
 
 
-TEXT, ID, NUMBER, WORD = "text", "id", "number", "word"
+TEXT, ID, NAME, NUMBER, WORD = "text", "id", "name", "number", "word"
 PREDICTIONS = Table(
     rows(image_id=lambda i: int(IDS[i]), caption=lambda i: CAPTIONS[i]),
     {"image_id": ID, "caption": TEXT},
@@ -127,7 +127,7 @@ RATED = Table(
         for i in range(len(CAPTIONS))
         for rater in range(2)
     ],
-    {"id": ID, "caption": TEXT, "references": "texts", "rating": NUMBER},
+    {"id": NAME, "caption": TEXT, "references": "texts", "rating": NUMBER},
     required=("rating",),
     unique=("id",),
 )
@@ -149,7 +149,7 @@ SLOTS = {
     "ratings": RATED,
     "judged": Table(
         rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], ratings=lambda i: [1 + i % 5, 1 + i % 4, 1 + i % 3]),
-        {"id": ID, "ratings": NUMBER},
+        {"id": NAME, "ratings": NUMBER},
         required=("ratings",),
         unique=("id",),
         formats=("json", "jsonl"),

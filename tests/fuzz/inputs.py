@@ -56,6 +56,10 @@ VALUES = {
         *((value, WRONG) for value in (None, True, 1.5, math.nan, math.inf, HUGE, [], {}, [1], "", SURROGATE)),
         *((value, ODD) for value in (LONG, 10**30, "x\ny", "\x1b[31m", "a" * 5000, -1, "../../etc/passwd")),
     ],
+    "name": [
+        *((value, WRONG) for value in (True, math.inf, HUGE, [], {}, [1], SURROGATE)),
+        *((value, ODD) for value in (None, "", 1.5, math.nan, LONG, "x\ny", "a" * 5000, -1)),
+    ],
     "number": [
         *((value, WRONG) for value in (True, "x", math.inf, -math.inf, HUGE, LONG, {}, [[1]], "1e400", SURROGATE)),
         *((value, ODD) for value in (None, math.nan, 1e300, -1e300, "", "3")),
@@ -418,7 +422,7 @@ class Folder:
             image.write_bytes(content())
             return Input(str(path), f"an image is {kind}", wrong)
         target = PLACES[kind](folder, image.suffix)
-        there = os.path.lexists(target)
+        there = os.path.lexists(target) and kind != "a folder"  # a folder within a folder is no image
         if there:
             image.symlink_to(target)
         return Input(str(path), f"an image is {kind}", WRONG if there else ODD)

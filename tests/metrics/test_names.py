@@ -2,7 +2,7 @@
 
 import pytest
 
-from captious import CaptionSet, compare, evaluate
+from captious import CaptionSet, Scorer, compare, evaluate
 from captious.errors import InputError
 from captious.metrics import registry
 from captious.metrics.meteor import resources
@@ -56,3 +56,11 @@ def test_all_in_python(monkeypatch):
         references=REFERENCES,
     )
     assert not {"mbleu(n=4)", "lsa"} & {*both.reports["a"].measurements}  # one system has one candidate an item
+
+
+def test_all_where_captions_come_later(monkeypatch):
+    monkeypatch.setattr(resources, "available", lambda named: False)
+    scorer = Scorer("all", references=REFERENCES)
+    assert {metric.name for metric in scorer.metrics} == {metric.name for metric in parse_all("ALL")}
+    assert not {"mbleu", "lsa", "selfcider"} & {metric.name for metric in scorer.metrics}
+    assert scorer(["2"], ["a cat"])["BLEU-1"] == pytest.approx(1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -29,8 +30,6 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def photos(tmp_path):
-    from PIL import Image
-
     for name, color in (("1", (200, 0, 0)), ("2", (0, 0, 200))):
         Image.new("RGB", (40, 30), color).save(tmp_path / f"{name}.png")
     (tmp_path / "3.png").write_bytes(b"no image")
@@ -53,6 +52,15 @@ def test_untrained_it_is_the_sigmoid_of_the_encoders_cosine(model, photos):
     found = Umic(weights=str(model)).measure(captions).values
     cosine = ClipScore(weights=MINI, value="raw", prefix="").measure(captions).values
     np.testing.assert_allclose(found, 1 / (1 + np.exp(-cosine)), atol=1e-6)
+
+
+def test_images_in_memory_are_judged_as_their_files(model, photos):
+    captions = a_set(photos, {"a": "a red dog", "b": "two blue houses"}, ["1", "2"])
+    shown = CaptionSet.of(
+        {"a": "a red dog", "b": "two blue houses"}, columns={"image": [Image.open(path) for path in captions.images]}
+    )
+    metric = Umic(weights=str(model))
+    np.testing.assert_allclose(metric.measure(shown).values, metric.measure(captions).values, atol=1e-6)
 
 
 def test_an_item_with_several_candidates_has_their_mean(model, photos):

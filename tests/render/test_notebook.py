@@ -52,6 +52,8 @@ def test_values_with_an_interval_have_a_band_and_a_line_on_the_scale_of_their_ce
     bands = [style for style in styles(text, "i") if "right:" in style]
     assert [style.split(";")[-2:] for style in bands] == [["left:30.0%", "right:67.0%"], ["left:9.8%", "right:88.9%"]]
     assert all("position:absolute" in style for style in bands)
+    # Between its top and its bottom: a height would push it out of the track.
+    assert all(style.rindex("height:auto") > style.find("height:100%") for style in bands)
 
 
 def test_text_keeps_the_color_of_the_theme(samples):

@@ -115,6 +115,7 @@ def test_thumb_is_printed_with_and_without_the_captions_that_people_wrote(thumb)
     document = study.document()
     assert document.table("metrics").rows[0][2].value < document.table("machines").rows[0][2].value
     assert document.table("machines").title == "thumb without Human: 8 of 12 rows"
+    assert document.table("machine_systems").title == "Between the other systems, without Human"
     data = json.loads(study.to_json())["machines"]
     assert data["rows"] == 8 and data["headline"] == "pearson"
     assert "study:thumb without Human|statistic:pearson|rows:8" in document.signatures[1]

@@ -153,3 +153,17 @@ def test_correlate_takes_rows_in_memory_and_a_list_of_metrics():
     other = captious.correlate(pandas.DataFrame(rows), "rouge,bleu(n=1)", resampling=Resampling(0))
     assert one.estimates == other.estimates
     np.testing.assert_array_equal(one.design.human, [3, 1, 2, 1])
+
+
+def test_an_id_may_be_made_of_several_columns(tmp_path):
+    rows = [{"image": str(n // 2), "style": "ab"[n % 2], "caption": f"dog {n}", "rating": n} for n in range(4)]
+    layout = Layout("list", id="image,style")
+    ratings = open_ratings(rows, columns=layout)
+    assert ratings.ids == ("0:a", "0:b", "1:a", "1:b")
+    path = values_file(tmp_path / "m.csv", ("image", "style", "mine"), [(n // 2, "ab"[n % 2], n) for n in (3, 1, 0, 2)])
+    (score,) = read_scores(path, ratings, Recipe("r", (layout,)))
+    assert score.values.tolist() == [0, 1, 2, 3]
+    with pytest.raises(InputError, match="no column 'stlye', found columns image, style"):
+        open_ratings(rows, columns=Layout("list", id="image,stlye"))
+    with pytest.raises(InputError, match="no column 'stlye', found columns image, style, mine"):
+        read_scores(path, ratings, id_column="image,stlye")

@@ -1,8 +1,10 @@
 """Training end to end on the CPU: it learns, stops, resumes to the bit, and holds what must not move."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from captious.options import Runtime
 from captious.train import loop as log
 from captious.train.loop import Stop
 from captious.train.options import ClipOptions, LongClipOptions, Settings, SpecsOptions, Training
+from captious.train.run import Trained
 from captious.train.run import train as run
 
 QUICK = Settings(2, 4, 3, 1e-3, warmup_steps=2, gather=False, save_every=1000)
@@ -236,7 +239,7 @@ def test_a_training_resumes_from_its_folder_alone(job, tmp_path):
     whole = train(job(out="whole"))
     train(job(), stop=After(1))
     alone = Training(tmp_path / "out", resume=True)
-    with pytest.raises(InputError, match="takes every option from the folder"):
+    with pytest.raises(InputError, match=r"takes every option but epochs=\.\.\. from the folder"):
         run(alone, SpecsOptions(), replace(QUICK, lr=5e-4), CPU)
     with pytest.raises(InputError, match="is a training of specs, not of clip"):
         run(alone, ClipOptions(), runtime=CPU)
@@ -246,6 +249,66 @@ def test_a_training_resumes_from_its_folder_alone(job, tmp_path):
         run(Training(tmp_path / "other"), runtime=CPU)
     with pytest.raises(InputError, match="no training to resume"):
         run(Training(tmp_path / "other", resume=True), runtime=CPU)
+
+
+def test_a_finished_training_is_lengthened(job, tmp_path):
+    """Three epochs after two: the first six steps stay, three follow on the schedule of nine."""
+    done = train(job())
+    first, said = log.read(done.folder), []
+    longer = run(
+        Training(tmp_path / "out", resume=True), SpecsOptions(), Settings(epochs=3), replace(CPU, log=said.append)
+    )
+    assert longer.finished and longer.steps == longer.of == 9
+    assert any("lengthened from 6 to 9 steps" in line for line in said)
+    rows = log.read(longer.folder)
+    assert [row["loss"] for row in rows[:6]] == [row["loss"] for row in first]
+    # Steps 6 to 8 of 9, counted from 0, with a warm-up of 9 // 5 = 1 and lr 1e-3: 1e-3 · ½(1 + cos(π (s − 1)/8)).
+    expected = [1e-3 * 0.5 * (1 + math.cos(math.pi * (step - 1) / 8)) for step in (6, 7, 8)]
+    assert [row["lr"] for row in rows[6:]] == pytest.approx(expected)
+    again = run(Training(tmp_path / "out", resume=True), runtime=replace(CPU, log=said.append))
+    assert again.steps == 9 and said[-1].startswith("this training ended already")
+    with pytest.raises(InputError, match="cannot resume: epochs was 3, now it is 2; a training only gets longer"):
+        run(Training(tmp_path / "out", resume=True), SpecsOptions(), Settings(epochs=2), CPU)
+
+
+def test_a_lengthened_training_that_was_killed_goes_on(job, tmp_path):
+    whole = train(job(out="whole"))
+    run(Training(tmp_path / "whole", resume=True), settings=Settings(epochs=3), runtime=CPU)
+    train(job())
+    stopped = run(Training(tmp_path / "out", resume=True), settings=Settings(epochs=3), runtime=CPU, stop=After(1))
+    assert not stopped.finished and stopped.steps == 8
+    done = run(Training(tmp_path / "out", resume=True), runtime=CPU)
+    assert done.finished and done.steps == 9 and same(weights(done.folder), weights(whole.folder))
+
+
+def test_another_training_is_refused_before_anything_is_loaded(job, monkeypatch):
+    from captious.train.specs import SpecsMethod
+
+    train(job(), stop=After(1))
+    monkeypatch.setattr(SpecsMethod, "examples", None)
+    with pytest.raises(InputError, match="cannot resume: lr was"):
+        train(job(settings=replace(OBJECTIVES["specs"][1], lr=5e-4), resume=True))
+
+
+def validated(*figures, best=True):
+    """A training whose validations gave these recalls, at steps 0, 5, 10, …"""
+    rows = [{"step": 5 * number, "epoch": 0, "validation": {"recall": value}} for number, value in enumerate(figures)]
+    return Trained(True, 10, 10, 40, {}, rows, Path("out"), Path("out/best") if best else None, "recall")
+
+
+def test_a_best_model_that_is_no_better_than_none_is_said_to_be():
+    text = str(validated(93.0, 90.0, 91.5))
+    assert "it is of step 10 and no better than before training: recall 91.50, 93.00 at step 0" in " ".join(
+        text.split()
+    )
+    better = " ".join(str(validated(90.0, 93.0, 91.5)).split())
+    assert "it is of step 5: recall 93.00, before training 90.00" in better
+    assert "before (step 0)" in better and "after (step 10)" in better
+
+
+def test_a_single_validation_is_not_shown_as_before_and_after():
+    text = str(validated(93.0, best=False))
+    assert "before (step 0)" in text and "after" not in text
 
 
 def test_a_foreign_folder_is_left_alone(job, tmp_path):

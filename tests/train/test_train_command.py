@@ -57,6 +57,7 @@ def test_a_new_mini_needs_no_base(train, tmp_path):
         (("specs", "--base", "BASE", "--loss-weights", "1,2"), "--loss-weights 1,2: expected 3 values"),
         (("specs", "--base", "BASE", "--margin", "wide"), "margin 'wide', expected code, paper, or a number"),
         (("specs", "--base", "BASE", "--lr", 0), "learning rate --lr 0, expected more than 0"),
+        (("clip", "--base", "BASE", "--lr", "nan"), "--lr nan, expected a finite number"),
     ],
 )
 def test_bad_options_are_one_line_and_leave_nothing(train, base, tmp_path, arguments, said):
@@ -99,3 +100,18 @@ def test_a_refused_resume_leaves_the_record_as_it_was(train, tmp_path):
     code, _, err = train("clip", "--new", "mini", "--resume", "--lr", 0.5)
     assert code == 2 and "lr" in err
     assert (tmp_path / "out" / "captious-training.json").read_text() == record
+
+
+def test_a_finished_training_is_lengthened_by_its_folder_alone(train, base, run, tmp_path):
+    assert train("clip", "--base", base)[0] == 0
+    code, _, err = run("train", "clip", "--resume", "--out", tmp_path / "out", "--epochs", 2, "--device", "cpu")
+    assert code == 0, err
+    assert "lengthened from" in err and (tmp_path / "out" / "config.json").is_file()
+    assert json.loads((tmp_path / "out" / "captious-training.json").read_text())["asked"]["epochs"] == 2
+    code, _, err = run("train", "clip", "--resume", "--out", tmp_path / "out", "--lr", 0.5, "--device", "cpu")
+    assert code == 2 and "takes every option but --epochs from the folder" in err
+
+
+def test_a_folder_as_data_names_a_file_in_it(run, data, tmp_path):
+    code, _, err = run("train", "clip", data, "--images", data / "images", "--new", "mini", "--out", tmp_path / "o")
+    assert code == 2 and f"{data}: is a folder, expected a file of captions, such as {data}/short-val.jsonl" in err

@@ -143,8 +143,11 @@ def test_early_stopping_ends_well(data, base, tmp_path):
     assert any("no better validation in the last 2" in line for line in said)
     again = train(a_job(data, base, tmp_path / "out", epochs=9, lr=1e-30, early_stop=2, resume=True), log=said.append)
     assert again.finished and again.steps == 6 and "ended already" in said[-1]
-    with pytest.raises(InputError, match="ended already, with epochs 9, now it is 10"):
-        train(a_job(data, base, tmp_path / "out", epochs=10, lr=1e-30, early_stop=2, resume=True))
+    with pytest.raises(InputError, match=r"margin was 0\.2, now it is 0\.3"):
+        train(a_job(data, base, tmp_path / "out", epochs=9, lr=1e-30, early_stop=2, resume=True, margin=0.3))
+    # More epochs go on with new patience: two more validations without a best are enough again.
+    longer = train(a_job(data, base, tmp_path / "out", epochs=10, lr=1e-30, early_stop=2, resume=True), log=said.append)
+    assert longer.finished and longer.steps == 12 < longer.of
 
 
 def test_an_encoder_that_was_trained_on_the_same_file_is_remarked(data, base, tmp_path):

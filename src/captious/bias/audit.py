@@ -16,13 +16,13 @@ import numpy as np
 from captious._files import digest, whole_file
 from captious._typing import Floats
 from captious._version import __version__
-from captious.bias.corpus import Classifier, Corpus, Subject, Task
+from captious.bias.corpus import Classifier, Corpus, Subject, Task, read_subjects
 from captious.bias.leaks import LEAST, SHARE, Leak, Prediction, leaking_words, salient_ngrams, surest
 from captious.bias.lic import POINTS, Lic, chance, item_scores
 from captious.bias.masking import as_text
-from captious.bias.protocol import Protocol
+from captious.bias.protocol import Protocol, protocol_for
 from captious.errors import InputError
-from captious.options import current
+from captious.options import Reading, current
 from captious.render import Cell, Chart, Column, Document, Group, Result, Series, Table, Text
 from captious.render.document import Value
 from captious.render.tables import records, write_jsonl
@@ -431,19 +431,50 @@ def _detail(
 
 
 def audit(
-    subjects: Sequence[Subject],
-    protocol: Protocol,
-    classifiers: Sequence[Classifier],
+    subjects: Any,
+    protocol: Protocol | None = None,
+    classifiers: Sequence[Classifier] | None = None,
     *,
+    label: str | None = None,
+    references: Any = None,
     work: str | Path | None = None,
 ) -> Audit:
     """Measure LIC of every captioner with every classifier.
 
-    Runs that the folder ``work`` holds from before are not trained again; without it nothing is stored. Tasks that are
-    equal, such as those of human captions that no vocabulary changes, are trained once.
+    Parameters
+    ----------
+    subjects
+        Captions with labels by the name of the captioner, a list of them, or those of one: each as ``captious.read``
+        takes them. Subjects that are read already too.
+    protocol
+        What is masked, which human captions, seeds; by default that of the label.
+    classifiers
+        By default the linear one.
+    label
+        The column of the labels, for captions that are not subjects yet.
+    references
+        Human captions by id, where the captions' own rows have none.
+    work
+        Runs that this folder holds from before are not trained again; without it nothing is stored. Tasks that are
+        equal, such as those of human captions that no vocabulary changes, are trained once.
     """
+    from captious.bias.classifiers.linear import Linear
+
+    ready = isinstance(subjects, (list, tuple)) and all(isinstance(subject, Subject) for subject in subjects)
+    if not ready:
+        if label is None:
+            raise InputError("label: None, expected the column of the labels, such as label='gender'")
+        subjects = read_subjects(subjects, label, Reading(references))
     if not subjects:
         raise InputError("no captions to audit")
+    if protocol is None and label is None:
+        raise InputError("protocol: None, expected a protocol, or label=... for that of a label")
+    protocol = protocol or protocol_for(str(label))
+    classifiers = [Linear()] if classifiers is None else classifiers
+    if not isinstance(protocol, Protocol):
+        raise InputError(f"protocol: {type(protocol).__name__}, expected one such as protocol_for('gender')")
+    if not isinstance(classifiers, (list, tuple)) or not all(hasattr(one, "stacks") for one in classifiers):
+        raise InputError("classifiers: expected a list of them, such as [Linear()]")
     if not protocol.seeds:
         raise InputError("no seeds: expected at least one")
     corpora = [Corpus.of(subject, protocol) for subject in subjects]

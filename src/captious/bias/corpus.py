@@ -138,26 +138,35 @@ class Subject:
 
 
 def read_subjects(
-    sources: Sequence[str | Path],
+    sources: Any,
     label: str,
     reading: Reading = Reading(),
     number: int | None = None,
 ) -> list[Subject]:
-    """One subject per file, or per caption column where ``candidate_column`` names several with commas.
+    """One subject per source, or per caption column where ``candidate_column`` names several with commas.
 
-    Labels may stand in the captions' file or in that of the references.
+    Sources are a list, or a dictionary by the name of the captioner: files, or anything else that ``captious.read``
+    takes. Labels may stand with the captions or with the references.
     """
     refuse_unused(reading)
-    people = None if reading.references is None else gather_references(rows_of(reading.references), reading)
+    if isinstance(sources, Mapping):
+        names, sources = list(map(str, sources)), list(sources.values())
+    else:
+        sources = list(sources) if isinstance(sources, (list, tuple)) else [sources]
+        names = [Path(name_of(source)).name.split(".")[0] for source in sources]
+    people = (
+        None
+        if reading.references is None
+        else gather_references(rows_of(reading.references, role="references"), reading)
+    )
     named: list[str | None] = [part.strip() for part in (reading.candidate_column or "").split(",") if part.strip()]
     subjects = []
-    for source in sources:
+    for name, source in zip(names, sources, strict=True):
         for column in named or [None]:
             rows = gather_candidates(rows_of(source, reading.format), replace(reading, candidate_column=column))
-            name = column or Path(name_of(source)).name.split(".")[0]
-            subjects.append(_subject(name, name_of(source), rows, people, label, number))
-    names = [subject.name for subject in subjects]
-    if repeated := [name for name in names if names.count(name) > 1]:
+            subjects.append(_subject(column or name, name_of(source), rows, people, label, number))
+    called = [subject.name for subject in subjects]
+    if repeated := [name for name in called if called.count(name) > 1]:
         raise InputError(f"two captioners are called {repeated[0]!r}: give the files different names")
     return subjects
 

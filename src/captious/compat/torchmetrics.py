@@ -146,9 +146,11 @@ class CaptionMetric(Metric):
         distributed_available: Callable[..., Any] | None = None,
     ) -> None:
         """Gather the samples of all processes."""
-        if isinstance(self.samples, list) and not self.samples:
-            # torchmetrics would send floats for a process without samples, and bytes for the others.
-            self.samples.append(torch.zeros(0, dtype=torch.uint8, device=self.device))
+        if isinstance(self.samples, list):
+            # A process without samples sends no bytes, where torchmetrics would send floats. ``compute_on_cpu`` keeps
+            # the state where NCCL cannot gather it.
+            empty = torch.zeros(0, dtype=torch.uint8)
+            self.samples = [part.to(self.device) for part in self.samples or [empty]]
         super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
 
 

@@ -25,6 +25,8 @@ from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
 
 EXPECTED = "a path, {id: caption}, a list of captions or of records, a data frame, an Arrow table or a CaptionSet"
+_TEXTS = ("captions", "references")
+"""Roles of objects that hold texts; the others hold ratings or scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> It
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         return _table(source, name)
     if isinstance(source, (bytes, bytearray, memoryview, set, frozenset, type)) or not isinstance(source, Iterable):
-        raise InputError(f"{name}: {_a(source)}, expected {EXPECTED}")
+        raise InputError(f"{name}: {_a(source)}, expected {_expected(role)}")
     entries = source if isinstance(source, (list, tuple)) else list(source)
     first = entries[0] if entries else None
     if isinstance(first, Item):
@@ -109,9 +111,12 @@ def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> It
         return _by_position(entries, name, ids)
     if not entries or isinstance(first, Mapping):
         return _records(entries, name)
-    raise InputError(
-        f"{name}: entry 1: is {_a(first)}, expected a caption, a list of captions, or a record with id and caption"
-    )
+    texts = "a caption, a list of captions, or a record with id and caption" if role in _TEXTS else "a record"
+    raise InputError(f"{name}: entry 1: is {_a(first)}, expected {texts}")
+
+
+def _expected(role: str) -> str:
+    return EXPECTED if role in _TEXTS else "a path, a data frame, an Arrow table or a list of records"
 
 
 def _a(value: Any) -> str:
@@ -194,7 +199,9 @@ def _content(source: str | os.PathLike[str]) -> bytes:
         expected = f", expected {EXPECTED}" if _is_caption(name) else ""
         raise InputError(f"{name}: no such file{expected}") from None
     except IsADirectoryError:
-        raise InputError(f"{name}: is a folder, expected a file of captions") from None
+        files = sorted(path.name for path in Path(name).iterdir() if path.suffix in (".jsonl", ".json", ".csv"))
+        such = f", such as {Path(name) / files[0]}" if files else ""
+        raise InputError(f"{name}: is a folder, expected a file of captions{such}") from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror})") from None
     if content[:2] == b"\x1f\x8b":

@@ -1,6 +1,7 @@
 from captious.metrics.contract import MeanMetric as MeanMetric
 from captious.metrics.contract import Measurement as Measurement
 from captious.metrics.contract import Metric as Metric
+from captious.metrics.contract import Need as Need
 from captious.metrics.contract import Scored as Scored
 from captious.metrics.contract import Shared as Shared
 from captious.metrics.contract import Signature as Signature
@@ -9,3 +10,9 @@ from captious.metrics.contract import TypeSets as TypeSets
 from captious.metrics.registry import names as names
 from captious.metrics.registry import parse as parse
 from captious.metrics.registry import parse_all as parse_all
+from captious.metrics.style.explain import explain
+from captious.metrics.style.model import fit, save
+
+explain_style = explain
+fit_style = fit
+save_style = save

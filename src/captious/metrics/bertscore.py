@@ -57,10 +57,10 @@ class BertScore(MeanMetric):
 
         P = mean over x of max over y of cos(x, y)      R = mean over y of max over x      F1 = 2PR / (P + R)
 
-    The first and last token of a text may be found but do not count. Of several references the highest value is taken,
-    each of P, R and F1 for itself, as the original does. ``layer`` is the one its authors recommend for a model they
-    tried, else the last. ``idf=refs`` weights tokens by their idf among the references of this set; ``baseline`` b
-    stretches values to (value − b) / (1 − b).
+    The first and the last token of a text can be matched, but they are not averaged. Of several references the highest
+    value is taken, separately for P, R and F1, as in the original. ``layer`` is by default the one that the authors
+    recommend for the model, or else the last. ``idf=refs`` weights tokens by their idf among the references of this
+    set; ``baseline`` b stretches values to (value − b) / (1 − b).
 
     >>> BertScore(value="recall", idf="refs").label
     'BERTScore recall'

@@ -21,14 +21,14 @@ ORDERS = 4
 class Bleu(NgramMetric, CandidateMetric):
     """BLEU-n: geometric mean of clipped n-gram precisions of orders 1 to n, times a brevity penalty.
 
-    With c_k the n-grams of order k that some reference also has, each counted at most as often as the one reference
-    that has it most, and g_k all n-grams of the candidate::
+    c_k counts the n-grams of order k that the candidate shares with a reference. An n-gram counts at most as often as
+    in the reference that has it most often. g_k counts all n-grams of the candidate::
 
         BLEU-n = bp · Π_k ((c_k + 1e-15) / (g_k + 1e-9))^(1/n)
         bp     = min(1, exp(1 − 1/ρ)),  ρ = (length + 1e-15) / (reference length + 1e-9)
 
     The reference length is the one closest to the candidate's, the shorter of two equally close. This is the arithmetic
-    of coco-caption, whose two small constants are its only smoothing: an order without a match makes an item's value
+    of coco-caption. Its two small constants are the only smoothing: if an order has no match, the value of an item is
     practically 0. The corpus value comes from statistics summed over items, it is not the mean of the items' values.
 
     >>> captions = CaptionSet.of({"1": "a cat on a mat"}, {"1": ["the cat is on a mat", "a cat sits"]})

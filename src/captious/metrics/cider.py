@@ -25,16 +25,16 @@ and 13% with 100."""
 class Cider(CandidateMetric, MeanMetric):
     """CIDEr-D: tf-idf weighted n-gram similarity of orders 1 to 4, averaged over references, times 10.
 
-    An n-gram t weighs count(t) · (log N − log max(1, df(t))), df the number of items whose references hold t, N the
-    number of items. With h and r the weights of candidate and reference::
+    The weight of an n-gram t is count(t) · (log N − log max(1, df(t))). df(t) is the number of items whose references
+    contain t, and N is the number of items. With h and r the weights of candidate and reference::
 
         CIDEr-D = 10 · mean over references, mean over n of  exp(−Δ²/72) · Σ min(h, r)·r / (‖h‖·‖r‖)
 
-    Δ is the difference of the **bigram** counts, as coco-caption has it, not of the lengths in words. What coco-caption
-    calls CIDEr is this; ``variant=plain`` is the CIDEr of the paper: no clipping, no length penalty.
+    Δ is the difference of the **bigram** counts, as coco-caption has it, not of the lengths in words. coco-caption
+    calls this CIDEr. ``variant=plain`` is the CIDEr of the paper: no clipping, no length penalty.
 
-    ``idf=refs`` counts df over the references of the set itself, so that a value depends on the other items (and is 0
-    for a set of one item); a path or the name of an idf corpus (``captious make idf``) makes values comparable across
+    ``idf=refs`` counts df over the references of the set itself. A value then depends on the other items, and is 0 for
+    a set of one item. With a path or the name of an idf corpus (``captious make idf``), values can be compared between
     sets.
 
     >>> captions = CaptionSet.of({"1": "a red dog", "2": "a cat"}, {"1": ["a red dog"], "2": ["one cat"]})

@@ -353,9 +353,10 @@ class KnownCaptions:
 
 @dataclass(frozen=True)
 class Novelty(TokenMetric, MeanMetric):
-    """The share of candidates whose tokens are not, as a whole, a caption already known.
+    """The share of candidates whose tokens are not those of a known caption.
 
-    ``against=refs`` knows the references of the set; a path names a file of captions, such as the training captions.
+    ``against=refs``: the known captions are the references of the set. A path names a file of known captions, such as
+    the training captions.
 
     >>> captions = CaptionSet.of({"1": "A cat.", "2": "a new dog"}, {"1": ["a cat"], "2": ["a dog"]})
     >>> Novelty().measure(captions).corpus

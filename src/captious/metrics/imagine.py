@@ -55,9 +55,10 @@ class Imagine(MeanMetric):
 
     Without a kind both are reported, as the paper advises. An item's value is the mean over ``seeds`` pictures; the
     values of each seed are kept, for the spread and for ``captious study combine``. Stable Diffusion 1.1, CLIP ViT-B/32
-    and five seeds are the paper's. Where it is silent: 50 steps, guidance 7.5, no safety checker (``safety=yes``), no
-    clipping to [0, 1] (``clip=yes``), the highest of several references (``references=mean``), the same seed on both
-    sides (``pairing=different``). ``against=source`` compares with the column ``source`` instead of references.
+    and five seeds are the paper's. Where the paper says nothing: 50 steps, guidance 7.5, no safety checker
+    (``safety=yes``), no clipping to [0, 1] (``clip=yes``), the highest of several references (``references=mean``), the
+    same seed on both sides (``pairing=different``). ``against=source`` compares with the column ``source`` instead of
+    references.
 
     ``painter`` is a ``diffusers`` pipeline by folder or hub id, ``guided:`` before an image decoder, or
     ``module:attribute`` of Python code that makes a painter.

@@ -112,8 +112,8 @@ def parse_all(
 ) -> list[Metric]:
     """Metrics from a written list or from any mixture of written forms and metrics; variants are spread out.
 
-    ``all`` stands for every metric that needs no model and no download, and that the captions, where they are given,
-    allow: one of references is left out where there are none.
+    ``all`` stands for every metric that needs no model and no download, and that the captions allow: one of references
+    is left out where there are none. Without captions it stands for those of one caption and its references.
 
     >>> [str(metric) for metric in parse_all("bleu, cider(idf=refs)")]
     ['bleu(n=1)', 'bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider']
@@ -139,7 +139,7 @@ def parse_all(
 
 def _allowed(captions: Collection[CaptionSet] | None) -> list[str]:
     """Names of the metrics that ``all`` stands for."""
-    supplied = {"references", "several candidates"}
+    supplied = {"references"} if captions is None else {"references", "several candidates"}
     for one in captions or ():
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}

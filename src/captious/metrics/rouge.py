@@ -83,8 +83,8 @@ def _common(table: TextTable) -> tuple[Ints, Ints, Ints]:
 class RougeN(NgramMetric, CandidateMetric, MeanMetric):
     """ROUGE-n: n-grams shared with a reference, over those of the candidate (P), of the reference (R), or F1 of both.
 
-    A shared n-gram counts as often as the side that has it less. Over several references the best one counts, judged by
-    the value asked for; ``over=mean`` averages. The corpus value is the mean. A caption without n-grams scores 0.
+    A shared n-gram counts as often as in the text that has it less often. Of several references the one with the
+    highest value counts; ``over=mean`` averages. The corpus value is the mean. A caption without n-grams scores 0.
 
     >>> captions = CaptionSet.of({"1": "a cat on a mat"}, {"1": ["the cat is on a mat"]})
     >>> round(RougeN(n=2, value="precision").measure(captions).corpus, 6)  # "on a", "a mat" of 4 bigrams

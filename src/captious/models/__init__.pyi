@@ -1,4 +1,6 @@
 from captious.models.crossencoders import load_backbone as load_backbone
+from captious.models.dual import Shape
+from captious.models.dual import new_dual as new_dual
 from captious.models.encoder import Encoder as Encoder
 from captious.models.features import Encoded as Encoded
 from captious.models.features import cosines as cosines
@@ -10,3 +12,6 @@ from captious.models.loading import load_trainable as load_trainable
 from captious.models.painters import load_painter as load_painter
 from captious.models.store import Store as Store
 from captious.models.store import open_store as open_store
+from captious.models.uniter import load_uniter as load_uniter
+
+DualShape = Shape

@@ -120,6 +120,8 @@ def read_labeled(
             raise InputError(f"{row.where}: no label: found {', '.join(row.fields)}, expected {' or '.join(columns)}")
         names.append(image_of(row))
         labels.append(str(label))
+    if not labels:
+        raise InputError(f"{name_of(source)}: holds no labels")
     listed = _lines(classes, "class names") if classes is not None else sorted(set(labels))
     if unknown := sorted(set(labels) - set(listed)):
         raise InputError(f"{name_of(source)}: {len(unknown)} labels are not in {classes}, such as {unknown[0]!r}")

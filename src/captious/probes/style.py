@@ -30,7 +30,7 @@ from captious.metrics.style.model import (
     style_heads,
 )
 from captious.metrics.style.onlystyle import LITERAL, ModelNgrams, OnlyReading, Rows, added, columns, own_scores, runs
-from captious.options import Reading, Resampling
+from captious.options import Reading, Resampling, current
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
 
@@ -53,9 +53,13 @@ def stream(
     sources: Iterable[Any], reading: Reading = Reading(), style_column: str = STYLE_COLUMN
 ) -> Iterator[tuple[str, str]]:
     """(style, caption) of every row of every source; a caption that is a list counts once for each of its texts."""
+    blank = 0
     for source in sources:
         for style, text, _ in _styled(source, reading, style_column):
+            blank += not text.strip()
             yield style, text
+    if blank:
+        current().log(f"warning: {blank:,} empty captions: they count as captions and teach no words")
 
 
 def read_styled(source: Any, reading: Reading = Reading(), style_column: str = STYLE_COLUMN) -> StyledCorpus:
@@ -80,6 +84,8 @@ def _texts(row: Row, column: str | None) -> list[str]:
         raise InputError(f"{row.where}: no caption: {_columns(row)}, expected {column or ', '.join(CANDIDATE_COLUMNS)}")
     value = row.fields[name]
     texts = value if isinstance(value, list) else [value]
+    if not texts:
+        raise InputError(f"{row.where}: {name} is an empty list, expected a string or a list of strings")
     for text in texts:
         if not isinstance(text, str):
             raise InputError(f"{row.where}: {name} is {text!r}, expected a string")

@@ -75,7 +75,7 @@ def _restyled(tag: str, attributes: str, end: str) -> str:
     return f"<{tag}{rest}{f' style={chr(34)}{style}{chr(34)}' if style else ''}{end}>"
 
 
-_BAR = "position:absolute;display:block;top:2px;bottom:2px;border-radius:3px;background:var(--bar,#3a86c8)"
+_BAR = "position:absolute;display:block;height:auto;top:1px;bottom:1px;border-radius:3px;background:var(--bar,#3a86c8)"
 _CELL = f"padding:5px 10px;border:0;border-top:1px solid {LINE};text-align:left;vertical-align:middle"
 
 STYLES = {

@@ -57,7 +57,7 @@ def warn(warnings: Sequence[str]) -> None:
     """Print warnings."""
     console = messages()
     for warning in warnings:
-        text = f"warning: {warning}"
+        text = f"warning: {' '.join(warning.split())}"
         line = words(_wrapped(text, console.width) if console.is_terminal else text)
         line.stylize("yellow", 0, len("warning:"))
         console.print(line, soft_wrap=True)

@@ -15,7 +15,7 @@ from captious.study.contests import TestName
 from captious.study.design import Pairs, Rows, build_design, family_of
 from captious.study.ratings import Preferences, Ratings, as_ratings
 from captious.study.recipes import Recipe, as_recipe
-from captious.study.scores import Scores, measure, scores_of
+from captious.study.scores import Scores, measure, read_scores, scores_of
 from captious.study.study import Study
 
 PER_PAIR = 50
@@ -34,6 +34,8 @@ def correlate(
     missing: Missing = "error",
     progress: Callable[[str], None] | None = None,
     runtime: Runtime | None = None,
+    references: Any = None,
+    images: Any = None,
 ) -> Study:
     """Hold metrics against people.
 
@@ -44,8 +46,8 @@ def correlate(
         pandas or Arrow table, or ``{id: rating or list of ratings}``.
     measurements
         A report of ``captious.evaluate``, measurements, written metrics such as ``"bleu(n=4),cider"`` where the
-        ratings have captions, or ``{name: {id: value}}`` for metrics computed elsewhere. An id is that of the ratings;
-        where they have none, it is IMAGE/SYSTEM or IMAGE#k (``Ratings.ids``).
+        ratings have captions, or ``{name: {id: value}}`` or a frame for metrics of other tools. An id is that of the
+        ratings; where they have none, it is IMAGE/SYSTEM or IMAGE#k (``Ratings.ids``).
     recipe
         The protocol, or its name: how ratings become rows, which statistic is the headline. By default every rating
         is a row and tau-b the headline.
@@ -61,6 +63,8 @@ def correlate(
         Called with the name of each step as it begins.
     runtime
         Where and how encoders run.
+    references, images
+        Of the rated captions, as in ``captious.read``, where ``ratings`` is a file or its rows.
 
     >>> people = {"a": 1, "b": 2, "c": 3, "d": 4}
     >>> study = correlate(people, {"m": {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}}, resampling=Resampling(samples=0))
@@ -69,7 +73,7 @@ def correlate(
     """
     _check_arguments(statistic, resampling, test, permutations, missing, progress)
     protocol = as_recipe(recipe) if recipe is not None else None
-    ratings = as_ratings(ratings, protocol)
+    ratings = as_ratings(ratings, protocol, references, images)
     recipe = protocol or Recipe(ratings.name, ())
     scores = _scores(ratings, measurements, missing, progress, runtime)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
@@ -172,4 +176,6 @@ def _scores(
     if listed and all(isinstance(metric, (str, Metric)) for metric in listed):
         with using(runtime or current()):
             return measure(ratings, listed, progress)
+    if hasattr(measurements, "columns"):
+        return read_scores(measurements, ratings, missing=missing)
     return scores_of(measurements, ratings.ids, ratings.name, missing)

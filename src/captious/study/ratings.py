@@ -162,14 +162,14 @@ def open_recipe(recipe: Recipe | str, folder: str | Path, images: str | Path | N
 
 def open_ratings(
     source: Any,
-    references: str | Path | None = None,
+    references: Any = None,
     *,
     columns: Layout | None = None,
     recipe: Recipe | None = None,
-    images: str | Path | None = None,
+    images: Any = None,
 ) -> Ratings:
     """Any file with rated captions, or their rows in memory."""
-    name = name_of(source)
+    name = name_of(source, "ratings")
     layout = columns or Layout(name)
     recipe = recipe or Recipe(name, (layout,))
     gathered = gather(recipe, records(layout, source, references), name, images)
@@ -177,23 +177,25 @@ def open_ratings(
     return gathered
 
 
-def as_ratings(ratings: Any, recipe: Recipe | None = None) -> Ratings | Preferences:
+def as_ratings(
+    ratings: Any, recipe: Recipe | None = None, references: Any = None, images: Any = None
+) -> Ratings | Preferences:
     """Ratings from whatever holds them: a path, rows or a table in memory, or ratings by id."""
+    if isinstance(ratings, (str, Path, list)) or hasattr(ratings, "columns"):
+        return open_ratings(ratings, references, recipe=recipe, images=images)
+    if references is not None or images is not None:
+        raise InputError("references=... and images=... are for ratings in a file, a frame or records, found others")
     if isinstance(ratings, (Ratings, Preferences)):
         return ratings
-    if isinstance(ratings, Mapping):
-        return Ratings.of(ratings)
-    if isinstance(ratings, (str, Path, list)) or hasattr(ratings, "columns"):
-        return open_ratings(ratings, recipe=recipe)
+    if isinstance(ratings, Mapping) or hasattr(ratings, "to_dict"):  # a dictionary or a pandas series
+        return Ratings.of(dict(ratings.items()))
     raise InputError(
         f"ratings are of type {type(ratings).__name__}, expected Ratings, a path, a table, or "
         "{id: rating or list of ratings}"
     )
 
 
-def gather(
-    recipe: Recipe, records: Sequence[Record], name: str, images: str | Path | None = None
-) -> Ratings | Preferences:
+def gather(recipe: Recipe, records: Sequence[Record], name: str, images: Any = None) -> Ratings | Preferences:
     """Ratings or preferences from records."""
     if not records:
         raise InputError(f"{name}: holds no ratings")
@@ -326,7 +328,7 @@ def clean(text: str) -> str:
     return " ".join(text.split())
 
 
-def _caption_set(texts: Sequence[tuple[str, str, Record]], name: str, images: str | Path | None) -> CaptionSet:
+def _caption_set(texts: Sequence[tuple[str, str, Record]], name: str, images: Any) -> CaptionSet:
     captions = CaptionSet.of(
         {key: clean(text) for key, text, _ in texts},
         {key: [*map(clean, record.references)] for key, _, record in texts},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
     raise InputError(f"{folder}: {recipe.name} looks for {wanted}; get it from: {recipe.source or 'your own files'}")
 
 
-def records(layout: Layout, ratings: Any, references: Path | str | None, pairs: bool = False) -> list[Record]:
+def records(layout: Layout, ratings: Any, references: Any, pairs: bool = False) -> list[Record]:
     """Everything in the files of a layout."""
     if layout.format in ("flickr8k", "crowdflower"):
         return list(_flickr8k(ratings, str(references), share=layout.format == "crowdflower"))
@@ -72,8 +72,8 @@ def records(layout: Layout, ratings: Any, references: Path | str | None, pairs: 
     by_image = {}
     if references is not None:
         reading = Reading(references_id_column=layout.references_id)
-        by_image = gather_references(rows_of(references), reading).references
-    rows = list(rows_of(ratings))
+        by_image = gather_references(rows_of(references, role="references"), reading).references
+    rows = list(rows_of(ratings, role="ratings"))
     _require_columns(layout, ratings, rows)
     return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows]
 
@@ -81,19 +81,31 @@ def records(layout: Layout, ratings: Any, references: Path | str | None, pairs: 
 def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
     """A column that is named must exist."""
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
-    named = (layout.id, layout.image, layout.caption, layout.system, layout.category, layout.rater, layout.preferred)
-    for name in (*named, *layout.rating_columns):
+    named = (layout.image, layout.caption, layout.system, layout.category, layout.rater, layout.preferred)
+    for name in (*id_columns(layout.id, columns), *named, *layout.rating_columns):
         if name is not None and rows and name not in columns:
             raise InputError(
                 f"{name_of(source)}: no column {name!r}, found columns {', '.join(columns)}{nearest(name, columns)}"
             )
 
 
+def id_columns(wanted: str | None, columns: Iterable[str]) -> list[str]:
+    """The columns that make an id: one, or several named with commas; none where none is asked for.
+
+    >>> id_columns("id,style", ["id", "style"]), id_columns("a,b", ["a,b"])
+    (['id', 'style'], ['a,b'])
+    """
+    if wanted is None or wanted in columns:
+        return [] if wanted is None else [wanted]
+    return [name.strip() for name in wanted.split(",")]
+
+
 def _record(
     where: str, row: Mapping[str, Any], layout: Layout, references: Mapping[str, list[str]], pairs: bool
 ) -> Record:
     captions = _captions(where, row, layout, pairs)
-    key = _name(where, row, layout.id, ITEM_COLUMNS, "item")
+    keys = [_name(where, row, column, (), "item") for column in id_columns(layout.id, row)]
+    key = ":".join(map(str, keys)) if keys else _name(where, row, None, ITEM_COLUMNS, "item")
     image = _name(where, row, layout.image, GROUP_COLUMNS, "image") or key
     if image is None:
         raise InputError(f"{where}: no image or id: found columns {', '.join(row)}; name it with group=...")

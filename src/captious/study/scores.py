@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from captious.metrics.registry import ALL, parse_all
 from captious.options import Missing
 from captious.study.ratings import Preferences, Ratings, clean
 from captious.study.recipes import Recipe
-from captious.study.records import name_in, number
+from captious.study.records import id_columns, name_in, number
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +110,13 @@ def scores_of(
 
 
 def read_scores(
-    path: str | Path,
+    path: Any,
     ratings: Ratings | Preferences,
     recipe: Recipe | None = None,
     missing: Missing = "error",
     id_column: str | None = None,
 ) -> list[Scores]:
-    """Every column of numbers in a file whose rows name an item by its id, or by its image and its caption.
+    """Every column of numbers in a file or a frame whose rows name an item by its id, or by its image and its caption.
 
     Columns may be called as the recipe's layouts call them, or as usual.
     """
@@ -128,18 +127,19 @@ def read_scores(
         return (*dict.fromkeys(name for name in named if name is not None), *usual)
 
     ids = (id_column,) if id_column is not None else columns_named("id", ITEM_COLUMNS)
+    named_ids = {name for wanted in ids for name in id_columns(wanted, ())}
     images, captions = columns_named("image", GROUP_COLUMNS), columns_named("caption", CANDIDATE_COLUMNS)
     systems = columns_named("system", SYSTEM_COLUMNS)
     rated = [name for layout in layouts for name in layout.rating_columns]
-    naming = {*ids, *images, *captions, *systems, *columns_named("rater", RATER_COLUMNS), *rated}
+    naming = {*ids, *named_ids, *images, *captions, *systems, *columns_named("rater", RATER_COLUMNS), *rated}
     index = _ItemIndex(ratings)
     columns: dict[str, dict[str, float]] = {}
     texts: set[str] = set()
-    for row in rows_of(path):
-        if id_column is not None and id_column not in row.fields:
-            found = ", ".join(row.fields)
-            hint = nearest(id_column, row.fields)
-            raise InputError(f"{row.where}: no column {id_column!r}, found columns {found}{hint}")
+    for row in rows_of(path, role="scores"):
+        for name in id_columns(id_column, row.fields):
+            if name not in row.fields:
+                hint = nearest(name, row.fields)
+                raise InputError(f"{row.where}: no column {name!r}, found columns {', '.join(row.fields)}{hint}")
         key, image, caption, system = (_named(row, names) for names in (ids, images, captions, systems))
         if key is None and image is None:
             raise InputError(f"{row.where}: no id: found columns {', '.join(row.fields)}; {SCHEME}")
@@ -157,8 +157,8 @@ def read_scores(
                     raise InputError(f"{row.where}: {item} has a second value of {column}, expected one row per item")
                 values[item] = np.nan if value is None else value
     if not columns:
-        raise InputError(f"{path}: no column of numbers beside the ids")
-    return scores_of(columns, ratings.ids, f"{ratings.name} and {name_of(path)}", missing, f"; {SCHEME}")
+        raise InputError(f"{name_of(path, 'scores')}: no column of numbers beside the ids")
+    return scores_of(columns, ratings.ids, f"{ratings.name} and {name_of(path, 'scores')}", missing, f"; {SCHEME}")
 
 
 SCHEME = (
@@ -211,9 +211,13 @@ class _ItemIndex:
 
 
 def _named(row: Row, columns: Sequence[str]) -> str | None:
-    """The first of these columns that the row has, as a name."""
-    column = next((column for column in columns if column in row.fields), None)
-    return None if column is None else name_in(row.fields[column], row.where, column)
+    """The first of these columns that the row has, as a name; several that make one id are joined by colons."""
+    for column in columns:
+        parts = id_columns(column, row.fields)
+        if all(part in row.fields for part in parts):
+            names = [name_in(row.fields[part], row.where, part) for part in parts]
+            return None if None in names else ":".join(map(str, names))
+    return None
 
 
 def _is_number(cell: Any) -> bool:
@@ -230,7 +234,7 @@ def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing
     """The values of one metric in the order of the rated items."""
     if isinstance(values, Measurement):
         by_item: Mapping[str, float | None] = values.items
-    elif isinstance(values, Mapping):
+    elif isinstance(values, Mapping) or hasattr(values, "to_dict"):  # a dictionary or a pandas series
         by_item = {str(item): number(value, f"{key}: item {str(item)!r}", "value") for item, value in values.items()}
     else:
         raise InputError(f"{key}: values are of type {type(values).__name__}, expected {{id: value}}")

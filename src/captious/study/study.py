@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -58,7 +58,13 @@ class Study(Analysis, Result):
         if self.machines is not None:
             rows = f"{self.machines.rows:,} of {self.rows:,} rows"
             sections.append(self.machines._metrics_table("machines", f"{self.machines.ratings.name}: {rows}"))
-        sections += [*self._system_tables(), self._forest()]
+        sections += self._system_tables()
+        if self.machines is not None:
+            title = f"Between the other systems, without {self.machines.ratings.name.rsplit(' without ', 1)[1]}"
+            sections += [
+                replace(table, key="machine_systems", title=title) for table in self.machines._system_tables()[:1]
+            ]
+        sections.append(self._forest())
         if self.contests:
             sections.append(self._contests_table())
         sections += [*self._scatters(), *self._galleries(), self._full_table()]
@@ -154,7 +160,7 @@ class Study(Analysis, Result):
             note += f" {INTERVALS}"
         return Table(key, title, columns, rows, note, breaks)
 
-    def _system_tables(self) -> list[Section]:
+    def _system_tables(self) -> list[Table]:
         """The correlations between systems, and the means that they are of."""
         design = self.design
         if not self.soft or not isinstance(design, Rows) or design.system is None:
@@ -283,8 +289,8 @@ class Study(Analysis, Result):
         if isinstance(design, Rows):
             ties = next(iter(self.ties.values()))[1]
             lines = [
-                f"{self.rows:,} rows of {design.items:,} captions of {design.clusters:,} images; values × 100; "
-                f"{ties:.1%} of row pairs are tied in the ratings, column “ties” in the metric"
+                f"{self.rows:,} rows of {design.items:,} captions of {design.clusters:,} images; correlations and "
+                f"accuracies × 100; {ties:.1%} of row pairs are tied in the ratings, column “ties” in the metric"
             ]
         else:
             lines = [f"{self.rows:,} pairs of {design.clusters:,} images; accuracies in per cent"]

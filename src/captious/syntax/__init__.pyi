@@ -7,3 +7,6 @@ from captious.syntax.tagging import tag_texts as tag_texts
 from captious.syntax.tagging import tagger_named as tagger_named
 from captious.syntax.units import Rules as Rules
 from captious.syntax.units import unit_spans as unit_spans
+from captious.syntax.units import units
+
+detail_units = units

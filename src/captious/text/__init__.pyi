@@ -1,6 +1,10 @@
 from captious.text.idf import DocumentFrequency as DocumentFrequency
+from captious.text.ptb import split, tokenize
 from captious.text.tables import NgramTable as NgramTable
 from captious.text.tables import TextTable as TextTable
 from captious.text.tokenizers import TOKENIZERS as TOKENIZERS
 from captious.text.tokenizers import Tokenizer as Tokenizer
 from captious.text.tokenizers import tokenizer_named as tokenizer_named
+
+split_ptb = split
+tokenize_ptb = tokenize

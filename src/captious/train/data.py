@@ -80,6 +80,8 @@ def _example(row: Row, folder: ImageFolder | None) -> Example | None:
     for column in (*ID_COLUMNS, *IMAGE_COLUMNS):
         if isinstance(value := fields.get(column), (list, dict, bool)) or (isinstance(value, float) and value % 1):
             raise InputError(f"{row.where}: {column} is {value!r}, expected a string or a whole number")
+        if value == "" and column not in IMAGE_COLUMNS:
+            raise InputError(f"{row.where}: {column} is empty, expected a string or a whole number")
     ids = [_text(fields[key]) for key in ID_COLUMNS if key not in IMAGE_COLUMNS and fields.get(key) is not None]
     name = next((str(fields[key]) for key in IMAGE_COLUMNS if fields.get(key)), "")
     if not ids and not name:

@@ -10,10 +10,9 @@ import json
 import math
 import shutil
 import signal
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import load_json, refuse_occupied, whole_file, whole_folder, with_default_modes
-from captious.errors import InputError, require
+from captious._files import draft_folder, load_json, refuse_occupied, whole_file, whole_folder, with_default_modes
+from captious.errors import InputError, one_line, require
 from captious.models.pipeline import ahead
 from captious.options import Runtime
 from captious.train.objective import Batch, Objective, Validation
@@ -201,14 +200,38 @@ def prepare(out: Path, resume: bool, overwrite: bool) -> None:
 def put_model(model: Any, folder: Path) -> None:
     """Save a model into a folder that holds other things: each file whole, the one that says what it is last."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".model.", suffix=".part", dir=folder) as draft:
-        model.save(Path(draft))
-        with_default_modes(Path(draft))
-        for path in sorted(Path(draft).iterdir(), key=lambda path: path.name in LAST):
+    with draft_folder(folder / "model") as draft:
+        model.save(draft)
+        with_default_modes(draft)
+        for path in sorted(draft.iterdir(), key=lambda path: path.name in LAST):
             target = folder / path.name
             if path.is_dir():
                 shutil.rmtree(target, ignore_errors=True)
             path.replace(target)
+
+
+GROWING = ("epochs", "steps")
+"""What may be more than before when a training resumes."""
+
+
+def compare(folder: Path, identity: Mapping[str, Any], ended: bool = False) -> None:
+    """Refuse to go on from the checkpoint of another training; of this one, epochs may be more than before."""
+    path = folder / FOLDER / LAST_CHECKPOINT / STATE
+    try:
+        before = load_json(path)["identity"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path.parent}: is damaged ({one_line(error, 120)})") from None
+    for key, value in json.loads(json.dumps(identity)).items():
+        was = before.get(key)
+        if was == value or (key in GROWING and was is not None and value is not None and was < value):
+            continue
+        if key in GROWING:
+            raise InputError(
+                f"{folder}: cannot resume: {key} was {was}, now it is {value}; a training only gets longer"
+            )
+        if ended:
+            raise InputError(f"{folder}: ended already, with {key} {was!r}, now it is {value!r}")
+        raise InputError(f"{folder}: cannot resume: {key} was {was!r}, now it is {value!r}")
 
 
 @dataclass
@@ -443,23 +466,18 @@ class Trainer:
         folder = self.folder / FOLDER / LAST_CHECKPOINT
         try:
             state = load_json(folder / STATE)
-            self._compare(state, ended)
+            if state["processes"] != world():
+                raise InputError(
+                    f"{self.folder}: {state['processes']} processes began it, not {world()}; start as many"
+                )
+            compare(self.folder, self.identity, ended)
             self.accelerator.load_state(str(folder))
             self.objective.restore(torch.load(folder / f"objective_{rank()}.pt", weights_only=True))
             self.done, self.best = state["step"], state["best"]
             self.patience.best, self.patience.since = state["patience"]
+            if self.identity["steps"] > state["identity"]["steps"]:  # lengthened: what ended it before does not count
+                self.patience.since = 0
         except InputError:
             raise
         except Exception as error:  # a damaged file makes the unpickler raise almost anything
             raise InputError(f"{folder}: is damaged ({' '.join(str(error).split())[:120]})") from None
-
-    def _compare(self, state: dict[str, Any], ended: bool) -> None:
-        """Refuse a checkpoint of another training."""
-        if state["processes"] != world():
-            raise InputError(f"{self.folder}: {state['processes']} processes began it, not {world()}; start as many")
-        for key, value in json.loads(json.dumps(self.identity)).items():
-            was = state["identity"].get(key)
-            if was != value and ended:
-                raise InputError(f"{self.folder}: ended already, with {key} {was!r}, now it is {value!r}")
-            if was != value:
-                raise InputError(f"{self.folder}: cannot resume: {key} was {was!r}, now it is {value!r}")

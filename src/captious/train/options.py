@@ -14,7 +14,7 @@ from captious.errors import InputError
 from captious.options import Argument as Positional
 from captious.options import Missing, Option, Options
 
-START = {"epochs": 10, "batch_size": 256, "lr": 1e-5, "head_lr": 0.0, "augment": 0.0}
+START: dict[str, Any] = {"epochs": 10, "batch_size": 256, "lr": 1e-5, "head_lr": 0.0, "augment": 0.0}
 """What a fine-tuning needs, where neither the user nor the start says otherwise."""
 NEW = {"lr": 1e-3, "epochs": 20}
 """What a model that starts from nothing needs."""
@@ -30,7 +30,7 @@ FREE = frozenset({"save_every", "together"})
 class Settings(Options):
     """How to learn. None stands for what the model that the training starts from needs."""
 
-    epochs: Annotated[int | None, Option("Passes over the data.", min=1)] = None
+    epochs: Annotated[int | None, Option("Passes over the data; with --resume, more than before go on.", min=1)] = None
     batch_size: Annotated[int | None, Option("Examples per process and forward pass.", min=1)] = None
     """The contrast is among these."""
     accumulate: Annotated[int, Option("Batches summed in one optimizer step.", min=1)] = 1
@@ -96,10 +96,12 @@ class ObjectiveOptions(Options):
 
     name: ClassVar[str]
     published: ClassVar[Settings]
+    epochs: ClassVar[int] = START["epochs"]
+    """Passes over the data where nobody says how many."""
 
     def settled(self, settings: Settings | None) -> Settings:
         """Settings without None."""
-        return (settings or self.published).filled({})
+        return (settings or self.published).filled({"epochs": self.epochs})
 
     def warmup(self, settings: Settings, steps: int) -> int:
         """Steps until the largest learning rate: at most a fifth of all."""
@@ -134,7 +136,8 @@ class LongClipOptions(ObjectiveOptions):
     """The LongCLIP stage; settings as published for LongCLIP*, the base of SPECS."""
 
     name = "longclip"
-    published = Settings(6, 200, 2, 1e-6, warmup_steps=200, frozen_positions=20)
+    published = Settings(None, 200, 2, 1e-6, warmup_steps=200, frozen_positions=20)
+    epochs = 6
     components: Annotated[int, Option("Principal components of images, for first sentences.", min=1)] = 32
     smoothing: Annotated[float, Option("Label smoothing.", min=0, max=1)] = 0.1
     logit_scale: float | None = 4.6052
@@ -148,7 +151,8 @@ class SpecsOptions(ObjectiveOptions):
     """
 
     name = "specs"
-    published = Settings(3, 100, 4, 1e-5, warmup_steps=40, gather=False, frozen_positions=20)
+    published = Settings(None, 100, 4, 1e-5, warmup_steps=40, gather=False, frozen_positions=20)
+    epochs = 3
     loss_weights: Annotated[
         tuple[float, float, float], Option("Weights of contrast, positive and negative hinge.", metavar="NUMBERS")
     ] = (1.0, 8.0, 0.8)
@@ -173,7 +177,7 @@ class UmicOptions(ObjectiveOptions):
     """
 
     name = "umic"
-    published = Settings(10, 64, weight_decay=0.01, beta2=0.98, clip_norm=2.0)
+    published = Settings(None, 64, weight_decay=0.01, beta2=0.98, clip_norm=2.0)
     backbone: Annotated[
         str, Option('"fusion(width=256,layers=2,dropout=0.1)", vilt, blip, or a model to go on from.')
     ] = "fusion"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,7 +56,9 @@ class Trained(Result):
     validations: list[dict[str, Any]]
     folder: Path
     best: Path | None
-    """The model that was best in validation."""
+    """The model that was best in validation after a step."""
+    goal: str = ""
+    """The figure of a validation that says which model is best."""
 
     def __repr__(self) -> str:
         return f"Trained({str(self.folder)!r}, {self.steps} of {self.of} steps)"
@@ -68,15 +71,26 @@ class Trained(Result):
             lines.append(f"loss {self.last['loss']:.4g}, {speed}")
         lines.append(f"model: {self.folder}/")
         if self.best is not None:
-            lines.append(f"best in validation: {self.best}/")
+            lines += [f"best in validation: {self.best}/", self._best_step()]
         sections: list[Table | Text] = [Text(lines)]
         if self.validations:
-            first, last = (self.validations[index]["validation"] for index in (0, -1))
-            rows = [(name, first[name], value) for name, value in last.items()]
-            columns = (Column("figure", "text"), Column("before", decimals=2), Column("after", decimals=2))
+            ends = self.validations[:1] if len(self.validations) == 1 else [self.validations[0], self.validations[-1]]
+            rows = [(name, *(row["validation"][name] for row in ends)) for name in ends[0]["validation"]]
+            names = [f"{'after' if row['step'] else 'before'} (step {row['step']})" for row in ends]
+            columns = [Column("figure", "text"), *(Column(name, decimals=2) for name in names)]
             sections.append(Table("validation", "Validation", columns, rows))
         data = {**vars(self), "folder": str(self.folder), "best": self.best and str(self.best)}
         return Document("Training", sections=sections, data=data, name="training")
+
+    def _best_step(self) -> str:
+        """The step of the best model, and whether training has made anything better at all."""
+        values = {row["step"]: row["validation"][self.goal] for row in self.validations}
+        before = values.pop(0, -math.inf)
+        step, value = max(values.items(), key=lambda item: item[1])
+        if before >= value:
+            against = f"{self.goal} {value:.2f}, {before:.2f} at step 0"
+            return f"it is of step {step} and no better than before training: {against}"
+        return f"it is of step {step}: {self.goal} {value:.2f}, before training {before:.2f}"
 
 
 def train(
@@ -118,6 +132,8 @@ def train(
 
 def _train(job: Job, accelerator: Any, stop: Stop) -> Trained:
     training, out = job.training, Path(job.training.out)
+    if training.resume:  # before anything is loaded
+        loop.compare(out, _settings(job))
     method = METHODS[job.options.name](job)
     examples, checks = method.examples()
     model = method.start(examples)
@@ -142,10 +158,18 @@ def _train(job: Job, accelerator: Any, stop: Stop) -> Trained:
         stop=stop,
     )
     first = processes.rank() == 0
-    ended = training.resume and _ended(out)
-    if first and not training.resume:  # a resumed one is marked already, and may yet be refused
+    before = _record(out) if training.resume else {}
+    longer = 0 < before.get("of", 0) < plan.steps
+    ended = bool(before.get("finished")) and not longer
+    if longer:
+        loop.compare(out, trainer.identity)
+        steps = f"lengthened from {before['of']} to {plan.steps} steps"
+        job.runtime.log(
+            f"{steps}: the learning rate now follows the longer schedule, which a new training would from its start"
+        )
+    if first and (longer or not training.resume):  # a resumed one is marked already, and may yet be refused
         out.mkdir(parents=True, exist_ok=True)
-        _mark(job, settings, plan, 0, False)
+        _mark(job, settings, plan, before.get("steps", 0), False)
     if first:
         method.keep(model)
     processes.wait()
@@ -166,6 +190,7 @@ def _train(job: Job, accelerator: Any, stop: Stop) -> Trained:
         [row for row in rows if "validation" in row],
         out,
         out / "best" if trainer.best is not None else None,
+        validation.goal if validation is not None else "",
     )
 
 
@@ -173,29 +198,27 @@ def _plan(examples: int, job: Job, notes: list[str]) -> Plan:
     settings, contrast = job.settings, job.options.name != "umic"
     wanted, most = settings.batch_size or 1, max(examples // world(), 1)
     if wanted > most and contrast:
-        notes.append(f"batches of {wanted} are more than the {examples} examples allow: they are {most}")
+        notes.append(f"batches of {wanted} are more than the {examples} examples allow: lowered to {most}")
     batch = min(wanted, most)
     if batch < 2 and contrast:
         raise InputError(f"{examples} examples are too few to train on: each is told from the others of its batch")
     plan = Plan(examples, batch, settings.accumulate, settings.epochs or 1, settings.seed, world())
     if contrast and settings.warmup_steps > plan.steps // 5:
-        fifth = f"over a fifth of the {plan.steps} steps: it is {plan.steps // 5}"
+        fifth = f"over a fifth of the {plan.steps} steps: lowered to {plan.steps // 5}"
         notes.append(f"a warm-up of {settings.warmup_steps} steps is {fifth}")
     return plan
 
 
 def _identity(job: Job, examples: Sequence[Example], plan: Plan) -> dict[str, Any]:
-    """What must be the same for a training to go on."""
-    settings = {key: value for key, value in as_record(job.settings).items() if key not in FREE}
+    """What must be the same for a training to go on; epochs and steps may be more."""
     data = [f"{one.id}\t{one.image.name}\t{one.captions}\t{one.units}\t{one.wrong_units}".encode() for one in examples]
-    return {
-        "objective": job.options.name,
-        **settings,
-        **as_record(job.options),
-        "base": job.training.base,
-        "steps": plan.steps,
-        "data": digest(*data),
-    }
+    return {**_settings(job), "steps": plan.steps, "data": digest(*data)}
+
+
+def _settings(job: Job) -> dict[str, Any]:
+    """The part of the identity that is known before anything is loaded."""
+    settings = {key: value for key, value in as_record(job.settings).items() if key not in FREE}
+    return {"objective": job.options.name, **settings, **as_record(job.options), "base": job.training.base}
 
 
 def _mark(job: Job, settings: Settings, plan: Plan, done: int, finished: bool) -> None:
@@ -218,22 +241,25 @@ def _mark(job: Job, settings: Settings, plan: Plan, done: int, finished: bool) -
         draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def _ended(out: Path) -> bool:
-    """Whether the training of a folder came to its end."""
+def _record(out: Path) -> dict[str, Any]:
+    """What is written beside the model of a training; nothing where that cannot be read."""
     try:
-        return bool(load_json(out / MARKER)["finished"])
+        record = load_json(out / MARKER)
+        return {"of": int(record["of"]), "finished": bool(record["finished"]), "steps": int(record["steps"])}
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return {}
 
 
 def _recorded(
     training: Training, options: ObjectiveOptions | None, settings: Settings | None
 ) -> tuple[Training, ObjectiveOptions, Settings]:
-    """What a training in a folder was told, to resume it; nothing else may be told besides."""
+    """What a training in a folder was told, to resume it; besides, only more epochs may be asked for."""
     if not training.resume:
         raise InputError("no data to learn from: name a file of rows, or pass resume=True to go on with a training")
-    if options is not None and (options != type(options)() or settings not in (None, options.published)):
-        raise InputError("resume=True without data takes every option from the folder; leave the others out")
+    usual = (Settings(), options.published if options is not None else Settings())
+    told = settings is not None and replace(settings, epochs=None) not in usual
+    if told or (options is not None and options != type(options)()):
+        raise InputError("resume=True without data takes every option but epochs=... from the folder; leave others out")
     path = Path(training.out) / MARKER
     try:
         record = load_json(path)
@@ -241,7 +267,8 @@ def _recorded(
             raise InputError(f"{training.out}: is a training of {record['objective']}, not of {options.name}")
         same = replace(from_record(Training, record["training"]), out=training.out, resume=True, overwrite=False)
         options = from_record(OBJECTIVES[record["objective"]], record["options"])
-        return same, options, from_record(Settings, record["asked"])
+        asked = from_record(Settings, record["asked"])
+        return same, options, replace(asked, epochs=settings.epochs or asked.epochs) if settings else asked
     except InputError:
         raise
     except FileNotFoundError:

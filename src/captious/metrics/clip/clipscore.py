@@ -20,16 +20,16 @@ PREFIX = "A photo depicts "
 class ClipScore(EncodedMetric):
     """CLIPScore: how well a caption suits its image by CLIP, without references.
 
-    With v the vector of the image, c that of the caption behind the words "A photo depicts "::
+    With v the vector of the image, c that of the caption after the words "A photo depicts "::
 
         CLIPScore = 2.5 · max(cos(v, c), 0)
 
     The corpus value is the mean; an item with several candidates has their mean. As in the reference code images are
-    cropped before they become RGB, the shorter side 224, and a caption is cut at 77 tokens with its end token kept; how
-    many were cut stands in the signature. Vectors are brought to unit length in single precision; the reference does it
-    in half precision on a GPU. ``value=raw`` is the cosine itself, ``prefix=""`` the caption alone, ``w`` the factor.
-    ``weights`` takes a hub id, a folder, a checkpoint file, or ``captious-mini``; ``activation=gelu`` is for those of
-    OpenCLIP, ``order=rgb-first`` makes images RGB first, as ``transformers`` does.
+    cropped before they become RGB, the shorter side 224, and a caption is truncated to 77 tokens, with its end token
+    kept. The signature says how many were truncated. Vectors are brought to unit length in single precision; the
+    reference does it in half precision on a GPU. ``value=raw`` is the cosine itself, ``prefix=""`` the caption alone,
+    ``w`` the factor. ``weights`` takes a hub id, a folder, a checkpoint file, or ``captious-mini``; ``activation=gelu``
+    is for those of OpenCLIP, ``order=rgb-first`` makes images RGB first, as ``transformers`` does.
 
     >>> ClipScore().scaled(np.array([0.3, -0.1])).tolist()  # 2.5 · 0.3, and 0 for what points away
     [0.75, 0.0]
@@ -61,7 +61,7 @@ class ClipScore(EncodedMetric):
 class RefClipScore(ClipScore):
     """RefCLIPScore: the harmonic mean of CLIPScore and of the cosine with the nearest reference.
 
-    With r the vectors of the references, behind the same words as the caption::
+    With r the vectors of the references, after the same words as the caption::
 
         RefCLIPScore = H(CLIPScore, max over r of max(cos(c, r), 0)),  0 where either is 0
 

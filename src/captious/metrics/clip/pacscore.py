@@ -12,7 +12,7 @@ from captious.metrics.clip.clipscore import ClipScore, RefClipScore
 class PacScore(ClipScore):
     """PAC-S: CLIPScore with factor 2 and an encoder trained on positively augmented pairs, without references.
 
-    With v the vector of the image, c that of the caption behind the words "A photo depicts "::
+    With v the vector of the image, c that of the caption after the words "A photo depicts "::
 
         PAC-S = 2 · max(cos(v, c), 0)
 

@@ -85,18 +85,18 @@ class Moments:
 class SpecsRouted(MeanMetric):
     """SPECS, routed: CLIPScore's cosine for captions of fewer than 60 tokens, that of SPECS for longer ones.
 
-    With cos₁ under CLIP, the caption behind "A photo depicts ", and cos₂ under SPECS, without::
+    With cos₁ under CLIP, the caption after "A photo depicts ", and cos₂ under SPECS, without::
 
         value = (cos₁ + 1) / 2  for a caption of fewer than ``under`` tokens,  else (cos₂ + 1) / 2
 
-    The paper recommends the switch and does not say how to bring the two on one scale. CLIP gives good captions a
-    cosine of about .3, the released SPECS about −.1, so values on the two sides of the limit do not compare by
-    themselves; ``scale`` says what is done about it. ``unit`` (the default) is the formula above: both encoders use it,
-    a score does not depend on other items, but scores jump at the length threshold. ``own`` gives each side its
-    published scale, 2.5 · max(cos₁, 0) and (cos₂ + 1) / 2. ``matched`` moves and stretches cos₂ to the mean and spread
-    that cos₁ has on the same captions, then takes 2.5 · max(cos, 0) of both: comparable across lengths, at the price
-    that both encoders read every caption and a value depends on the set, as with CIDEr's idf. Tokens are those of the
-    long encoder, start and end included, prefix not. How many captions went each way stands in the signature.
+    The paper recommends the switch, but does not say how to put the two on one scale. CLIP gives good captions a cosine
+    of about .3, the released SPECS about −.1, so values on the two sides of the limit cannot be compared directly.
+    ``scale`` says what is done about it. ``unit`` (the default) is the formula above: both encoders use it, a score
+    does not depend on other items, but scores jump at the length threshold. ``own`` gives each side its published
+    scale, 2.5 · max(cos₁, 0) and (cos₂ + 1) / 2. ``matched`` moves and stretches cos₂ to the mean and spread that cos₁
+    has on the same captions, then takes 2.5 · max(cos, 0) of both: these values are comparable across lengths, but both
+    encoders read every caption, and a value depends on the set, as with CIDEr's idf. Tokens are those of the long
+    encoder, start and end included, prefix not. How many captions went each way stands in the signature.
 
     >>> metric, cosines, long = SpecsRouted(), np.array([0.3, -0.1]), np.array([False, True])
     >>> metric.scaled(cosines, long, None).round(4).tolist()  # (.3 + 1) / 2, and (−.1 + 1) / 2

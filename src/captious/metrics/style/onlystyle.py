@@ -106,9 +106,9 @@ class OnlyStyle(StyleMetric):
     once however often it is repeated (``grams=multiset``). A caption without words therefore scores 0.
 
     >>> import tempfile
-    >>> from captious.metrics.style.model import fit, save
+    >>> from captious.metrics import fit_style, save_style
     >>> path = tempfile.mkdtemp() + "/tiny.style"
-    >>> save(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), path)
+    >>> save_style(fit_style([("gloomy", "a grey day"), ("happy", "a fine day")]), path)
     >>> captions = CaptionSet.of({"1": "fine day"}, columns={"style": ["happy"]})
     >>> round(OnlyStyle(model=path).measure(captions).corpus, 6)  # ¼ · ((½ + 0)/2 + ½ + 0 + 0)
     0.1875

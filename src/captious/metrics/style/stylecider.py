@@ -36,9 +36,9 @@ class StyleCider(StyleMetric):
     ``max`` over references, or joins them into one text (``pooled``).
 
     >>> import tempfile
-    >>> from captious.metrics.style.model import fit, save
+    >>> from captious.metrics import fit_style, save_style
     >>> path = tempfile.mkdtemp() + "/tiny.style"
-    >>> save(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), path)
+    >>> save_style(fit_style([("gloomy", "a grey day"), ("happy", "a fine day")]), path)
     >>> captions = CaptionSet.of({"1": "fine day"}, {"1": ["a fine day"]}, {"style": ["happy"]})
     >>> round(StyleCider(model=path).measure(captions).corpus, 6)  # ¼ · (1 + 1/√2 + 0 + 0)
     0.426777

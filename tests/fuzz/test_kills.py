@@ -1,0 +1,162 @@
+"""SIGKILL at seeded moments: what was there stays whole, the next run goes on, and nothing is left behind."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+from tests.fuzz.cases import SLOTS
+
+SEED, FEW, MANY = 11, 3, 40
+
+
+def children(task, folder, *arguments):
+    """Run a task of this file in a process of its own, from which killed children fork; gives what it prints."""
+    environment = {**os.environ, "CAPTIOUS_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.fuzz.test_kills", task, str(folder), *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def moments(total, number):
+    """Different moments of a run, the same under the same seed."""
+    return sorted(random.Random(SEED).sample(range(1, total + 1), min(number, total)))
+
+
+TASKS = ("out", "store", "runs", "training")
+FEWER = {"training": 2}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_few_kills(task, tmp_path):
+    report = children(task, tmp_path, FEWER.get(task, FEW))
+    assert report["killed"] == min(FEWER.get(task, FEW), report["moments"]) and report["faults"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_many_kills(task, tmp_path):
+    report = children(task, tmp_path, 10 if task == "training" else MANY)
+    assert report["faults"] == []
+
+
+def out(folder, number):
+    """``score --out --overwrite``: a whole run is there after every kill, and drafts are gone after the next run."""
+    from tests.fuzz.kills import leftovers, run_killed
+
+    from captious._files import sweep
+
+    place, target = folder / "here", folder / "here" / "run"
+    place.mkdir()
+    files = [SLOTS[name].right(folder, name) for name in ("predictions", "references")]
+    command = ("score", files[0], "--references", files[1], "--samples", 20, "--out", target, "--overwrite")
+    code, total = run_killed(command, place, 0)
+    assert code == 0
+    code, total = run_killed(command, place, 0)  # the second replaces the first
+    whole, faults, killed = sorted(path.name for path in target.iterdir()), [], 0
+    for moment in moments(total, number):
+        code, _ = run_killed(command, place, moment)
+        killed += code == -9
+        sweep(target)
+        names = sorted(path.name for path in target.iterdir()) if target.is_dir() else "nothing"
+        if names != whole or not (target / "report.html").read_text().rstrip().endswith("</html>"):
+            faults.append(f"moment {moment}: {names}")
+    assert run_killed(command, place, 0)[0] == 0
+    return {"moments": total, "killed": killed, "faults": faults + leftovers(place)}
+
+
+def store(folder, number):
+    """Features in the cache: after a kill the next run has the same scores, and no file of the cache is damaged."""
+    from tests.fuzz.kills import leftovers, run_killed
+
+    images, predictions = SLOTS["images"].right(folder, "images"), SLOTS["predictions"].right(folder, "predictions")
+    metric = ("--metrics", "clipscore(weights=captious-mini)", "--samples", 0, "--overwrite")
+    command = ("score", predictions, "--images", images, *metric, "--out")
+    assert run_killed((*command, folder / "right", "--no-cache"), folder / "home", 0)[0] == 0
+    right, faults, killed = _scores(folder / "right"), [], 0
+    clear = ("cache", "prune", "--all")
+    for before in ((*command, folder / "run"), clear):
+        assert run_killed(before, folder / "nowhere", 0)[0] == 0
+    total = run_killed((*command, folder / "run"), folder / "home", 0)[1]
+    for moment in moments(total, number):
+        assert run_killed(clear, folder / "nowhere", 0)[0] == 0
+        code, _ = run_killed((*command, folder / "run"), folder / "home", moment)
+        killed += code == -9
+        code, _ = run_killed((*command, folder / "run"), folder / "home", 0)
+        if code != 0 or _scores(folder / "run") != right:
+            faults.append(f"moment {moment}: exit code {code}, or other scores")
+    from captious.models.store import inventory
+
+    faults += [f"damaged: {name}" for info in inventory(folder / "home" / "features", True) for name in info.damaged]
+    return {"moments": total, "killed": killed, "faults": faults + leftovers(folder / "run")}
+
+
+def _scores(run):
+    return [line.split('"scores"')[-1] for line in (run / "items.jsonl").read_text().splitlines()]
+
+
+def runs(folder, number):
+    """Finished runs of an audit: after a kill the next one takes them up and comes to the same numbers."""
+    from tests.fuzz.kills import leftovers, run_killed
+
+    labeled, kept = SLOTS["labeled"].right(folder, "labeled"), folder / "kept"
+    command = ("bias", "lic", labeled, "--label", "gender", "--seeds", 3, "--overwrite")
+    assert run_killed((*command, "--no-cache", "--out", folder / "right"), kept, 0)[0] == 0
+    total = run_killed((*command, "--work", folder / "counted", "--out", folder / "run"), folder / "counted", 0)[1]
+    faults, killed = [], 0
+    for moment in moments(total, number):
+        work = folder / f"kept-{moment}"
+        resumed = (*command, "--work", work, "--out", folder / "run")
+        code, _ = run_killed(resumed, work, moment)
+        killed += code == -9
+        code, _ = run_killed(resumed, work, 0)
+        if code != 0 or _results(folder / "run") != _results(folder / "right"):
+            faults.append(f"moment {moment}: exit code {code}, or other numbers")
+        faults += leftovers(work)
+    return {"moments": total, "killed": killed, "faults": faults}
+
+
+def _results(run):
+    return json.loads((run / "captious-run.json").read_text())["results"]
+
+
+def training(folder, number):
+    """A training: after a kill it resumes from its last checkpoint to the same weights."""
+    for module in (
+        "accelerate",
+        "transformers.models.clip.modeling_clip",
+        "captious.train.run",
+        "captious.models.clip",
+    ):
+        import_module(module)  # once, before the children fork
+    from tests.fuzz.kills import leftovers, run_killed
+
+    data, images = SLOTS["training"].right(folder, "training"), SLOTS["images"].right(folder, "images")
+    how = ("--epochs", 2, "--batch-size", 4, "--save-every", 1, "--device", "cpu", "--base", "captious-mini")
+    command = ("train", "clip", data, "--images", images, *how, "--out")
+    assert run_killed((*command, folder / "right"), folder / "nowhere", 0)[0] == 0
+    total = run_killed((*command, folder / "counted"), folder / "counted", 0)[1]
+    faults, killed = [], 0
+    for moment in moments(total, number):
+        model = folder / f"model-{moment}"
+        code, _ = run_killed((*command, model), model, moment)
+        killed += code == -9
+        code, _ = run_killed((*command, model, "--resume"), model, 0)
+        if code == 2:  # killed before the first checkpoint
+            code, _ = run_killed((*command, model, "--overwrite"), model, 0)
+        same = [(place / "model.safetensors").read_bytes() for place in (model, folder / "right") if code == 0]
+        if code != 0 or same[0] != same[1]:
+            faults.append(f"moment {moment}: exit code {code}, or other weights")
+        faults += leftovers(model)
+    return {"moments": total, "killed": killed, "faults": faults}
+
+
+if __name__ == "__main__":
+    from pathlib import Path
+
+    report = globals()[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))
+    sys.stdout.write(json.dumps(report) + "\n")
