@@ -102,6 +102,7 @@ EXAMPLES = {
     "rouge_n": ("rouge_n(n=2)", "rouge_n(n=1,value=recall,over=mean)"),
     "cider": ("cider", "cider(variant=plain)"),
     "meteor": ("meteor(resources={meteor})", "meteor(task=li,modules=exact+stem,resources={meteor})"),
+    "spice": ("spice(resources={meteor})", "spice(subset=object,synsets=no,matching=one-to-one)"),
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
     "div_n": ("div_n(n=2)", "div_n(n=3,strict=yes)"),
     "rep_diversity": ("rep_diversity",),

@@ -58,6 +58,7 @@ LABELS = {
     "rougel": "rouge",
     "self-cider": "selfcider",
     "specs-routed": "specs_routed",
+    "spice (spacy)": "spice",
 }
 """Labels of tables and papers that are read as names, in lower case."""
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}

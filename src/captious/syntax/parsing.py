@@ -40,7 +40,7 @@ def parse(
     sentences parsed.
     """
     model = load(parser)
-    document = require("spacy.tokens", "spacy").Doc
+    document = require("spacy.tokens", "spice").Doc
     tokens = [[sentence.tokens for sentence in split_sentences(text)] for text in texts]
     flat = [words for sentences in tokens for words in sentences]
     # Sentences of like length are parsed together; a distinct one is parsed once.
@@ -60,13 +60,13 @@ def version(parser: str = DEFAULT) -> str:
     The name of the model comes first, because it moves the parses more than the version of spaCy.
     """
     facts = load(parser).meta
-    return f"{facts['lang']}_{facts['name']}-{facts['version']}/spacy-{require('spacy', 'spacy').__version__}"
+    return f"{facts['lang']}_{facts['name']}-{facts['version']}/spacy-{require('spacy', 'spice').__version__}"
 
 
 @lru_cache(maxsize=2)
 def load(parser: str) -> Any:
     """The spaCy model of a name or a folder, without the parts that captious does not use."""
-    spacy = require("spacy", "spacy")
+    spacy = require("spacy", "spice")
     for name in (parser, *STAND_INS.get(parser, ())):
         try:
             return spacy.load(name, exclude=["ner"])

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from captious.captions import CaptionSet
-from captious.metrics.contract import MeanMetric, Scored, Shared, candidate_means
+from captious.metrics.contract import MeanMetric, Need, Scored, Shared, candidate_means
 from captious.metrics.spice.graphs import Matching, SceneGraph, Subset, caption_facts, scores, synset_lookup
 from captious.options import current
 from captious.syntax import parsing
@@ -47,9 +47,12 @@ class Spice(MeanMetric):
     matching: Matching = "any"
     legacy_fragments: bool = False
     parser: str = parsing.DEFAULT
+    resources: str | None = None
+    """METEOR's data or a folder of WordNet 3.0, for the synsets; without it the usual places are searched."""
 
     name: ClassVar[str] = "spice"
     main: ClassVar[str] = "subset"
+    needs: ClassVar[tuple[Need, ...]] = ("references", "model")
     undefined_reason: ClassVar[str] = "its references have no tuple of this kind"
     citation: ClassVar[str] = (
         "Anderson, Fernando, Johnson, Gould. SPICE: semantic propositional image caption evaluation. ECCV 2016."
@@ -65,7 +68,7 @@ class Spice(MeanMetric):
         version = parsing.version(self.parser)
         if not self.synsets:
             return Shared(Synonyms(lambda label: frozenset(), version, "none"), version)
-        look_up, mark = synset_lookup(None)
+        look_up, mark = synset_lookup(self.resources)
         return Shared(Synonyms(look_up, version, mark), f"{version} and {mark}")
 
     def settings(self, state: Shared[Synonyms]) -> Mapping[str, str]:
@@ -77,7 +80,7 @@ class Spice(MeanMetric):
 
     def score_items(self, captions: CaptionSet, state: Shared[Synonyms]) -> Scored:
         """Rows: sums over the candidates of F, 1, precision and recall."""
-        key = ("spice", self.parser, self.synsets, self.legacy_fragments)
+        key = ("spice", state.key, self.synsets, self.legacy_fragments)
         graphs, references = captions.once(key, lambda: self._graphs(captions, state.value))
         owners = captions.candidates.owners.tolist()
         values = np.zeros((len(graphs), 6))
