@@ -30,7 +30,6 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def photos(tmp_path):
-
     for name, color in (("1", (200, 0, 0)), ("2", (0, 0, 200))):
         Image.new("RGB", (40, 30), color).save(tmp_path / f"{name}.png")
     (tmp_path / "3.png").write_bytes(b"no image")
