@@ -103,6 +103,7 @@ EXAMPLES = {
     "cider": ("cider", "cider(variant=plain)"),
     "meteor": ("meteor(resources={meteor})", "meteor(task=li,modules=exact+stem,resources={meteor})"),
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
+    "sbert": ("sbert(weights={bert})", "sbert(weights={bert},over=mean)"),
     "div_n": ("div_n(n=2)", "div_n(n=3,strict=yes)"),
     "rep_diversity": ("rep_diversity",),
     "distinct_n": ("distinct_n(n=2)", "distinct_n(n=2,over=corpus)"),
