@@ -35,11 +35,11 @@ from captious.render import Cell, Column, Document, Section, Table, Text
 from captious.render.terminal import print_document
 from captious.stats.bootstrap import Estimate, bootstrap_draws, estimate, observed
 from captious.stats.tests import bootstrap_p
+from captious.study import correlate
 from captious.study.combine import add, cross_validate
 from captious.study.design import Rows
 from captious.study.ratings import Ratings, open_ratings
 from captious.study.scores import Scores, scores_of
-from captious.study.study import correlate
 
 SEEDS, BASES = 5, "bleu(n=4),rouge,cider"
 VARIANTS = {kind: Imagine(kind=kind, painter=NAME, weights="captious-mini") for kind in ("image", "text&image")}

@@ -73,8 +73,8 @@ def _panels(command: Any) -> Mapping[str, list[Any]]:
     """Parameters by the panel in which the help shows them: first the command's own."""
     panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
     for param in command.params:
-        own = "Arguments" if param.param_type_name == "argument" else "Options"
-        panels.setdefault(param.rich_help_panel or own, []).append(param)
+        panel = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", param.rich_help_panel or "Options").capitalize()
+        panels.setdefault("Arguments" if param.param_type_name == "argument" else panel, []).append(param)
     return panels
 
 

@@ -66,7 +66,9 @@ def training(
         write_training(
             out, items, seed, size, workers, output.overwrite, lambda done: shown.advance("drawing", done, items)
         )
-    typer.echo(f"written: {out}\nnext: captious train clip {out}/train.jsonl --images {out}/images --out my-clip")
+    typer.echo(
+        f"written: {out}\nnext: captious train clip {out}/train.jsonl --images {out}/images --new mini --out my-clip"
+    )
 
 
 if __name__ == "__main__":

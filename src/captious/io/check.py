@@ -87,6 +87,9 @@ def check(source: Any, references: Any = None, images: Any = None, reading: Read
     findings, name = list(_folded(complaints)), name_of(source)
     if not candidates.candidates:
         return Check(name, tuple(findings) or (Finding("error", f"{name}: holds no captions"),))
+    if others is not None and not others.references and not findings:
+        empty = f"{name_of(reading.references, 'references')}: holds no captions"
+        return Check(name, (Finding("error", empty),))
     joining: list[str] = []
     captions = join(candidates, others, reading, name, joining.append)
     findings += [Finding("error", message) for message in joining]

@@ -225,6 +225,8 @@ def _format_of(name: str, content: bytes) -> str:
         return FORMATS[suffixes[-1].lower()]
     if content[:4] == b"PAR1":
         return "parquet"
+    if content[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
+        raise InputError(f"{name}: is a spreadsheet or an archive, expected text; save its table as CSV")
     first_line = content.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
     if first_line[:1] in (b"{", b"["):
         return "json"

@@ -37,7 +37,7 @@ def correlate(
     references: Any = None,
     images: Any = None,
 ) -> Study:
-    """Hold metrics against people.
+    """Correlate metrics with human ratings, and test which metric agrees better.
 
     Parameters
     ----------

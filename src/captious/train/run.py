@@ -164,9 +164,7 @@ def _train(job: Job, accelerator: Any, stop: Stop) -> Trained:
     if longer:
         loop.compare(out, trainer.identity)
         steps = f"lengthened from {before['of']} to {plan.steps} steps"
-        job.runtime.log(
-            f"{steps}: the learning rate now follows the longer schedule, which a new training would from its start"
-        )
+        job.runtime.log(f"{steps}: from here on the learning rate follows the longer schedule")
     if first and (longer or not training.resume):  # a resumed one is marked already, and may yet be refused
         out.mkdir(parents=True, exist_ok=True)
         _mark(job, settings, plan, before.get("steps", 0), False)
