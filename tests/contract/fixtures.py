@@ -104,6 +104,7 @@ EXAMPLES = {
     "meteor": ("meteor(resources={meteor})", "meteor(task=li,modules=exact+stem,resources={meteor})"),
     "spice": ("spice(resources={meteor})", "spice(subset=object,synsets=no,matching=one-to-one)"),
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
+    "sbert": ("sbert(weights={bert})", "sbert(weights={bert},over=mean)"),
     "div_n": ("div_n(n=2)", "div_n(n=3,strict=yes)"),
     "rep_diversity": ("rep_diversity",),
     "distinct_n": ("distinct_n(n=2)", "distinct_n(n=2,over=corpus)"),
