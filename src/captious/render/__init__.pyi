@@ -4,6 +4,7 @@ from captious.render.document import Column as Column
 from captious.render.document import Document as Document
 from captious.render.document import Entry as Entry
 from captious.render.document import Gallery as Gallery
+from captious.render.document import Graph as Graph
 from captious.render.document import Group as Group
 from captious.render.document import ItemMetric as ItemMetric
 from captious.render.document import Items as Items
@@ -15,6 +16,7 @@ from captious.render.document import Result as Result
 from captious.render.document import Section as Section
 from captious.render.document import Series as Series
 from captious.render.document import Span as Span
+from captious.render.document import Statement as Statement
 from captious.render.document import Table as Table
 from captious.render.document import Text as Text
 from captious.render.document import link as link

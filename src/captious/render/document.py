@@ -241,6 +241,29 @@ class ItemMetric(NamedTuple):
     range: tuple[float, float] = (0.0, math.inf)
     percent: bool = False
     """Whether its values are shown × 100 where scores are."""
+    explained: bool = False
+    """Whether the items' ``explain`` says what made its values."""
+
+
+class Statement(NamedTuple):
+    """A tuple of a scene graph: (object,), (object, attribute) or (subject, relation, object)."""
+
+    parts: tuple[str, ...]
+    matched: bool | None = None
+    """Whether what it is compared with says the same; None without a comparison."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A scene graph: objects as nodes, attributes as chips, relations as arrows. On the page and in notebooks.
+
+    The words of an object name it: tuples that begin or end with the same words speak of one object.
+    """
+
+    statements: Sequence[Statement]
+    missed: Sequence[tuple[str, ...]] = ()
+    """Tuples that only the other side has; they are listed, not drawn."""
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -264,6 +287,8 @@ class Items:
     """Further columns, by name and item."""
     limit: int = 5000
     """Texts and images of at most so many items are on the page: the worst, the best, and a random remainder."""
+    explain: Callable[[int, int, int], Sequence[Graph]] | None = None
+    """A graph for each candidate text, by system, explained metric and item; asked for the worst items only."""
 
 
 class Picture(NamedTuple):
@@ -321,7 +346,7 @@ class Group:
     sections: Sequence[Section]
 
 
-Section: TypeAlias = Text | Table | Chart | Items | Gallery | Group
+Section: TypeAlias = Text | Table | Chart | Graph | Items | Gallery | Group
 
 
 class Result(ABC):

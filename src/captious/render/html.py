@@ -16,7 +16,7 @@ from importlib.resources import files
 from itertools import groupby
 
 from captious._version import __version__
-from captious.render import charts
+from captious.render import charts, graphs
 from captious.render.cells import Shown, has_interval, layout, numeric
 from captious.render.document import (
     Cell,
@@ -24,6 +24,7 @@ from captious.render.document import (
     Document,
     Entry,
     Gallery,
+    Graph,
     Group,
     Items,
     Meter,
@@ -38,7 +39,7 @@ from captious.render.document import (
 from captious.render.items import explorer, thumbnail
 from captious.render.tables import dumps
 
-SCRIPTS = ("base.js", "state.js", "charts.js", "views.js", "items.js", "main.js")
+SCRIPTS = ("base.js", "state.js", "charts.js", "views.js", "graphs.js", "items.js", "main.js")
 WARNINGS = 5
 """Warnings that are shown at once; the others are folded."""
 LINKS = 6
@@ -144,6 +145,15 @@ def _chart(chart: Chart) -> str:
     note = f'<p class="note">{escape(chart.note)}</p>' if chart.note else ""
     wide = ' class="wide"' if chart.kind in charts.ROWS else ""
     return f"<figure{wide}>{caption}{charts.svg(chart)}{note}</figure>"
+
+
+def _graph(graph: Graph) -> str:
+    caption = f"<figcaption><h3>{escape(graph.title)}</h3></figcaption>" if graph.title else ""
+    lines = "".join(
+        f'<p class="tuples {mark}"><b>{mark} {len(tuples)}</b> {escape(" ".join(tuples))}</p>'
+        for mark, tuples in graphs.lists(graph).items()
+    )
+    return f'<figure class="wide">{caption}<div class="scroll">{graphs.svg(graph)}</div>{lines}</figure>'
 
 
 def _table(table: Table) -> str:
@@ -339,6 +349,7 @@ _WRITERS: dict[type, Callable[..., str]] = {
     Text: _text,
     Table: _table,
     Chart: _chart,
+    Graph: _graph,
     Items: lambda items: _asset("items.html"),
     Gallery: _gallery,
     Group: _group,

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from captious._typing import Floats
 from captious.options import current, using
-from captious.render.document import HasPicture, Items
+from captious.render.document import Graph, HasPicture, Items
+from captious.render.graphs import drawing, lists
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -25,6 +26,8 @@ DECIMALS = 6
 """Of the values on the page; files hold them in full."""
 FIELD = 200
 """Letters of a further column that are shown."""
+GRAPHS = 1000
+"""Graphs on a page at most, over all systems and metrics: those of the worst items."""
 SEED = 0
 SIDE = 224
 """Longest side of a thumbnail in pixels."""
@@ -56,9 +59,35 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
             for index in shown
         ],
         "pictures": pictures,
+        "graphs": _graphs(items, shown),
         "unreadable": sum(bool(one) and number is None for one, number in zip(sources, pictures, strict=True)),
     }
     return data, images
+
+
+def _graphs(items: Items, shown: Sequence[int]) -> list[dict[str, Any]]:
+    """For each explained metric the graphs of its worst items, by system and item."""
+    explained = [number for number, metric in enumerate(items.metrics) if metric.explained]
+    if items.explain is None or not explained:
+        return []
+    most = max(1, GRAPHS // (len(explained) * len(items.systems)))
+    graphs = []
+    for metric in explained:
+        sign = 1 if items.metrics[metric].higher_is_better else -1
+        totals = np.sum([np.nan_to_num(system[metric][shown], nan=np.inf) for system in items.values], axis=0)
+        worst = [shown[place] for place in np.argsort(sign * totals, kind="stable")[:most].tolist()]
+        drawn = [
+            {str(item): [_graph(one) for one in items.explain(system, metric, item)] for item in sorted(worst)}
+            for system in range(len(items.systems))
+        ]
+        graphs.append({"metric": metric, "whole": len(worst) == len(shown), "drawn": drawn})
+    return graphs
+
+
+def _graph(graph: Graph) -> dict[str, Any]:
+    """The shapes of a graph, and its tuples by what became of them."""
+    width, height, shapes = drawing(graph)
+    return {"width": width, "height": height, "shapes": shapes, "lists": lists(graph)}
 
 
 def select(columns: Sequence[Floats], items: int, limit: int) -> list[int]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from html import escape
 
 from captious.render import html
-from captious.render.document import Chart, Document, Gallery, Section, Table, Text
+from captious.render.document import Chart, Document, Gallery, Graph, Section, Table, Text
 
 ROWS = 200
 """Rows of a table that are shown."""
@@ -48,6 +48,7 @@ def _shown(document: Document) -> list[Section]:
         elif (
             (isinstance(section, Text) and not section.detail)
             or (isinstance(section, Chart) and section.kind != "scatter")
+            or isinstance(section, Graph)
             or (isinstance(section, Gallery) and section.replaces)
         ):
             if isinstance(section, Gallery) and section.title == document.title:
@@ -141,6 +142,22 @@ STYLES = {
     "tick": "fill:currentColor;fill-opacity:.7",
     "rule": "stroke:currentColor;stroke-opacity:.15",
     "reference": "stroke:currentColor;stroke-opacity:.6;stroke-dasharray:4 3",
+    # Scene graphs.
+    "svg.scene": "width:auto;max-width:none",
+    "rect.said": f"fill:{SHADE};stroke:rgba(128,128,128,.6)",
+    "rect.matched": "fill:rgba(31,157,116,.2);stroke:#1f9d74;stroke-width:1.5",
+    "rect.wrong": "fill:transparent;stroke:#d0534b;stroke-width:1.5;stroke-dasharray:2 3",
+    "path.said": "fill:none;stroke:rgba(128,128,128,.8);stroke-width:1.5",
+    "path.matched": "fill:none;stroke:#1f9d74;stroke-width:1.5",
+    "path.wrong": "fill:none;stroke:#d0534b;stroke-width:1.5;stroke-dasharray:2 3",
+    "polygon.said": "fill:rgba(128,128,128,.8)",
+    "polygon.matched": "fill:#1f9d74",
+    "polygon.wrong": "fill:#d0534b",
+    "text.node": "font-size:14px;font-weight:600;fill:currentColor",
+    "text.chip": "font-size:12px;fill:currentColor",
+    "text.label": "font-size:12px;font-style:italic;fill:currentColor",
+    "tuples": "font-size:12.5px;margin:3px 0",
+    "p.missed": "opacity:.65",
     "rect.band": "fill:currentColor;fill-opacity:.06",
     "hollow": "fill:transparent;stroke-width:2",
 }

@@ -39,7 +39,8 @@ function systemRow(system, item, place, known) {
   return h("div", { class: state.system === null || state.system === system ? "said" : "said other" },
     several && h("div", { class: "who" }, swatch(system), systems[system].name),
     h("div", { class: "spoken" }, spoken, [...reasons].map(([reason, labels]) => h("p", { class: "reason" }, `not scored by ${labels.join(", ")}: ${reason}`))),
-    h("div", { class: metrics.length > 8 ? "values many" : "values", style: { "--columns": Math.min(metrics.length, 8) } }, metrics.map((_, metric) => scoreCell(system, metric, item))));
+    h("div", { class: metrics.length > 8 ? "values many" : "values", style: { "--columns": Math.min(metrics.length, 8) } }, metrics.map((_, metric) => scoreCell(system, metric, item))),
+    explanations(system, item));
 }
 
 function references(texts) {
@@ -94,6 +95,7 @@ function drawItems() {
   const unread = data.unreadable ? `${plural(data.unreadable, "image")} could not be read. ` : "";
   byId("item-note").replaceChildren(limited, unread, `${plural(listed.length, "item")}${listed.length < data.shown.length ? ` of ${count(data.shown.length)}` : ""}, ${ordering()}${whose}. `,
     "Words ", h("span", { class: "hit" }, "found"), " and ", h("span", { class: "miss" }, "not found"), " in the references are marked. ",
+    data.graphs.filter(({ whole }) => !whole).map(({ metric, drawn }) => `The ${count(Object.keys(drawn[0]).length)} worst items by ${metrics[metric].label} show why they have their score. `).join(""),
     h("span", { class: "keys" }, "Keys: ", h("kbd", {}, "/"), " search, ", h("kbd", {}, "j"), " ", h("kbd", {}, "k"), " next and previous, ", h("kbd", {}, "w"), " worst first."));
   const turn = (page, text) => h("button", { type: "button", disabled: page < 0 || page >= pages, onclick: () => { update({ page }); byId("items").scrollIntoView(); } }, text);
   byId("pager").replaceChildren(...(pages > 1 ? [turn(0, "« First"), turn(state.page - 1, "‹ Previous"), h("span", {}, `Page ${count(state.page + 1)} of ${count(pages)}`), turn(state.page + 1, "Next ›"), turn(pages - 1, "Last »")] : []));
@@ -112,7 +114,9 @@ function openItem(item) {
   const page = Math.floor(listed.indexOf(item) / PAGE);
   if (page !== state.page) update({ page });
   mark(item);
-  document.querySelector(`.card[data-item="${item}"]`)?.scrollIntoView({ block: "center" });
+  const opened = document.querySelector(`.card[data-item="${item}"]`);
+  opened?.querySelectorAll(".why").forEach((element) => (element.open = true));
+  opened?.scrollIntoView({ block: "center" });
 }
 function step(by) {
   const at = listed.indexOf(state.item);

@@ -1,0 +1,30 @@
+// Why a metric gave its score: the scene graph of a caption, and its tuples by what became of them.
+
+const LISTS = {
+  matched: "Matched: said by the references too", wrong: "Wrong: not said by the references",
+  missed: "Missed: said by the references alone", said: "Tuples",
+};
+
+function shape([tag, name, ...rest]) {
+  if (tag === "text") return s("text", { class: name, x: rest[0], y: rest[1], "text-anchor": "middle" }, rest[2]);
+  if (tag === "rect") return s("rect", { class: name, x: rest[0], y: rest[1], width: rest[2], height: rest[3], rx: rest[4] });
+  return s(tag, { class: name, [tag === "path" ? "d" : "points"]: rest[0] });
+}
+
+function drawGraph({ width, height, shapes, lists }) {
+  const tuples = Object.entries(lists).map(([mark, texts]) => h("div", { class: `tuples ${mark}` },
+    h("b", {}, `${LISTS[mark]} (${texts.length})`), h("p", {}, texts.map((text) => [h("span", {}, text), " "]))));
+  const drawn = s("svg", { class: "scene", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Scene graph of the caption" }, shapes.map(shape));
+  return h("div", { class: "graph" }, shapes.length ? h("div", { class: "scroll" }, drawn) : h("p", { class: "quiet" }, "The caption says nothing that is an object."), h("div", { class: "lists" }, tuples));
+}
+
+// Closed until someone asks; only then it is drawn.
+function explanations(system, item) {
+  return data.graphs.filter(({ drawn }) => drawn[system][item]).map(({ metric, drawn }) => {
+    const graphs = drawn[system][item], number = (mark) => graphs.reduce((sum, { lists }) => sum + (lists[mark] || []).length, 0);
+    const said = `${number("matched")} of ${plural(number("matched") + number("wrong"), "tuple")} matched, ${number("missed")} missed`;
+    const body = h("div", {});
+    const draw = (event) => event.target.open && !body.firstChild && body.append(...graphs.map(drawGraph));
+    return h("details", { class: "why", ontoggle: draw }, h("summary", {}, `Why ${metrics[metric].label} `, h("b", {}, show(data.values[system][metric][item], 3)), h("span", { class: "quiet" }, ` ${said}`)), body);
+  });
+}
