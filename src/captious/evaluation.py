@@ -102,7 +102,7 @@ class Report(Result):
             rows.append(row[:shown])
             entries.append(gallery_entry(item, images[index], [f"{label} {value:.4f}"]))
         title = f"worst {len(rows)} by {label}"
-        percent = 1 if math.isfinite(measurement.metric.range[1]) else None
+        percent = None if measurement.metric.is_count else 1
         value_column = Column(label, key=str(measurement.metric), percent=percent)
         columns = ("id", value_column, "candidate", "first reference")[:shown]
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
@@ -284,7 +284,7 @@ def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
         power = 10.0 ** math.floor(math.log10(highest))
         top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
     limits = (min([0.0, *ends]), top)
-    count = math.isinf(reports[0].measurements[key].metric.range[1])
+    count = reports[0].measurements[key].metric.is_count
     own: dict[str, Any] = {"decimals": 0, "scale": 1.0} if count else {}
     return [Cell(cell.value, cell.low, cell.high, limits=limits, **own) for cell in cells]
 
@@ -297,9 +297,7 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     return Items(
         ids=first.captions.ids,
         metrics=[
-            ItemMetric(
-                key, first.label(key), one.metric.higher_is_better, one.metric.range, math.isfinite(one.metric.range[1])
-            )
+            ItemMetric(key, first.label(key), one.metric.higher_is_better, one.metric.range, not one.metric.is_count)
             for key, one in first.measurements.items()
         ],
         systems=list(reports),

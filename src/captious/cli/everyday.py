@@ -157,7 +157,7 @@ def facts(kind: type[Metric]) -> list[tuple[str, str]]:
     low, high = metric.range
     rows = [
         ("needs", ", ".join(metric.needs) or "candidates only"),
-        ("range", f"{low:g} to {'no limit' if math.isinf(high) else f'{high:g}'}"),
+        ("range", "no limits" if math.isinf(low) else f"{low:g} to {'no limit' if math.isinf(high) else f'{high:g}'}"),
         ("better", "higher" if metric.higher_is_better else "lower"),
     ]
     for name, values in metric.variants.items():
@@ -190,6 +190,8 @@ TEXTS = {
     "prefix": "words before every caption",
     "weights": _MODEL,
     "bertscore.weights": "a language model: a hub id or a folder",
+    "bleurt.weights": "a BLEURT checkpoint of the PyTorch port: a hub id or a folder",
+    "sbert.weights": "a model of sentence-transformers: a hub id or a folder",
     "umic.weights": "a folder that `captious train umic` wrote",
     "short": _MODEL,
     "long": _MODEL,

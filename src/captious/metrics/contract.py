@@ -8,6 +8,7 @@ of shards follow from these.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -298,6 +299,11 @@ class Metric(ABC):
     def range(self) -> tuple[float, float]:
         """The lowest and the highest value possible."""
         return (0.0, 1.0)
+
+    @property
+    def is_count(self) -> bool:
+        """Whether the value is a number of things: tables show it without decimals and never × 100."""
+        return self.range == (0.0, math.inf)
 
     @property
     def label(self) -> str:

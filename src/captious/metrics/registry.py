@@ -21,7 +21,9 @@ METRICS = {
     "rouge_n": "captious.metrics.rouge:RougeN",
     "cider": "captious.metrics.cider:Cider",
     "meteor": "captious.metrics.meteor.metric:Meteor",
+    "spice": "captious.metrics.spice.metric:Spice",
     "bertscore": "captious.metrics.bertscore:BertScore",
+    "sbert": "captious.metrics.sbert:Sbert",
     "div_n": "captious.metrics.diversity:DivN",
     "rep_diversity": "captious.metrics.diversity:RepDiversity",
     "distinct_n": "captious.metrics.diversity:DistinctN",
@@ -57,6 +59,7 @@ LABELS = {
     "rougel": "rouge",
     "self-cider": "selfcider",
     "specs-routed": "specs_routed",
+    "spice (spacy)": "spice",
 }
 """Labels of tables and papers that are read as names, in lower case."""
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
@@ -64,7 +67,7 @@ NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n"
 ABSENT = (
     "bartscore", "bleurt", "blipscore", "bridge", "capture", "chair", "chrf", "cider-r", "clair", "comet", "dcscore",
     "dsg", "emscore", "faier", "faithscore", "fense", "fid", "fleur", "g-veval", "hicescore", "infolm", "leic", "mid",
-    "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "sbert", "spice", "spice-u", "spider", "ter",
+    "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
 )  # fmt: skip
 """Well-known metrics that captious does not have; no other metric is suggested in their place."""

@@ -10,6 +10,8 @@ from captious.models.language import load_contextual as load_contextual
 from captious.models.loading import load as load
 from captious.models.loading import load_trainable as load_trainable
 from captious.models.painters import load_painter as load_painter
+from captious.models.sentences import load_sentences as load_sentences
+from captious.models.sentences import sentence_vectors as sentence_vectors
 from captious.models.store import Store as Store
 from captious.models.store import open_store as open_store
 from captious.models.uniter import load_uniter as load_uniter

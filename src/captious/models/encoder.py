@@ -31,8 +31,8 @@ class Tokens(NamedTuple):
     """How many tokens each text really has, start and end included: more than the limit where it was cut."""
 
 
-class Encoder(Protocol):
-    """Images and texts to vectors of one space."""
+class TextEncoder(Protocol):
+    """Texts to vectors of one space."""
 
     name: str
     """What signatures call it: a hub id, the name of a file or folder, ``captious-mini``."""
@@ -44,17 +44,21 @@ class Encoder(Protocol):
     limit: int
     """Tokens a text may have, start and end included."""
 
-    def prepare(self, picture: Image) -> Pixels:
-        """An opened image as the model wants it before normalization: resized, cropped, RGB, height × width × 3."""
-
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """Token ids of a batch of texts."""
 
-    def image_features(self, pixels: Pixels) -> Features:
-        """Vectors of a batch of prepared images, as the model gives them: not of unit length."""
-
     def text_features(self, ids: Ints) -> Features:
         """Vectors of a batch of tokenized texts, as the model gives them: not of unit length."""
+
+
+class Encoder(TextEncoder, Protocol):
+    """Images and texts to vectors of one space."""
+
+    def prepare(self, picture: Image) -> Pixels:
+        """An opened image as the model wants it before normalization: resized, cropped, RGB, height × width × 3."""
+
+    def image_features(self, pixels: Pixels) -> Features:
+        """Vectors of a batch of prepared images, as the model gives them: not of unit length."""
 
 
 def encoder_id(encoder: Encoder) -> str:
@@ -62,7 +66,7 @@ def encoder_id(encoder: Encoder) -> str:
     return f"{encoder.name}#{encoder.fingerprint}{',upright' * current().upright}"
 
 
-def token_counts(encoder: Encoder, texts: Sequence[str]) -> Ints:
+def token_counts(encoder: TextEncoder, texts: Sequence[str]) -> Ints:
     """The number of tokens of each text, start and end included; nothing is encoded."""
     blocks = [encoder.tokenize(texts[first : first + BLOCK]).lengths for first in range(0, len(texts), BLOCK)]
     return np.concatenate([np.zeros(0, dtype=np.int64), *blocks])

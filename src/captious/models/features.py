@@ -23,7 +23,7 @@ from captious._typing import Bools, Floats, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
 from captious.models._segments import Keys, Space, as_keys, text_key, unique_keys
-from captious.models.encoder import Encoder, Features
+from captious.models.encoder import Encoder, Features, TextEncoder
 from captious.models.pipeline import image_batches, text_batches
 from captious.models.store import Store, file_index, file_state, lookup, open_store, record
 from captious.options import current
@@ -56,7 +56,7 @@ def image_features(encoder: Encoder, images: Sequence[Path | ImageSource]) -> En
         return _image_features(encoder, [image if isinstance(image, ImageData) else str(image) for image in images])
 
 
-def text_features(encoder: Encoder, texts: Sequence[str]) -> Encoded:
+def text_features(encoder: TextEncoder, texts: Sequence[str]) -> Encoded:
     """Vectors of texts."""
     with _ONE_AT_A_TIME:
         return _text_features(encoder, texts)
@@ -105,7 +105,7 @@ def _image_features(encoder: Encoder, names: list[ImageSource]) -> Encoded:
     return _expand(rows, lengths, index, faults, distinct)
 
 
-def _text_features(encoder: Encoder, texts: Sequence[str]) -> Encoded:
+def _text_features(encoder: TextEncoder, texts: Sequence[str]) -> Encoded:
     different, distinct = distinct_values(texts)
     contents = [text_key(text) for text in different]
     store = open_store(vector_space(encoder, "texts"))
@@ -190,7 +190,7 @@ def unit_rows(features: Features) -> tuple[Features, Bools]:
     return unit, finite
 
 
-def vector_space(encoder: Encoder, kind: str) -> Space:
+def vector_space(encoder: TextEncoder, kind: str) -> Space:
     """The space of an encoder's vectors: of ``images``, ``images-upright`` or ``texts``."""
     return Space(encoder.name, encoder.fingerprint, kind, (encoder.dimension,))
 

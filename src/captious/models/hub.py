@@ -17,8 +17,16 @@ from captious.errors import InputError, nearest, require
 
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
-MODEL_FILES = ("*.json", "vocab.txt", "merges.txt", "*.model", "model.safetensors", "model-*.safetensors")
-"""What a model folder in ``transformers``' layout needs; old repositories have ``pytorch_model*.bin`` instead."""
+MODEL_FILES = (
+    *("*.json", "vocab.txt", "merges.txt", "*.model", "model.safetensors", "model-*.safetensors"),
+    *("*_Dense/model.safetensors", "*_Dense/pytorch_model.bin"),
+)
+"""What a model folder in ``transformers``' or sentence-transformers' layout needs.
+
+Old repositories have ``pytorch_model*.bin`` instead of ``model.safetensors``.
+"""
+HUB_FILES = "config.json, model.safetensors (or pytorch_model.bin), tokenizer.json and preprocessor_config.json"
+"""What to download by hand for an encoder of images and texts."""
 TIMEOUT = 5.0
 """Seconds that the hub has to answer a question."""
 
@@ -65,10 +73,10 @@ def local(weights: str) -> Path | None:
     return path
 
 
-def find(weights: str, instead: str = "captious-mini works without a download") -> Path:
+def find(weights: str, instead: str = "captious-mini works without a download", files: str = HUB_FILES) -> Path:
     """The file or folder that ``weights`` names, fetched from the hub where it is not on this machine.
 
-    ``instead`` says in the message of an offline machine what works right now.
+    ``instead`` says in the message of an offline machine what works right now, ``files`` what a folder must hold.
     """
     path = local(weights)
     if path is not None:
@@ -90,7 +98,7 @@ def find(weights: str, instead: str = "captious-mini works without a download") 
         raise InputError(
             f"weights {weights!r}: no such file or folder, expected one, a hub id (owner/name) or captious-mini{hint}"
         )
-    return find_model(weights, f"weights {weights!r}", instead)
+    return find_model(weights, f"weights {weights!r}", instead, files)
 
 
 def _find_file(repository: str, file: str, weights: str, instead: str) -> Path:
@@ -105,7 +113,7 @@ def _find_file(repository: str, file: str, weights: str, instead: str) -> Path:
     return folder / file
 
 
-def find_model(repository: str, what: str, instead: str) -> Path:
+def find_model(repository: str, what: str, instead: str, files: str = HUB_FILES) -> Path:
     """The folder in the hub's cache of a model in ``transformers``' layout; ``what`` opens the messages."""
     try:
         folder = fetch(repository, MODEL_FILES, _has_model, what) or fetch(
@@ -113,8 +121,7 @@ def find_model(repository: str, what: str, instead: str) -> Path:
         )
     except Unreachable as error:
         raise InputError(
-            f"{error}; download config.json, model.safetensors (or pytorch_model.bin), tokenizer.json and "
-            f"preprocessor_config.json from huggingface.co/{repository}, put them into "
+            f"{error}; download {files} from huggingface.co/{repository}, put them into "
             f"{weights_folder() / repository}/, or anywhere and give their folder{_also(instead)}"
         ) from None
     if folder is None:

@@ -29,7 +29,7 @@ from captious.captions import ImageData, ImageSource
 from captious.errors import InputError, one_line, require
 from captious.io.images import UnreadableImage, decode_image, read_image
 from captious.models._segments import key_of
-from captious.models.encoder import Encoder, Features, Pixels
+from captious.models.encoder import Encoder, Features, Pixels, TextEncoder
 from captious.options import Runtime, current
 
 if TYPE_CHECKING:
@@ -90,10 +90,10 @@ IN_FLIGHT = 2
 """Batches a GPU may have before it."""
 
 
-def on_gpu(encoder: Encoder) -> bool:
+def on_gpu(encoder: TextEncoder) -> bool:
     """Whether an encoder computes on a GPU, through torch."""
     device = str(getattr(encoder, "device", "cpu"))
-    return device.startswith("cuda") and hasattr(encoder, "image_tensor") and hasattr(encoder, "text_tensor")
+    return device.startswith("cuda") and hasattr(encoder, "text_tensor")
 
 
 def image_start(encoder: Encoder) -> Start:
@@ -106,7 +106,7 @@ def image_start(encoder: Encoder) -> Start:
     return lambda pixels: _done(encoder.image_features(np.stack(pixels)))
 
 
-def text_start(encoder: Encoder) -> Start:
+def text_start(encoder: TextEncoder) -> Start:
     """How to begin a batch of token ids."""
     if on_gpu(encoder):
         torch_encoder: Any = encoder
@@ -310,7 +310,7 @@ def image_batches(
         runtime.progress("images", done, len(paths))
 
 
-def text_batches(encoder: Encoder, texts: Sequence[str]) -> Iterator[TextBatch]:
+def text_batches(encoder: TextEncoder, texts: Sequence[str]) -> Iterator[TextBatch]:
     """Encode every text, longest first."""
     runtime = current()
     backoff, begin = OomBackoff(runtime.log), text_start(encoder)

@@ -18,7 +18,7 @@ from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Scored, Shared, blank_texts, encoded_means
 from captious.models import loading
 from captious.models.domain import outside_domain
-from captious.models.encoder import Encoder, encoder_id, token_counts
+from captious.models.encoder import Encoder, TextEncoder, encoder_id, token_counts
 from captious.models.features import Encoded, cosines, image_features, text_features
 from captious.options import current
 
@@ -41,10 +41,12 @@ def similarity(captions: CaptionSet, encoder: Encoder, prefix: str = "", only: B
     return captions.once(key, lambda: _similarity(captions, encoder, prefix, only))
 
 
-def to_references(captions: CaptionSet, encoder: Encoder, prefix: str) -> Floats:
-    """Of each candidate, the highest cosine with a reference of its item; NaN where there is none."""
-    key = ("to references", encoder.fingerprint, prefix)
-    return captions.once(key, lambda: _to_references(captions, encoder, prefix))
+def to_references(
+    captions: CaptionSet, encoder: TextEncoder, prefix: str = "", over: Literal["max", "mean"] = "max"
+) -> Floats:
+    """Of each candidate, the highest or the mean cosine with a reference of its item; NaN where there is none."""
+    key = ("to references", encoder.fingerprint, prefix, over)
+    return captions.once(key, lambda: _to_references(captions, encoder, prefix, over))
 
 
 def token_lengths(captions: CaptionSet, encoder: Encoder) -> Ints:
@@ -74,18 +76,21 @@ def _similarity(captions: CaptionSet, encoder: Encoder, prefix: str, only: Bools
     return Similarity(cosine, lengths, faults)
 
 
-def _to_references(captions: CaptionSet, encoder: Encoder, prefix: str) -> Floats:
+def _to_references(captions: CaptionSet, encoder: TextEncoder, prefix: str, over: str) -> Floats:
     candidates, references = captions.candidates, captions.references
     left, right = np.flatnonzero(~candidates.blank), np.flatnonzero(~references.blank)
     one, two, starts = pairs_of_items(candidates.owners[left], references.owners[right])
     ours = text_features(encoder, [prefix + candidates.values[index] for index in left.tolist()])
     theirs = text_features(encoder, [prefix + references.values[index] for index in right.tolist()])
     values = cosines(take(ours, one), take(theirs, two))
-    best = np.full(len(candidates.values), np.nan)
-    paired = np.flatnonzero(np.diff(starts))
-    if len(paired):
-        best[left[paired]] = np.maximum.reduceat(values, starts[paired])
-    return best
+    joined = np.full(len(candidates.values), np.nan)
+    number = np.diff(starts)
+    paired = np.flatnonzero(number)
+    if len(paired) and over == "max":
+        joined[left[paired]] = np.maximum.reduceat(values, starts[paired])
+    elif len(paired):
+        joined[left[paired]] = np.add.reduceat(values, starts[paired]) / number[paired]
+    return joined
 
 
 def domain_warning(label: str, captions: CaptionSet, encoder: Encoder) -> list[str]:
