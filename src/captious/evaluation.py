@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import chain
 from os import PathLike
@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from captious._typing import Floats
 from captious.captions import CaptionSet, ImageData, Ragged, gallery_entry
 from captious.errors import InputError, UnknownKey, nearest
 from captious.io.check import findings_that_mislead
@@ -25,14 +26,32 @@ from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.options import Resampling, Runtime, current, using
-from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, link
-from captious.render.document import Value
+from captious.render import (
+    Cell,
+    Column,
+    Document,
+    Gallery,
+    Graph,
+    ItemMetric,
+    Items,
+    Phrase,
+    Result,
+    Span,
+    Table,
+    Text,
+    link,
+)
+from captious.render.document import Tone, Value
 from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
 from captious.stats.bootstrap import Estimate, bootstrap
+from captious.stats.correlation import Moments
 
 Specs = str | Metric | Iterable[str | Metric]
 ITEMS = "items"
 """What frames and files call the values of every item."""
+KINDS = {1: "object", 2: "attribute", 3: "relation"}
+RESULTS: Mapping[str, Tone] = {"matched": "good", "wrong": "bad", "missed": "quiet"}
+"""What became of a tuple, and its tone."""
 REASONS = 5
 """Different reasons that a warning names."""
 
@@ -107,6 +126,42 @@ class Report(Result):
         columns = ("id", value_column, "candidate", "first reference")[:shown]
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
 
+    def explain(self, id: Any, metric: str | None = None) -> Document:
+        """What made the value of an item: the tuples that match the references, those that do not, those missed.
+
+        Printed it is a table; a notebook and a saved page draw the graph. ``metric`` is one that explains its values,
+        such as ``spice``: the last of those, unless it is named.
+        """
+        able = [key for key, one in self.measurements.items() if one.metric.explains]
+        key = able[-1] if metric is None and able else written_form(metric or "", [one.metric for one in self])
+        if key not in able:
+            raise InputError(f"{key} does not explain its values, expected {' or '.join(able) or 'spice'}")
+        value = self.measurements[key].items[id]
+        (index,) = self.captions.positions([str(id)])
+        texts = self.captions.candidates[index]
+        title = f"{self.label(key)} {value:.4f} of {self.captions.ids[index]}"
+        graphs = [replace(one, title=text) for one, text in zip(self._graphs(key, index), texts, strict=True)]
+        rows: list[tuple[Value, ...]] = []
+        for graph in graphs:
+            tuples = {
+                "matched": [one.parts for one in graph.statements if one.matched],
+                "wrong": [one.parts for one in graph.statements if not one.matched],
+                "missed": graph.missed,
+            }
+            for result, members in tuples.items():
+                shown = Phrase((Span(result, RESULTS[result]),))
+                rows += [(graph.title, shown, KINDS[len(parts)], ", ".join(parts)) for parts in members]
+        first = 0 if len(texts) > 1 else 1  # a lone caption need not stand in every row
+        columns = ("caption", "result", "kind", "tuple")[first:]
+        note = "wrong: no reference says it; missed: the references alone say it"
+        table = Table("tuples", "", columns, [row[first:] for row in rows], note)
+        return Document(title, sections=[Text(texts), *graphs, table])
+
+    def _graphs(self, key: str, index: int) -> Sequence[Graph]:
+        """What made the value of an item, for each of its candidates."""
+        metric, captions = self.measurements[key].metric, self.captions
+        return metric.explain(captions, index, captions.once(("state", metric), lambda: metric.prepare(captions)))
+
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
         level = self.resampling.level if self.intervals else None
@@ -133,9 +188,27 @@ class Report(Result):
             f"{span} reference{'' if high == 1 else 's'} per item" if high else "no references",
             [Table("scores", "Scores", columns, rows), explorer({PurePath(self.captions.name).name: self})],
             warnings=self.warnings,
+            notes=self._beside_the_original(),
             signatures=self.signatures,
             data=self.data(),
         )
+
+    def _beside_the_original(self) -> list[str]:
+        """How the values of another program agree with those that captious computed."""
+        notes = []
+        for original in self:
+            for ours in self:
+                if original.metric.compares_with(ours.metric):
+                    both = ~(np.isnan(original.values) | np.isnan(ours.values))
+                    if both.sum() < 2:
+                        continue
+                    theirs, own = original.values[both], ours.values[both]
+                    names = [self.label(str(one.metric)) for one in (ours, original)]
+                    notes.append(
+                        f"{names[0]} beside {names[1]}, {len(own):,} items that both have: mean {own.mean():.4f} and "
+                        f"{theirs.mean():.4f}, Pearson correlation {_pearson(own, theirs):.4f}."
+                    )
+        return notes
 
     def data(self) -> dict[str, Any]:
         """The numbers with everything that moves them, as JSON holds them."""
@@ -294,10 +367,22 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     first = next(iter(reports.values()))
     sets = [report.captions for report in reports.values()]
     images = next((one.images for one in sets if "image" in one.columns), ())
+    keys = list(first.measurements)
+
+    def explain(system: int, metric: int, item: int) -> Sequence[Graph]:
+        return list(reports.values())[system]._graphs(keys[metric], item)
+
     return Items(
         ids=first.captions.ids,
         metrics=[
-            ItemMetric(key, first.label(key), one.metric.higher_is_better, one.metric.range, not one.metric.is_count)
+            ItemMetric(
+                key,
+                first.label(key),
+                one.metric.higher_is_better,
+                one.metric.range,
+                not one.metric.is_count,
+                one.metric.explains,
+            )
             for key, one in first.measurements.items()
         ],
         systems=list(reports),
@@ -307,7 +392,14 @@ def explorer(reports: Mapping[str, Report]) -> Items:
         reasons=[[one.reasons for one in report] for report in reports.values()],
         images=images,
         fields={name: column for name, column in first.captions.columns.items() if name != "image"},
+        explain=explain,
     )
+
+
+def _pearson(x: Floats, y: Floats) -> float:
+    """NaN where a side is constant."""
+    moments = Moments.of(x, y, np.arange(len(x)), len(x))
+    return float(moments(np.ones((len(x), 1)))["pearson"][0])
 
 
 def _reasons(measurement: Measurement) -> str:

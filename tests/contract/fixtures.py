@@ -4,6 +4,7 @@ One set of captions serves all. Images are plain colors and encoders are the `Co
 that CLIP-like metrics run without weights; BERT, UMIC, METEOR and the style model are tiny ones, written into a folder.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,15 @@ def meteor_data(folder: Path) -> Path:
     return write_source(folder / "meteor")
 
 
+def spice_original(folder: Path) -> Path:
+    rows = [
+        {"image_id": key, "scores": {"All": {"f": number / 50}, "Color": {"f": None if number % 3 else number / 40}}}
+        for number, key in enumerate([*map(str, range(ITEMS)), *sorted(BROKEN)])
+    ]
+    (folder / "spice.json").write_text(json.dumps(rows))
+    return folder / "spice.json"
+
+
 def bert(folder: Path) -> Path:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
@@ -104,6 +114,7 @@ EXAMPLES = {
     "meteor": ("meteor(resources={meteor})", "meteor(task=li,modules=exact+stem,resources={meteor})"),
     "spice": ("spice(resources={meteor})", "spice(subset=object,synsets=no,matching=one-to-one)"),
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
+    "spice_original": ("spice_original(file={original})", "spice_original(file={original},subset=color)"),
     "sbert": ("sbert(weights={bert})", "sbert(weights={bert},over=mean)"),
     "div_n": ("div_n(n=2)", "div_n(n=3,strict=yes)"),
     "rep_diversity": ("rep_diversity",),
@@ -132,4 +143,4 @@ EXAMPLES = {
 }
 """Written forms of each metric; a name in braces is a file that a function of this module writes."""
 
-FILES = {"meteor": meteor_data, "bert": bert, "style": style_model, "umic": umic}
+FILES = {"original": spice_original, "meteor": meteor_data, "bert": bert, "style": style_model, "umic": umic}

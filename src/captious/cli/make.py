@@ -1,4 +1,4 @@
-"""``captious make``: data from data: detail units of captions, document-frequency corpora, wrong captions, pictures."""
+"""``captious make``: data from data: detail units, scene graphs, idf corpora, wrong captions, pictures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from captious.io.formats import Row
 
 PTB = "ptb"
-app = typer.Typer(help="Make data: detail units, idf corpora, wrong captions, pictures.", no_args_is_help=True)
+app = typer.Typer(
+    help="Make data: detail units, scene graphs, idf corpora, wrong captions, pictures.", no_args_is_help=True
+)
 
 
 @command(app)
@@ -147,6 +149,42 @@ def _captions(row: Row, column: str | None) -> str | list[str]:
         if not isinstance(text, str):
             raise InputError(f"{row.where}: {name} is {text!r}, expected a string")
     return value
+
+
+@command(app)
+def graphs(
+    captions: Annotated[str, Argument("Captions by id, in every format that `score` reads; '-' for standard input.")],
+    session: Annotated[
+        Session,
+        Only(
+            *("references", "missing", "several", "format", "id_column", "references_id_column", "candidate_column"),
+            *("references_column", "out", "overwrite", "json", "cache"),
+        ),
+    ],
+    parser: Annotated[str, Option("spaCy model that parses: name or folder.", metavar="MODEL")] = "en_core_web_sm",
+) -> None:
+    """Read captions as scene graphs: objects, attributes, relations. With references, what SPICE matches.
+
+    The first captions are printed. --out graphs.jsonl has the tuples of all; --out FOLDER also has a page of drawings.
+
+    Example: captious make graphs preds.json --out graphs.jsonl
+    Example: captious make graphs preds.json --references refs.json --out graphs/
+    """
+    from captious.metrics.spice.listing import scene_graphs
+
+    output = session.output
+    lines = output.out if output.out is not None and Path(output.out).suffix.lower() == ".jsonl" else None
+    if lines is not None:
+        refuse_existing(lines, output.overwrite)
+        session = replace(session, output=replace(output, out=None))
+    with session.working() as step:
+        result = scene_graphs(session.read(captions), parser, step)
+        if lines is not None:
+            step("writing")
+            result.save_lines(lines)
+    session.deliver(result)
+    if lines is not None:
+        typer.echo(f"written: {lines}", err=True)
 
 
 @command(app)

@@ -24,7 +24,7 @@ from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
 from captious.io.images import NO_SUCH
-from captious.render import Column, Document, Table
+from captious.render import Column, Document, Graph, Table
 from captious.stats.resampling import Statistic, id_order
 from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
@@ -329,6 +329,19 @@ class Metric(ABC):
     def seed_values(self, measurement: Measurement) -> Floats | None:
         """Items × random seeds: the values under each seed; None where the metric does not depend on any."""
         return None
+
+    @property
+    def explains(self) -> bool:
+        """Whether `explain` says what made the value of an item."""
+        return False
+
+    def explain(self, captions: CaptionSet, index: int, state: Any) -> list[Graph]:
+        """What made the value of each candidate of an item, as a graph: what matched, what did not, what is missed."""
+        raise InputError(f"{self} does not explain its values")
+
+    def compares_with(self, other: Metric) -> bool:
+        """Whether its values, which another program computed, are those that a metric of captious stands for."""
+        return False
 
     def hint(self, reason: str) -> str:
         """What would mend a reason for having no value, to follow it in a message."""

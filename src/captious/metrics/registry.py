@@ -22,6 +22,7 @@ METRICS = {
     "cider": "captious.metrics.cider:Cider",
     "meteor": "captious.metrics.meteor.metric:Meteor",
     "spice": "captious.metrics.spice.metric:Spice",
+    "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "sbert": "captious.metrics.sbert:Sbert",
     "div_n": "captious.metrics.diversity:DivN",
@@ -59,6 +60,7 @@ LABELS = {
     "rougel": "rouge",
     "self-cider": "selfcider",
     "specs-routed": "specs_routed",
+    "spice (original)": "spice_original",
     "spice (spacy)": "spice",
 }
 """Labels of tables and papers that are read as names, in lower case."""

@@ -15,7 +15,7 @@ from captious.render.charts import shortened
 from captious.render.document import Graph, Statement
 
 Shape = tuple[Any, ...]
-"""("rect", class, x, y, width, height, radius), ("text", class, x, baseline, words), ("path" or "polygon", class, d)."""
+"""("rect", class, x, y, width, height, radius), ("text", class, x, y, words), ("path" or "polygon", class, points)."""
 NODE, CHIP, LEVEL, PORT = 30, 22, 30, 15
 """Heights of an object and of a chip, the distance of arrows one above another, and of their ends on an object."""
 GAP, CORNER, MARGIN = 26, 9, 4
@@ -101,9 +101,7 @@ def drawing(graph: Graph) -> Drawing:
     chips = [own[:CHIPS] + ([(f"+{len(own) - CHIPS}", "said")] if len(own) > CHIPS else []) for own in chips]
     shown = [shortened(name, LETTERS) for name in names]
     ends = _ports(len(names), arrows, levels := _levels(arrows))
-    boxes = [
-        max(_extent(name, NODE_FONT) + 24, PORT * (len(own) + 1)) for name, own in zip(shown, ends, strict=True)
-    ]
+    boxes = [max(_extent(name, NODE_FONT) + 24, PORT * (len(own) + 1)) for name, own in zip(shown, ends, strict=True)]
     centers = _centers(boxes, chips, arrows)
     top = MARGIN + LEVEL * max(levels, default=-1) + (LEVEL + 4 if levels else 0)
     shapes: list[Shape] = []
@@ -117,10 +115,10 @@ def drawing(graph: Graph) -> Drawing:
         tone = tones.get(name, "said")
         shapes.append(("rect", f"node {tone}", _r(center - box / 2), _r(top), _r(box), NODE, 8))
         shapes.append(("text", f"node {tone}", _r(center), _r(top + 20), shortened(name, LETTERS)))
-        for row, (label, mark) in enumerate(own):
+        for row, (label, kind) in enumerate(own):
             y, width = top + NODE + 6 + row * (CHIP + 4), _extent(label, FONT) + 18
-            shapes.append(("rect", f"chip {mark}", _r(center - width / 2), _r(y), _r(width), CHIP, CHIP / 2))
-            shapes.append(("text", f"chip {mark}", _r(center), _r(y + 15), label))
+            shapes.append(("rect", f"chip {kind}", _r(center - width / 2), _r(y), _r(width), CHIP, CHIP / 2))
+            shapes.append(("text", f"chip {kind}", _r(center), _r(y + 15), label))
     width = max((center + _half(box, own) for center, box, own in zip(centers, boxes, chips, strict=True)), default=0)
     if hidden:
         text = f"and {hidden} more objects"

@@ -17,6 +17,7 @@ from captious.metrics.meteor.tables import synsets
 from captious.models._segments import Space, as_keys, text_key
 from captious.models.store import open_store
 from captious.options import current
+from captious.render import Graph, Statement
 from captious.syntax import parsing
 from captious.syntax.scenegraph import Fact, facts
 
@@ -228,6 +229,22 @@ def scores(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matchin
         return np.array([0.0, 0.0, 0.0, *counts])
     precision, recall = hits / len(ours), hits / len(theirs)
     return np.array([2 * precision * recall / (precision + recall), precision, recall, *counts])
+
+
+def compared(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matching: Matching) -> Graph:
+    """The candidate's tuples, each matched or not, and the tuples of the reference that none of them matches."""
+    ours, theirs = candidate.tuples(subset), reference.tuples(subset)
+    marks = matched(ours, theirs, candidate.merge, matching)
+    others = matched(theirs, ours, candidate.merge, matching)
+    return Graph(
+        [Statement(labels(one), mark) for one, mark in zip(ours, marks, strict=True)],
+        [labels(one) for one, mark in zip(theirs, others, strict=True) if not mark],
+    )
+
+
+def labels(one: Tuple) -> Fact:
+    """A tuple in words."""
+    return tuple(concept.label for concept in one)
 
 
 def phrases(facts: Iterable[Fact], subset: Subset = "all") -> list[str]:

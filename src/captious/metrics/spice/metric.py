@@ -17,6 +17,7 @@ from captious.metrics.spice.graphs import (
     SceneGraph,
     Subset,
     caption_facts,
+    compared,
     phrases,
     scores,
     soft_score,
@@ -24,6 +25,7 @@ from captious.metrics.spice.graphs import (
 )
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
 from captious.options import current
+from captious.render import Graph
 from captious.syntax import parsing
 
 SENTENCES = "sentence-transformers/all-MiniLM-L6-v2"
@@ -112,13 +114,23 @@ class Spice(MeanMetric):
         """Rows: sums over the candidates of F, 1, precision and recall; of the value and 1 where matching is soft."""
         if self.matching == "soft":
             return Scored(candidate_means(captions, self._soft(captions)))
-        key = ("spice", state.key, self.synsets, self.legacy_fragments)
-        graphs, references = captions.once(key, lambda: self._graphs(captions, state.value))
+        graphs, references = self.graphs(captions, state)
         owners = captions.candidates.owners.tolist()
         values = np.zeros((len(graphs), 6))
         for number, (graph, owner) in enumerate(zip(graphs, owners, strict=True)):
             values[number] = scores(graph, references[owner], self.subset, self.matching)
         return Scored(candidate_means(captions, values[:, 0], values[:, 1], values[:, 2]))
+
+    @property
+    def explains(self) -> bool:
+        """By its tuples, where they match or do not."""
+        return self.matching != "soft"
+
+    def explain(self, captions: CaptionSet, index: int, state: Shared[Knowledge]) -> list[Graph]:
+        """The graph of each candidate of an item: tuples that match or do not, and those that it misses."""
+        graphs, references = self.graphs(captions, state)
+        start, stop = captions.candidates.offsets[index : index + 2].tolist()
+        return [compared(graph, references[index], self.subset, self.matching) for graph in graphs[start:stop]]
 
     def _soft(self, captions: CaptionSet) -> Floats:
         """The value of each candidate; every distinct phrase is encoded once."""
@@ -143,8 +155,12 @@ class Spice(MeanMetric):
             dtype=np.float64,
         )
 
-    def _graphs(self, captions: CaptionSet, knowledge: Knowledge) -> tuple[list[SceneGraph], list[SceneGraph]]:
+    def graphs(self, captions: CaptionSet, state: Shared[Knowledge]) -> tuple[list[SceneGraph], list[SceneGraph]]:
         """The graph of each candidate, and that of each item's references."""
+        key = ("spice", state.key, self.synsets, self.legacy_fragments)
+        return captions.once(key, lambda: self._graphs(captions, state.value))
+
+    def _graphs(self, captions: CaptionSet, knowledge: Knowledge) -> tuple[list[SceneGraph], list[SceneGraph]]:
         texts = (*captions.candidates.values, *captions.references.values)
         known = caption_facts(texts, self.parser, self.legacy_fragments)
         look_up, merge = knowledge.look_up, self.synsets

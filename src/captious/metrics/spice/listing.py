@@ -1,0 +1,128 @@
+"""The scene graphs of all captions of a set: printed, drawn on a page, and as records for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from captious._files import whole_file
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.contract import Shared
+from captious.metrics.spice.graphs import SceneGraph, compared, labels, matched
+from captious.metrics.spice.metric import Knowledge, Spice
+from captious.render import Document, Graph, Phrase, Result, Span, Statement, Table
+from captious.render.document import Tone, Value
+from captious.render.tables import write_jsonl
+from captious.syntax import parsing
+
+TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: ""}
+FEW = 8
+"""Captions that are shown; the records hold all."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SceneGraphs(Result):
+    """A scene graph for each caption; with references, the one graph of an item's references, and what matches."""
+
+    captions: CaptionSet
+    graphs: Sequence[SceneGraph]
+    references: Sequence[SceneGraph] | None
+    """By item, where there are references."""
+    parser: str
+
+    def __repr__(self) -> str:
+        return f"<SceneGraphs of {len(self.graphs):,} captions by {self.parser}>"
+
+    def records(self) -> list[dict[str, Any]]:
+        """For each caption its id, text and tuples; with references, which match, and those of the references."""
+        records: list[dict[str, Any]] = []
+        rows = zip(self.captions.candidates.owners.tolist(), self.captions.candidates.values, self.graphs, strict=True)
+        for item, text, graph in rows:
+            tuples = graph.tuples()
+            record = {"id": self.captions.ids[item], "caption": text, "tuples": [labels(one) for one in tuples]}
+            if self.references is not None:
+                theirs = self.references[item].tuples()
+                record["matched"] = matched(tuples, theirs, graph.merge, "any")
+                record["reference_tuples"] = [labels(one) for one in theirs]
+                record["reference_matched"] = matched(theirs, tuples, graph.merge, "any")
+            records.append(record)
+        return records
+
+    def document(self) -> Document:
+        """The first captions: a row per object in a table, and a drawing on the page."""
+        rows: list[Sequence[Value]] = []
+        breaks, drawings = [], []
+        owners = self.captions.candidates.owners[:FEW].tolist()
+        for number, item in enumerate(owners):
+            key, text, own = self.captions.ids[item], self.captions.candidates.values[number], self.graphs[number]
+            if self.references is None:
+                graph = Graph([Statement(labels(one)) for one in own.tuples()])
+            else:
+                graph = compared(own, self.references[item], "all", "any")
+            breaks.append(len(rows))
+            rows += _rows(key, text, graph)
+            drawings.append(Graph(graph.statements, graph.missed, f"{key}: {text}"))
+        more = len(self.graphs) - len(owners)
+        note = f"and {more:,} more captions, which a file of all graphs has" if more > 0 else ""
+        if self.references is not None:
+            note = "; ".join(filter(None, ("✓ a reference says it too", note)))
+        columns = ("id", "caption", "object", "attributes", "relations")
+        return Document(
+            f"Scene graphs of {len(self.graphs):,} caption{'' if len(self.graphs) == 1 else 's'}",
+            sections=[Table("graphs", "", columns, rows, note, breaks), *drawings],
+            signatures=[f"parser:{self.parser}"],
+            data={"parser": self.parser, "captions": self.records()},
+        )
+
+    def write_files(self, folder: Path) -> None:
+        """Write the records of all captions."""
+        write_jsonl(folder / "graphs.jsonl", self.records())
+
+    def save_lines(self, path: str | Path) -> None:
+        """Write the records of all captions as JSONL."""
+        with whole_file(path) as draft:
+            write_jsonl(draft, self.records())
+
+
+def scene_graphs(
+    captions: CaptionSet, parser: str = parsing.DEFAULT, progress: Callable[[str], None] = lambda step: None
+) -> SceneGraphs:
+    """The scene graph of every caption, by SPICE's rules on the parses of a spaCy model.
+
+    Where the captions have references, words with a common synset are one, as in SPICE; without, only equal words are.
+    """
+    if not captions.candidates.values:
+        raise InputError(f"{captions.name}: holds no captions")
+    referenced = bool(captions.references.values)
+    metric = Spice(synsets=referenced, parser=parser)
+    progress("parsing")
+    state: Shared[Knowledge] = metric.prepare(captions)
+    graphs, references = metric.graphs(captions, state)
+    return SceneGraphs(captions, graphs, references if referenced else None, state.value.parser)
+
+
+def _rows(key: str, caption: str, graph: Graph) -> list[Sequence[Value]]:
+    """A row for each object, with its attributes and the relations it is the subject of."""
+    attributes: dict[str, list[Span]] = {}
+    relations: dict[str, list[Span]] = {}
+    objects: dict[str, Span] = {}
+    for parts, mark in graph.statements:
+        span = Span(" ".join(parts[1:] or parts) + (" ✓" if mark else ""), TONES[mark])
+        if len(parts) == 1:
+            objects[parts[0]] = span
+        else:
+            (attributes if len(parts) == 2 else relations).setdefault(parts[0], []).append(span)
+    if not objects:
+        return [(key, caption, "", "", "")]
+    return [
+        ("" if row else key, "" if row else caption, Phrase((span,)), *(_joined(one.get(name, ())) for one in further))
+        for row, (name, span) in enumerate(objects.items())
+        for further in [(attributes, relations)]
+    ]
+
+
+def _joined(spans: Sequence[Span]) -> Phrase:
+    return Phrase.of(*(part for number, span in enumerate(spans) for part in (", " if number else "", span)))

@@ -1,0 +1,114 @@
+"""Values of the original SPICE, read from the file that its Java program wrote, to stand beside those of captious."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from captious._files import digest, expanded
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.contract import MeanMetric, Metric, Need, Scored, Shared, item_means
+from captious.metrics.spice.graphs import Subset
+from captious.metrics.spice.metric import Spice
+
+ABSENT = "the original's output has no such id"
+EXPECTED = "expected the output of SPICE's Java program: [{image_id, scores: {All: {f, …}, …}}, …]"
+
+
+@dataclass(frozen=True)
+class SpiceOriginal(MeanMetric):
+    """SPICE as the original computed it: its F-scores are read from ``file`` and joined by id, in whatever order.
+
+    Nothing is computed here. It is for people who have the output of the original program, and want it beside
+    ``spice``: in one table, with the Pearson correlation of the two, and in the charts of the page. The file is what
+    the program writes under ``-out``: a list of images, each with an ``image_id`` and ``scores``. ``subset`` needs the
+    program's ``-subset``. An id that the file lacks has no value, and neither has one whose score is null.
+
+    >>> SpiceOriginal(file="spice.json").label
+    'SPICE (original)'
+    """
+
+    file: str = ""
+    subset: Subset = "all"
+
+    name: ClassVar[str] = "spice_original"
+    main: ClassVar[str] = "file"
+    needs: ClassVar[tuple[Need, ...]] = ("model",)
+    undefined_reason: ClassVar[str] = "the original has no value"
+    citation: ClassVar[str] = Spice.citation
+
+    @property
+    def label(self) -> str:
+        """SPICE (original), with the subset."""
+        return "SPICE (original)" if self.subset == "all" else f"SPICE (original) {self.subset}"
+
+    def compares_with(self, other: Metric) -> bool:
+        """With SPICE of the same subset."""
+        return isinstance(other, Spice) and other.subset == self.subset and other.matching != "soft"
+
+    def prepare(self, captions: CaptionSet) -> Shared[tuple[Mapping[str, float], str]]:
+        """The value of each id, and the digest of the file."""
+        if not self.file:
+            raise InputError("spice_original: no file, expected spice_original(FILE), the output of the Java program")
+        path = expanded(self.file)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}") from None
+        mark = digest(content)
+        return Shared((_values(content, path, self.subset.capitalize()), mark), mark)
+
+    def settings(self, state: Shared[tuple[Mapping[str, float], str]]) -> Mapping[str, str]:
+        """The file by its content."""
+        return {"file": f"#{state.value[1]}"}
+
+    def score_items(self, captions: CaptionSet, state: Shared[tuple[Mapping[str, float], str]]) -> Scored:
+        """Rows: the value and 1."""
+        values, _ = state.value
+        rows = item_means(np.array([values.get(key, math.nan) for key in captions.ids], dtype=np.float64))
+        return Scored(rows, {index: ABSENT for index, key in enumerate(captions.ids) if key not in values})
+
+    def hint(self, reason: str) -> str:
+        """Whose ids are meant."""
+        return f"; {self.file} must be of these captions, with their ids" if reason == ABSENT else super().hint(reason)
+
+
+def _values(content: bytes, path: Path, subset: str) -> dict[str, float]:
+    try:
+        rows = json.loads(content)
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: is not JSON, {EXPECTED}") from None
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{path}: holds {_named(rows)}, {EXPECTED}")
+    values: dict[str, float] = {}
+    for number, row in enumerate(rows, 1):
+        where = f"{path}, entry {number}"
+        if not isinstance(row, dict) or "image_id" not in row or not isinstance(row.get("scores"), dict):
+            raise InputError(f"{where}: {_named(row)}, {EXPECTED}")
+        key, scores = str(row["image_id"]), row["scores"]
+        if key in values:
+            raise InputError(f"{where}: image_id {key} is there twice, expected each once")
+        if subset not in scores:
+            mend = "; the program writes subsets with -subset" if subset != "All" else ""
+            raise InputError(f"{where}: scores of {', '.join(map(str, scores)) or 'nothing'}, expected {subset}{mend}")
+        f = scores[subset].get("f") if isinstance(scores[subset], dict) else scores[subset]
+        if f is not None and (isinstance(f, bool) or not isinstance(f, (int, float)) or not (0 <= f <= 1 or f != f)):
+            raise InputError(f"{where}: f of {subset} is {f!r}, expected a number from 0 to 1, or null")
+        values[key] = math.nan if f is None else float(f)
+    return values
+
+
+def _named(found: Any) -> str:
+    """What was found, in few words."""
+    if isinstance(found, dict):
+        return f"an object of {', '.join(map(str, list(found)[:5])) or 'nothing'}"
+    if isinstance(found, list):
+        return f"a list of {len(found)}"
+    return f"{found!r}"[:40]
