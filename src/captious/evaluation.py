@@ -36,9 +36,9 @@ from captious.render import (
     Items,
     Phrase,
     Result,
+    Section,
     Span,
     Table,
-    Text,
     link,
 )
 from captious.render.document import Tone, Value
@@ -140,22 +140,23 @@ class Report(Result):
         (index,) = self.captions.positions([str(id)])
         texts = self.captions.candidates[index]
         title = f"{self.label(key)} {value:.4f} of {self.captions.ids[index]}"
-        graphs = [replace(one, title=text) for one, text in zip(self._graphs(key, index), texts, strict=True)]
-        rows: list[tuple[Value, ...]] = []
-        for graph in graphs:
+        sections: list[Section] = []
+        for number, (graph, text) in enumerate(zip(self._graphs(key, index), texts, strict=True), 1):
             tuples = {
                 "matched": [one.parts for one in graph.statements if one.matched],
                 "wrong": [one.parts for one in graph.statements if not one.matched],
                 "missed": graph.missed,
             }
-            for result, members in tuples.items():
-                shown = Phrase((Span(result, RESULTS[result]),))
-                rows += [(graph.title, shown, KINDS[len(parts)], ", ".join(parts)) for parts in members]
-        first = 0 if len(texts) > 1 else 1  # a lone caption need not stand in every row
-        columns = ("caption", "result", "kind", "tuple")[first:]
-        note = "wrong: no reference says it; missed: the references alone say it"
-        table = Table("tuples", "", columns, [row[first:] for row in rows], note)
-        return Document(title, sections=[Text(texts), *graphs, table])
+            rows = [
+                (Phrase((Span(result, RESULTS[result]),)), KINDS[len(parts)], ", ".join(parts))
+                for result, members in tuples.items()
+                for parts in members
+            ]
+            name = "tuples" if number == 1 else f"tuples-{number}"
+            note = "wrong: no reference says it; missed: the references alone say it"
+            sections.append(Table(name, text, ("result", "kind", "tuple"), rows, note))
+            sections.append(replace(graph, title=text, replaces=name))
+        return Document(title, sections=sections)
 
     def _graphs(self, key: str, index: int) -> Sequence[Graph]:
         """What made the value of an item, for each of its candidates."""

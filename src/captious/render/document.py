@@ -264,6 +264,8 @@ class Graph:
     missed: Sequence[tuple[str, ...]] = ()
     """Tuples that only the other side has; they are listed, not drawn."""
     title: str = ""
+    replaces: str = ""
+    """Key of the table that shows the same to terminals and files; the page and the notebook leave that out."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from captious.render.charts import shortened
@@ -103,14 +104,18 @@ def drawing(graph: Graph) -> Drawing:
     ends = _ports(len(names), arrows, levels := _levels(arrows))
     boxes = [max(_extent(name, NODE_FONT) + 24, PORT * (len(own) + 1)) for name, own in zip(shown, ends, strict=True)]
     centers = _centers(boxes, chips, arrows)
-    top = MARGIN + LEVEL * max(levels, default=-1) + (LEVEL + 4 if levels else 0)
+    top = MARGIN + (LEVEL * (max(levels) + 1) + 4 if levels else 0)
     shapes: list[Shape] = []
-    for number, (arrow, level) in enumerate(zip(arrows, levels, strict=True)):
-        start, end = (
+    feet = [
+        [
             centers[place] + PORT * (ends[place].index((number, side)) - (len(ends[place]) - 1) / 2)
-            for place, side in ((arrow.source, 0), (arrow.target, 1))
-        )
-        shapes += _arrow(arrow, start, end, top - LEVEL * (level + 0.7) - 3, top)
+            for side, place in enumerate((arrow.source, arrow.target))
+        ]
+        for number, arrow in enumerate(arrows)
+    ]
+    for arrow, level, (start, end) in zip(arrows, levels, feet, strict=True):
+        above = [x for pair, other in zip(feet, levels, strict=True) if other > level for x in pair]
+        shapes += _arrow(arrow, start, end, above, top - LEVEL * (level + 0.7) - 3, top)
     for name, center, box, own in zip(names, centers, boxes, chips, strict=True):
         tone = tones.get(name, "said")
         shapes.append(("rect", f"node {tone}", _r(center - box / 2), _r(top), _r(box), NODE, 8))
@@ -147,8 +152,38 @@ def _order(statements: Sequence[Statement]) -> tuple[list[str], int]:
             name = waiting.pop()
             if name not in order:
                 order[name] = None
-                waiting += reversed(after[name])
-    return list(order)[:OBJECTS], max(0, len(order) - OBJECTS)
+                # What leads nowhere stands nearest, which keeps arrows short.
+                waiting += sorted(after[name], key=lambda one: len(after[one]))[::-1]
+    names = list(order)[:OBJECTS]
+    links = {frozenset((parts[0], parts[2])) for parts, _ in statements if len(parts) == 3 and parts[0] != parts[2]}
+    return _closer(names, [(one, other) for one, other in map(sorted, links)]), len(order) - len(names)
+
+
+def _closer(names: list[str], links: Sequence[tuple[str, str]]) -> list[str]:
+    """The order with neighbors swapped for as long as that makes the arrows shorter."""
+    place = {name: number for number, name in enumerate(names)}
+    joined: dict[str, list[str]] = {name: [] for name in names}
+    for one, other in links:
+        if one in place and other in place:
+            joined[one].append(other)
+            joined[other].append(one)
+
+    def pull(name: str) -> int:
+        """How many more arrows lead right than left."""
+        return sum(1 if place[other] > place[name] else -1 for other in joined[name])
+
+    for _ in names:
+        swapped = False
+        for number in range(1, len(names)):
+            left, right = names[number - 1], names[number]
+            # The arrow between the two does not change, and counts for both.
+            if pull(left) - pull(right) > 2 * (right in joined[left]):
+                names[number - 1], names[number] = right, left
+                place[left], place[right] = number, number - 1
+                swapped = True
+        if not swapped:
+            break
+    return names
 
 
 def _levels(arrows: Sequence[_Arrow]) -> list[int]:
@@ -206,12 +241,13 @@ def _half(box: float, chips: Sequence[tuple[str, str]]) -> float:
     return max([box, *(_extent(label, FONT) + 18 for label, _ in chips)]) / 2
 
 
-def _arrow(arrow: _Arrow, start: float, end: float, y: float, bottom: float) -> Iterator[Shape]:
+def _arrow(arrow: _Arrow, start: float, end: float, above: Sequence[float], y: float, bottom: float) -> Iterator[Shape]:
     """Up from its source, along, and down to its target, with a gap in the line for the label."""
     way = 1 if end > start else -1
-    middle, half = (start + end) / 2, _extent(arrow.label, FONT) / 2 + 3
+    half = _extent(arrow.label, FONT) / 2 + 3
     turn, tip, tone = way * CORNER, bottom - 2, arrow.tone
     gap = min(half, abs(end - start) / 2 - CORNER)
+    middle = _free(min(start, end) + CORNER, max(start, end) - CORNER, above, half)
     rise = f"M{_r(start)} {_r(bottom)}V{_r(y + CORNER)}Q{_r(start)} {_r(y)} {_r(start + turn)} {_r(y)}"
     fall = f"M{_r(middle + way * gap)} {_r(y)}H{_r(end - turn)}Q{_r(end)} {_r(y)} {_r(end)} {_r(y + CORNER)}"
     # The label of a loop is wider than the loop and stands above it.
@@ -222,6 +258,15 @@ def _arrow(arrow: _Arrow, start: float, end: float, y: float, bottom: float) -> 
         yield "path", tone, f"{rise}H{_r(middle - way * gap)}{fall}V{_r(tip - 6)}"
         yield "text", f"label {tone}", _r(middle), _r(y + 4), arrow.label
     yield "polygon", tone, f"{_r(end - 4)},{_r(tip - 7)} {_r(end + 4)},{_r(tip - 7)} {_r(end)},{_r(tip)}"
+
+
+def _free(low: float, high: float, crossings: Sequence[float], half: float) -> float:
+    """Where between two ends a label stands: near the middle, and not on a line that comes down from above."""
+    middle = (low + high) / 2
+    edges = [low, *sorted(x for x in crossings if low < x < high), high]
+    rooms = [(a, b) for a, b in pairwise(edges) if b - a >= 2 * half]
+    spots = [min(max(middle, a + half), b - half) for a, b in rooms]
+    return min(spots, key=lambda spot: abs(spot - middle), default=middle)
 
 
 def _extent(text: str, size: float) -> float:

@@ -76,7 +76,8 @@ def _policy(code: str) -> str:
 
 
 def _navigation(document: Document) -> str:
-    titles = [section.title for section in document.sections if isinstance(section, (Text, Table, Gallery, Group))]
+    shown = without_replaced(document.sections)
+    titles = [section.title for section in shown if isinstance(section, (Text, Table, Gallery, Group))]
     titles = [title for title in titles if title not in ("", document.title)][:LINKS]
     links = [f'<a href="#{_anchor(title)}">{escape(title)}</a>' for title in titles]
     if any(isinstance(section, Items) for section in document.sections):
@@ -98,8 +99,8 @@ def warning_boxes(warnings: Sequence[str]) -> str:
 
 
 def without_replaced(sections: Sequence[Section]) -> list[Section]:
-    """The sections without the tables that a gallery shows with pictures."""
-    replaced = {section.replaces for section in sections if isinstance(section, Gallery)}
+    """The sections without the tables that a gallery shows with pictures, or a graph as a drawing."""
+    replaced = {section.replaces for section in sections if isinstance(section, (Gallery, Graph))}
     return [section for section in sections if not (isinstance(section, Table) and section.key in replaced)]
 
 

@@ -19,8 +19,8 @@ from captious.render.tables import write_jsonl
 from captious.syntax import parsing
 
 TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: ""}
-FEW = 8
-"""Captions that are shown; the records hold all."""
+PRINTED, DRAWN = 8, 50
+"""Captions in the printed table, and on the page; the records hold all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,24 +55,25 @@ class SceneGraphs(Result):
         """The first captions: a row per object in a table, and a drawing on the page."""
         rows: list[Sequence[Value]] = []
         breaks, drawings = [], []
-        owners = self.captions.candidates.owners[:FEW].tolist()
+        owners = self.captions.candidates.owners[:DRAWN].tolist()
         for number, item in enumerate(owners):
             key, text, own = self.captions.ids[item], self.captions.candidates.values[number], self.graphs[number]
             if self.references is None:
                 graph = Graph([Statement(labels(one)) for one in own.tuples()])
             else:
                 graph = compared(own, self.references[item], "all", "any")
-            breaks.append(len(rows))
-            rows += _rows(key, text, graph)
-            drawings.append(Graph(graph.statements, graph.missed, f"{key}: {text}"))
-        more = len(self.graphs) - len(owners)
-        note = f"and {more:,} more captions, which a file of all graphs has" if more > 0 else ""
-        if self.references is not None:
-            note = "; ".join(filter(None, ("✓ a reference says it too", note)))
+            drawings.append(Graph(graph.statements, graph.missed, f"{key}: {text}", "graphs"))
+            if number < PRINTED:
+                breaks.append(len(rows))
+                rows += _rows(key, text, graph)
+        total = len(self.graphs)
+        notes = ["✓ a reference says it too"] if self.references is not None else []
+        notes += [f"the first {PRINTED} captions; a file has all"] if total > PRINTED else []
         columns = ("id", "caption", "object", "attributes", "relations")
         return Document(
-            f"Scene graphs of {len(self.graphs):,} caption{'' if len(self.graphs) == 1 else 's'}",
-            sections=[Table("graphs", "", columns, rows, note, breaks), *drawings],
+            f"Scene graphs of {total:,} caption{'' if total == 1 else 's'}",
+            f"the first {DRAWN} are drawn; graphs.jsonl has all" if total > DRAWN else "",
+            [Table("graphs", "", columns, rows, "; ".join(notes), breaks), *drawings],
             signatures=[f"parser:{self.parser}"],
             data={"parser": self.parser, "captions": self.records()},
         )
