@@ -22,6 +22,7 @@ def spoiled(slot, folder, **changes):
         ({"rank": 10**400}, "row 2: rank is "),
         ({"rank": float("inf")}, "row 2: rank is inf, expected a number"),
         ({"caption": [None]}, "row 2: caption is [None], expected a text or a number"),
+        ({"caption": " "}, "row 2: caption is empty, expected words to rank"),
     ],
 )
 def test_rankings_of_styles(run, tmp_path, changes, message):
@@ -37,6 +38,7 @@ def test_no_rankings_no_labels_no_captions(run, tmp_path):
     for command, message in (
         (("style", "correlate", model, empty), "holds no rankings"),
         (("probe", "classification", empty, "--images", images, "--encoder", "captious-mini"), "holds no labels"),
+        (("make", "negatives", empty, "--kinds", "random", "--look", 1), "holds no captions"),
         (("cache", "fill", images, "--encoder", "captious-mini", "--captions", empty), "holds no captions"),
     ):
         code, _, error = run(*command)
@@ -56,6 +58,12 @@ def test_empty_captions_of_a_style_are_said(run, tmp_path):
 def test_answers_of_raters_are_named_by_texts(run, tmp_path):
     code, _, error = run("probe", "recall", spoiled("answers", tmp_path, rater=["me"]))
     assert code == 2 and "row 2: rater is ['me'], expected a text" in error
+
+
+def test_a_contest_without_a_wrong_caption(run, tmp_path):
+    metric = ("--metrics", "clipscore(weights=captious-mini)", "--images", SLOTS["images"].right(tmp_path, "images"))
+    code, _, error = run("probe", "compositionality", spoiled("contests", tmp_path, negative=[]), *metric)
+    assert code == 2 and "row 2: the list of negatives is empty" in error
 
 
 def test_a_gallery_nested_too_deeply(run, tmp_path):

@@ -132,7 +132,7 @@ def test_what_a_constructor_cannot_do_is_said():
 
 def test_importing_spice_says_that_it_is_not_there():
     with pytest.raises(
-        InputError, match="captious does not have Spice yet, expected one of Bleu, Cider, Meteor, Rouge"
+        InputError, match="no Spice with the values of the original, expected Bleu, Cider, Meteor or Rouge"
     ):
         from captious.compat.pycocoevalcap import Spice  # noqa: F401
     with pytest.raises(AttributeError):

@@ -110,6 +110,7 @@ EXAMPLES = {
     "rouge_n": ("rouge_n(n=2)", "rouge_n(n=1,value=recall,over=mean)"),
     "cider": ("cider", "cider(variant=plain)"),
     "meteor": ("meteor(resources={meteor})", "meteor(task=li,modules=exact+stem,resources={meteor})"),
+    "spice": ("spice(resources={meteor})", "spice(subset=object,synsets=no,matching=one-to-one)"),
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
     "bleurt": ("bleurt(weights={bleurt})", "bleurt(weights={bleurt},over=mean,limit=12,activation=gelu_new)"),
     "sbert": ("sbert(weights={bert})", "sbert(weights={bert},over=mean)"),

@@ -231,7 +231,10 @@ def negatives(
         raise InputError("--images, --encoder and --image-features are for hard negatives; add hard to --kinds")
     refuse_existing(output.out, output.overwrite)
     with replace(session, output=replace(output, out=None)).working() as step:
-        corpus = Corpus.of(gather_references(rows_of(captions), reading).references, captions)
+        gathered = gather_references(rows_of(captions), reading).references
+        if not gathered:
+            raise InputError(f"{captions}: holds no captions")
+        corpus = Corpus.of(gathered, captions)
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")

@@ -12,7 +12,8 @@ What differs on purpose:
 - **A caption never looks at the next one.** The original tokenizes a stream, where the period of "the new Wii U."
   depends on how the next caption starts. This concerns 17 of the 860,369 captions we compared; all other tokens agree.
 - **Mistakes are named.** Where the original stops at an ``assert``, an `InputError` says which id is wrong and why.
-- **No SPICE.** captious does not have it yet. `COCOEvalCap` gives the seven other values.
+- **No SPICE.** captious's `spice` reads spaCy's parses, so its values are not those of the original.
+  `COCOEvalCap` gives the seven other values.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ Captions = Mapping[Any, Sequence[str]]
 
 def __getattr__(name: str) -> Any:
     if name == "Spice":  # an AttributeError would become an ImportError without this line
-        raise InputError("captious does not have Spice yet, expected one of Bleu, Cider, Meteor, Rouge")
+        raise InputError(
+            "no Spice with the values of the original, expected Bleu, Cider, Meteor or Rouge; "
+            "captious.evaluate(..., 'spice') is SPICE on spaCy's parses"
+        )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -21,6 +21,7 @@ METRICS = {
     "rouge_n": "captious.metrics.rouge:RougeN",
     "cider": "captious.metrics.cider:Cider",
     "meteor": "captious.metrics.meteor.metric:Meteor",
+    "spice": "captious.metrics.spice.metric:Spice",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
@@ -59,6 +60,7 @@ LABELS = {
     "rougel": "rouge",
     "self-cider": "selfcider",
     "specs-routed": "specs_routed",
+    "spice (spacy)": "spice",
 }
 """Labels of tables and papers that are read as names, in lower case."""
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
@@ -66,7 +68,7 @@ NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n"
 ABSENT = (
     "bartscore", "blipscore", "bridge", "capture", "chair", "chrf", "cider-r", "clair", "comet", "dcscore",
     "dsg", "emscore", "faier", "faithscore", "fense", "fid", "fleur", "g-veval", "hicescore", "infolm", "leic", "mid",
-    "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice", "spice-u", "spider", "ter",
+    "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
 )  # fmt: skip
 """Well-known metrics that captious does not have; no other metric is suggested in their place."""

@@ -219,6 +219,8 @@ def _contest(row: Row, stem: str) -> Contest | None:
     caption, second = text_of(row, (*CAPTION_COLUMNS, "positive")), text_of(row, SECOND_COLUMNS)
     if wrong is None:
         return None
+    if not wrong:
+        raise InputError(f"{row.where}: the list of negatives is empty, expected at least one")
     if caption is None:
         raise InputError(f"{row.where}: a negative without a caption: found {', '.join(row.fields)}")
     category = str(row.fields.get("category") or row.fields.get("type") or stem)

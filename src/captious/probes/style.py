@@ -524,6 +524,8 @@ def correlate(model: StyleModel, source: Any) -> StyleAgreement:
             if isinstance(row.fields[column], (list, dict, bool)) or row.fields[column] is None:
                 raise InputError(f"{row.where}: {column} is {row.fields[column]!r}, expected a text or a number")
         style, caption = str(row.fields["style"]), str(row.fields["caption"])
+        if not caption.strip():
+            raise InputError(f"{row.where}: caption is empty, expected words to rank")
         model.style_number(style, row.where)
         try:
             rank = float(row.fields["rank"])

@@ -1,6 +1,8 @@
 from captious.syntax.chunking import bracketed as bracketed
 from captious.syntax.chunking import outline as outline
 from captious.syntax.chunking import tree as tree
+from captious.syntax.parsing import parse as parse
+from captious.syntax.scenegraph import facts as facts
 from captious.syntax.sentences import Sentence as Sentence
 from captious.syntax.tagging import tag as tag
 from captious.syntax.tagging import tag_texts as tag_texts

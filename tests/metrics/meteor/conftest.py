@@ -1,7 +1,6 @@
 """A tiny METEOR folder that tests write themselves, and the original's tables where pycocoevalcap is installed."""
 
 import gzip
-from importlib.util import find_spec
 
 import pytest
 
@@ -58,16 +57,3 @@ def make_source(tmp_path):
 def tiny(tmp_path_factory):
     """Tables of a dozen words."""
     return compile_tables(Source.at(write_source(tmp_path_factory.mktemp("meteor"))))
-
-
-@pytest.fixture(scope="session")
-def meteor_tables(request, tmp_path_factory):
-    """The tables of METEOR 1.5, compiled once and kept with pytest's cache."""
-    if find_spec("pycocoevalcap") is None:
-        pytest.skip("METEOR's tables are not here: pip install pycocoevalcap")
-    kept = getattr(request.config, "cache", None)
-    with pytest.MonkeyPatch.context() as places:
-        cache = kept.mkdir("captious-meteor") if kept else tmp_path_factory.mktemp("cache")
-        places.setenv("CAPTIOUS_HOME", str(cache))
-        places.delenv(resources.VARIABLE, raising=False)
-        return resources.load()

@@ -22,7 +22,7 @@ def test_two_painters_added_to_one_metric_are_told_apart(run, pipeline, tmp_path
     assert len(marks) == 2
     assert marks[0].startswith("drawn#") and marks[1].startswith("tiny-diffusion#")
 
-    code, printed, errors = run(*given, *more)
+    code, printed, errors = run(*given, *more, "--signatures")
     lines = [line for line in printed.splitlines() if "|painter:" in line]
     assert code == 0 and [_painter(line) for line in lines] == marks
     for mark in marks:

@@ -110,8 +110,8 @@ def _prefixes(lines: list[str]) -> dict[str, bool]:
 
 
 def _synsets(lines: list[str]) -> HashTable:
-    # Entries of several words are spelt with underscores, which the normalizer sets apart: no token can ask for them.
-    synsets = {word_hash(word): ids for word, ids in _pairs(lines) if "_" not in word}
+    # Entries of several words have underscores, which METEOR's normalizer sets apart: only SPICE asks for them.
+    synsets = {word_hash(word): ids for word, ids in _pairs(lines)}
     return HashTable.of({key: sorted({int(number) for number in ids.split()}) for key, ids in synsets.items()})
 
 
@@ -159,6 +159,8 @@ def _pairs(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 VARIABLE = "CAPTIOUS_METEOR"
+WORDNET = "index.sense"
+"""The file that tells a folder of WordNet: the words of every synset."""
 _SUFFIX = ".tables"
 _WANTED = "expected meteor-1.5.jar and data/paraphrase-en.gz"
 _REMEDY = (
@@ -214,6 +216,8 @@ def _find(named: str | None) -> Tables:
     named = named or os.environ.get(VARIABLE)
     if named:
         path = expanded(named)
+        if (path / WORDNET).is_file():
+            return _wordnet(path, (path / WORDNET).stat().st_mtime_ns)
         return _opened(path) if path.suffix == _SUFFIX else _compiled(_source(path))
     if added_file().exists():
         return _opened(added_file())
@@ -227,6 +231,35 @@ def _package() -> Source | None:
     package = find_spec("pycocoevalcap")
     folders = (package.submodule_search_locations or []) if package else []
     return next(filter(None, (Source.at(Path(folder) / "meteor") for folder in folders)), None)
+
+
+@lru_cache(maxsize=1)
+def _wordnet(folder: Path, changed: int) -> Tables:
+    """Synsets and irregular forms alone, from the files of WordNet 3.0: those that METEOR's own were made of."""
+    names = (WORDNET, *(f"{part}.exc" for part in ("noun", "verb", "adj", "adv")))
+    try:
+        contents = {name: (folder / name).read_bytes() for name in names}
+    except OSError as error:
+        raise InputError(f"{folder}: not the files of WordNet 3.0 ({error.strerror}: {error.filename})") from None
+    synsets: dict[str, set[str]] = {}
+    for line in contents[WORDNET].decode("utf-8", "replace").splitlines():
+        key, offset, *_ = line.split()
+        synsets.setdefault(key.partition("%")[0], set()).add(str(int(offset)))
+    bases: dict[str, list[str]] = {}
+    for name in names[1:]:
+        for line in contents[name].decode("utf-8", "replace").splitlines():
+            form, *of = line.split()
+            for base in of:
+                bases.setdefault(base, []).append(form)
+    words = _synsets([part for word, ids in synsets.items() for part in (word, " ".join(ids))])
+    return Tables(
+        function_words=frozenset(),
+        prefixes={},
+        words=words,
+        forms=_exceptions([part for base, forms in bases.items() for part in (base, " ".join(forms))], words),
+        phrases=_paraphrases(None),
+        sources={f"synonym/{name}": hashlib.sha256(content).hexdigest() for name, content in contents.items()},
+    )
 
 
 def _source(path: Path) -> Source:

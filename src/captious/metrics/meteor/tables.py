@@ -53,7 +53,7 @@ def span_hashes(words: UInt64) -> list[UInt64]:
     return spans
 
 
-FORMAT = 3
+FORMAT = 4
 HASHED = ("words", "forms", "phrases")
 _MAGIC = b"captious-meteor-tables\n"
 _ALIGN = 64
@@ -215,6 +215,15 @@ _ENDINGS = tuple({ending for ending, _ in _RULES})
 
 def synset_groups(words: list[str], tables: Tables) -> Iterable[list[int]]:
     """For each synset that any of the words belongs to, the numbers (positions in the list) of its words."""
+    groups: dict[int, list[int]] = defaultdict(list)
+    for number, members in enumerate(synsets(words, tables)):
+        for synset in members:
+            groups[synset].append(number)
+    return groups.values()
+
+
+def synsets(words: list[str], tables: Tables) -> list[set[int]]:
+    """The synsets of each word: its own, and those of the words that it may be a form of."""
     own = _rows(words, tables)
     irregular = tables.forms.find(_hashes(words))
     rows: list[set[int]] = [{row} if row >= 0 else set() for row in own]
@@ -229,12 +238,8 @@ def synset_groups(words: list[str], tables: Tables) -> Iterable[list[int]]:
         if row >= 0 and number not in done:
             done.add(number)
             rows[number].add(row)
-    groups: dict[int, list[int]] = defaultdict(list)
-    for number, own_rows in enumerate(rows):
-        members = [set(tables.words.row(row)) for row in own_rows]
-        for synset in members[0] if len(members) == 1 else set().union(*members):
-            groups[synset].append(number)
-    return groups.values()
+    members = [[set(tables.words.row(row)) for row in own_rows] for own_rows in rows]
+    return [sets[0] if len(sets) == 1 else set().union(*sets) for sets in members]
 
 
 def _rows(words: list[str], tables: Tables) -> list[int]:

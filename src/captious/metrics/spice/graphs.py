@@ -1,0 +1,263 @@
+"""Scene graphs of captions: tuples parsed once and cached, merged by synonyms, and matched between two graphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal
+
+import numpy as np
+
+from captious._files import digest
+from captious._typing import Floats
+from captious.metrics.meteor import resources
+from captious.metrics.meteor.tables import synsets
+from captious.models._segments import Space, as_keys, text_key
+from captious.models.store import open_store
+from captious.options import current
+from captious.syntax import parsing
+from captious.syntax.scenegraph import Fact, facts
+
+Subset = Literal["all", "object", "attribute", "relation", "color", "cardinality", "size"]
+Matching = Literal["any", "one-to-one", "soft"]
+LookUp = Callable[[str], frozenset[int]]
+"""The synsets of a word or phrase."""
+LENGTHS = {"object": 1, "attribute": 2, "relation": 3, "color": 2, "cardinality": 2, "size": 2}
+"""Elements of the tuples of a subset."""
+_COLORS = """
+black brown blue red yellow pink gray grey green dark light white cream orange purple maroon beige violet
+"""
+_SIZES = """
+baby beefy big bony boundless brawny broad bulky chunky colossal compact corpulent cosmic cubby curvy elfin emaciated
+endless enormous epic expansive extensive fat fleshy full-size gargantuan gaunt giant gigantic grand great heavy hefty
+huge hulking illimitable immeasurable immense infinitesimal lanky large lean life-size limitless little mammoth
+massive meager measly microscopic mini miniature minuscule minute narrow obese outsized oversize overweight paltry
+petite pint-size plump pocket-size portly pudgy puny rotund scanty scraggy scrawny short sizable skeletal skimpy
+skinny slender slim small squat stocky stout strapping sturdy tall teensy teeny teeny-tiny teeny-weeny thick thickset
+thin tiny titanic towering trifling trim tubby undersized underweight unlimited vast wee whopping wide
+"""
+LABELS = {
+    "color": frozenset(_COLORS.split()),
+    "cardinality": frozenset(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]),
+    "size": frozenset(_SIZES.split()),
+}
+"""The attributes of a subset."""
+ROW_BYTES = 1024
+"""Of the tuples of a caption in the cache; the tuples of a very long caption are computed each time."""
+
+
+def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> dict[str, tuple[Fact, ...]]:
+    """The tuples of each distinct text, from the cache or by the parser."""
+    distinct = list(dict.fromkeys(texts))
+    version = parsing.version(parser)
+    mark = digest(version.encode(), FORMAT.encode(), bytes([legacy_fragments]))
+    store = open_store(Space(version, mark, "graphs", (ROW_BYTES,), "uint8"))
+    keys = as_keys(map(text_key, distinct))
+    rows, lengths, stored = store.gather(keys)
+    result = {
+        text: tuple(map(tuple, json.loads(rows[number, : lengths[number]].tobytes())))
+        for number, text in enumerate(distinct)
+        if stored[number]
+    }
+    missing = [number for number in range(len(distinct)) if not stored[number]]
+    if missing:
+        progress = current().progress
+        some = [distinct[number] for number in missing]
+        parses = parsing.parse(some, parser, lambda done: progress("captions parsed", min(done, len(some)), len(some)))
+        for text, sentences in zip(some, parses, strict=True):
+            result[text] = facts(sentences, legacy_fragments)
+        written = [json.dumps(result[text], separators=(",", ":"), ensure_ascii=False).encode() for text in some]
+        short = [index for index, row in enumerate(written) if len(row) <= ROW_BYTES]
+        if short:
+            block = np.zeros((len(short), ROW_BYTES), np.uint8)
+            for number, index in enumerate(short):
+                block[number, : len(written[index])] = np.frombuffer(written[index], np.uint8)
+            sizes = np.array([len(written[index]) for index in short], np.int32)
+            store.put(keys[[missing[index] for index in short]], block, sizes)
+        store.settle()
+    return result
+
+
+FORMAT = "1"
+"""Of the rules: tuples that an older version cached are not read."""
+
+
+@dataclass(eq=False)
+class Concept:
+    """A thing, an attribute or a relation: the words for it, and the synsets of these words."""
+
+    words: frozenset[str]
+    synsets: frozenset[int]
+
+    def same(self, other: Concept) -> bool:
+        """Whether words and synsets are the same."""
+        return self.words == other.words and self.synsets == other.synsets
+
+    def similar(self, other: Concept) -> bool:
+        """Whether they share a word or a synset."""
+        return not self.words.isdisjoint(other.words) or not self.synsets.isdisjoint(other.synsets)
+
+    def likeness(self, other: Concept) -> float:
+        """1 where they share a word, else the Jaccard index of their synsets."""
+        if not self.words.isdisjoint(other.words):
+            return 1.0
+        common = len(self.synsets & other.synsets)
+        return common / len(self.synsets | other.synsets) if common else 0.0
+
+    def unite(self, other: Concept) -> None:
+        """Take in the words and synsets of another."""
+        self.words |= other.words
+        self.synsets |= other.synsets
+
+    @property
+    def label(self) -> str:
+        """Its words, joined as the original joins them."""
+        return "/".join(sorted(self.words))
+
+
+Tuple = tuple[Concept, ...]
+
+
+@dataclass
+class SceneGraph:
+    """Objects, their attributes and their relations, those that mean the same merged."""
+
+    merge: bool = True
+    """Whether concepts with a common synset are one; without synsets only those of the same word are."""
+    nodes: list[Concept] = field(default_factory=list)
+    attributes: dict[int, list[Concept]] = field(default_factory=dict)
+    relations: dict[tuple[int, int], list[Concept]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, captions: Iterable[Sequence[Fact]], look_up: Callable[[str], frozenset[int]], merge: bool
+    ) -> SceneGraph:
+        """The graph of all tuples of one or several captions, in their order."""
+        graph = cls(merge)
+
+        def concept(word: str) -> Concept:
+            return Concept(frozenset((word,)), look_up(word))
+
+        for caption in captions:
+            for fact in caption:
+                first = graph._node(concept(fact[0]))
+                if len(fact) == 2:
+                    graph._join(graph.attributes.setdefault(first, []), concept(fact[1]))
+                elif len(fact) == 3:
+                    second = graph._node(concept(fact[2]))
+                    graph._join(graph.relations.setdefault((first, second), []), concept(fact[1]))
+        return graph
+
+    def _node(self, new: Concept) -> int:
+        best, likeness = -1, 0.0
+        for number, node in enumerate(self.nodes):
+            if node.same(new):
+                return number
+            if self.merge and likeness < 1 and (value := node.likeness(new)) > likeness:
+                best, likeness = number, value
+        if best >= 0:
+            self.nodes[best].unite(new)
+            return best
+        self.nodes.append(new)
+        return len(self.nodes) - 1
+
+    def _join(self, concepts: list[Concept], new: Concept) -> None:
+        if any(one.same(new) for one in concepts):
+            return
+        for one in concepts if self.merge else ():
+            if one.similar(new):
+                one.unite(new)
+                return
+        concepts.append(new)
+
+    def tuples(self, subset: Subset = "all") -> list[Tuple]:
+        """One tuple per object, per attribute of an object, and per relation; those of a subset alone."""
+        nodes: list[Tuple] = [(node,) for node in self.nodes]
+        attributes: list[Tuple] = [
+            (self.nodes[node], one) for node, concepts in self.attributes.items() for one in concepts
+        ]
+        relations: list[Tuple] = [
+            (self.nodes[first], one, self.nodes[second])
+            for (first, second), concepts in self.relations.items()
+            for one in concepts
+        ]
+        if subset == "all":
+            return nodes + attributes + relations
+        chosen = {1: nodes, 2: attributes, 3: relations}[LENGTHS[subset]]
+        labels = LABELS.get(subset)
+        return chosen if labels is None else [one for one in chosen if one[1].label in labels]
+
+
+def matched(candidate: Collection[Tuple], reference: Collection[Tuple], merge: bool, matching: Matching) -> list[bool]:
+    """Which tuples of the candidate have an equal among those of the reference."""
+    alike = [
+        [number for number, other in enumerate(reference) if len(one) == len(other) and _equal(one, other, merge)]
+        for one in candidate
+    ]
+    if matching == "any" or not any(alike):
+        return [bool(others) for others in alike]
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    table = np.zeros((len(candidate), len(reference)), np.int8)
+    for row, others in enumerate(alike):
+        table[row, others] = 1
+    partners = maximum_bipartite_matching(csr_matrix(table), perm_type="column")
+    return [partner >= 0 for partner in partners.tolist()]
+
+
+def _equal(one: Tuple, other: Tuple, merge: bool) -> bool:
+    if merge:
+        return all(a.similar(b) for a, b in zip(one, other, strict=True))
+    return all(a.same(b) for a, b in zip(one, other, strict=True))
+
+
+def scores(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matching: Matching) -> Floats:
+    """F, precision, recall, and the numbers of matched, wrong and missed tuples.
+
+    F, precision and recall are NaN where the references have no tuple of the subset.
+    """
+    ours, theirs = candidate.tuples(subset), reference.tuples(subset)
+    hits = sum(matched(ours, theirs, candidate.merge, matching))
+    counts = (hits, len(ours) - hits, len(theirs) - hits)
+    if not theirs and subset != "all":
+        return np.array([np.nan, np.nan, np.nan, *counts])
+    if not hits:
+        return np.array([0.0, 0.0, 0.0, *counts])
+    precision, recall = hits / len(ours), hits / len(theirs)
+    return np.array([2 * precision * recall / (precision + recall), precision, recall, *counts])
+
+
+def phrases(facts: Iterable[Fact], subset: Subset = "all") -> list[str]:
+    """Tuples as phrases, each once: *dog*, *brown dog*, *dog run in park*.
+
+    >>> phrases([("dog", "brown"), ("dog", "run in", "park")])
+    ['dog', 'brown dog', 'park', 'dog run in park']
+    """
+    tuples: dict[Fact, None] = {}
+    for fact in facts:
+        tuples |= dict.fromkeys([(fact[0],), *([(fact[2],)] if len(fact) == 3 else []), fact])
+    if subset != "all":
+        labels = LABELS.get(subset)
+        tuples = {one: None for one in tuples if len(one) == LENGTHS[subset] and (labels is None or one[1] in labels)}
+    return [" ".join(reversed(one) if len(one) == 2 else one) for one in tuples]
+
+
+def soft_score(candidate: Floats, reference: Floats, subset: Subset) -> float:
+    """The mean, over the phrases of a caption, of the cosine with the nearest phrase of the references."""
+    if not len(reference):
+        return 0.0 if subset == "all" else float("nan")
+    return float((candidate @ reference.T).max(axis=1).mean()) if len(candidate) else 0.0
+
+
+def synset_lookup(source: str | None) -> tuple[LookUp, str]:
+    """The synsets of a word or phrase, from METEOR's tables, and the mark of these tables."""
+    tables = resources.load(source)
+
+    @cache
+    def look_up(label: str) -> frozenset[int]:
+        return frozenset(synsets([label.lower().replace(" ", "_")], tables)[0])
+
+    return look_up, tables.hash(("synonym",))

