@@ -66,18 +66,17 @@ def expected(folder, reference, candidate, limit=24, **options):
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_scores_are_those_of_plain_tensor_operations(tmp_path, shape, activation):
-    """The largest difference printed by this comparison was 2e-7, of scores between −1.5 and 1.5."""
+    """The largest difference was 2.2e-7, of scores between −0.96 and 1.08; the two activations differ by 9e-5."""
     folder = write_checkpoint(tmp_path / "random", WORDS, **SHAPES[shape])
     scores, lengths = pair_scores(load_bleurt(str(folder), activation), PAIRS)
     wanted = [expected(folder, *pair, tanh_gelu=activation == "gelu_new") for pair in PAIRS]
     assert np.std(wanted) > 0.01
-    print(shape, activation, np.abs(scores - wanted).max(), min(wanted), max(wanted))
     assert scores == pytest.approx(wanted, abs=2e-6)
     assert lengths.tolist() == [3 + len(ids_of(one)) + len(ids_of(two)) for one, two in PAIRS]
 
 
 def test_the_shape_of_bleurt_20_d3_and_of_the_tiny_bert(tmp_path):
-    """Widths of real checkpoints, with fewer words: 1e-6 of scores of about 1."""
+    """Widths of real checkpoints, with fewer words: the largest difference was 6.3e-7."""
     words = [*WORDS, *(f"word{number}" for number in range(200))]
     d3 = {"embedding_size": 128, "hidden_size": 640, "intermediate_size": 2560, "num_attention_heads": 10}
     tiny = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 2, "num_hidden_layers": 2}
@@ -85,7 +84,6 @@ def test_the_shape_of_bleurt_20_d3_and_of_the_tiny_bert(tmp_path):
         folder = write_checkpoint(tmp_path / name, words, max_position_embeddings=512, **shape)
         scores, _ = pair_scores(load_bleurt(str(folder)), PAIRS)
         wanted = [expected(folder, *pair, limit=512) for pair in PAIRS]
-        print(name, np.abs(scores - wanted).max())
         assert scores == pytest.approx(wanted, abs=1e-5)
 
 

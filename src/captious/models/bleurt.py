@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,7 +136,7 @@ def _pair_scores(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[
     return values[distinct], np.append(lengths.astype(np.int64), 0)[index][distinct]
 
 
-def _batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Any:
+def _batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], Features, Ints]]:
     """Scores in batches of pairs of like length: which pairs, their scores, their tokens."""
     runtime = current()
     texts, index = distinct_values([text for pair in pairs for text in pair])
