@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from captious.captions import CaptionSet, Ragged
-from captious.errors import InputError
+from captious.errors import InputError, UnknownKey
 from captious.text.tables import TextTable
 
 
@@ -89,3 +89,11 @@ def test_a_notebook_shows_the_first_items_and_a_repr_is_short():
     assert "a.json: 1,000 items" in markup and "caption 3<" in markup and "caption 4<" not in markup
     assert repr(captions) == "<CaptionSet a.json: 1000 items, 1000 candidates, 0 references>"
     assert "0 items" in CaptionSet.of({})._repr_html_()
+
+
+def test_positions_count_from_the_end_too():
+    captions = CaptionSet.of({"7": "a dog", "8": "a cat"}, {"7": ["dogs"], "8": ["cats"]}, {"style": ["x", "y"]})
+    assert captions.item(-1) == captions.item(1) == captions["8"] and captions.item(-1).references == ("cats",)
+    for position in (2, -3):
+        with pytest.raises(UnknownKey, match=rf"^captions: no item at position {position}, there are 2 items$"):
+            captions.item(position)

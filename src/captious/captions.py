@@ -308,7 +308,10 @@ class CaptionSet(Memo):
         return str(key) in self._positions
 
     def item(self, index: int) -> Item:
-        """The item at a position; use the id where there is one."""
+        """The item at a position, which counts from the end where it is negative; use the id where there is one."""
+        if not -len(self) <= index < len(self):
+            raise UnknownKey(f"{self.name}: no item at position {index}, there are {len(self)} items")
+        index %= len(self)
         fields = {column: values[index] for column, values in self.columns.items()}
         return Item(self.ids[index], self.candidates[index], self.references[index], fields)
 

@@ -66,3 +66,16 @@ def test_two_captioners_of_one_name_are_refused(tmp_path):
     files = [write(tmp_path / "p.jsonl", rows), write(tmp_path / "b" / "p.jsonl", rows)]
     with pytest.raises(InputError, match="two captioners are called 'p'"):
         read_subjects(files, "label")
+    assert [one.name for one in read_subjects(dict(zip("ab", files, strict=True)), "label")] == ["a", "b"]
+
+
+def test_captioners_are_called_as_their_files_or_their_columns(tmp_path):
+    rows = [{"id": key, "x": "x", "z": "z", "references": ["y"], "label": LABELS[key]} for key in LABELS]
+    files = [write(tmp_path / f"model-0.{version}.jsonl", rows) for version in (2, 3)]
+
+    def names(files, columns):
+        return [one.name for one in read_subjects(files, "label", Reading(candidate_column=columns))]
+
+    assert names(files, "x") == ["model-0.2", "model-0.3"]
+    assert names(files[:1], "x,z") == ["x", "z"]
+    assert names(files, "x,z") == ["model-0.2-x", "model-0.2-z", "model-0.3-x", "model-0.3-z"]

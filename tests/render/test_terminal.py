@@ -36,6 +36,25 @@ def test_long_texts_are_folded_before_a_table_is_split():
     assert sum("value" in line for line in lines) == 1 and any("0.1235" in line for line in lines)
 
 
+def test_a_table_loses_its_frame_before_its_columns_are_parted():
+    heads = ["metric", "systems", Column("difference"), Column("p"), Column("p (Holm)"), "better"]
+    rows = [("CIDEr-D", f"{system} − rl", 0.1234, 0.5, 0.5, "neither") for system in ("xe", "ff")]
+    table = Table("t", "t", heads, rows, breaks=[1])
+    framed, unframed = printed(Document("t", sections=[table]), 67), printed(Document("t", sections=[table]), 60)
+    # 7 + 7 + 10 + 6 + 8 + 7 = 45 characters; a frame adds 6 · 3 + 1, gaps add 5 · 2, and "p (Holm)" folds to 6
+    assert framed.count("┃ metric") == 1 and "┃" not in unframed
+    lines = unframed.splitlines()
+    assert max(map(len, lines)) <= 60 and sum("metric" in line for line in lines) == 1
+    assert [line.split()[-1] for line in lines if line.startswith("CIDEr-D")] == ["neither", "neither"]
+    assert lines[2] == "─" * len(lines[1]) and not lines[4].strip()
+
+
+def test_titles_are_wrapped_between_words():
+    table = Table("t", "The human ceiling " * 5 + "/a/path", ["a"], [("b",)])
+    lines = printed(Document("d", sections=[table]), 40).splitlines()
+    assert lines[1] == "The human ceiling The human ceiling The" and lines[3].endswith("/a/path")
+
+
 def test_a_number_is_never_cut_however_narrow_the_terminal(samples):
     text = printed(Document("Scores", sections=[samples.scores()]), 20)
     assert {"0.3142", "1.0457", "0.3000 – 0.3300", "1,234"} <= set(re.findall(r"[\d.,]+(?: – [\d.]+)?", text))
@@ -167,6 +186,12 @@ def test_a_bar_ends_where_its_cell_says():
     cells = [Cell(0.5, limits=(0.0, 1.0)), Cell(5.0, limits=(0.0, 10.0)), Cell(3.0, limits=(0.0, 4.0))]
     text = printed(Document("d", sections=[Table("t", "t", ["metric", column], [("m", cell) for cell in cells])]))
     assert [line.count("█") for line in text.splitlines() if "│" in line] == [10, 10, 15]  # of 20
+
+
+def test_differences_of_zero_have_no_bars():
+    table = Table("t", "t", ["a", Column("adds", bar=True)], [("x", Cell(0.0, limits=(-0.0, 0.0)))])
+    lines = printed(Document("t", sections=[table]), 80).splitlines()
+    assert lines[2] == "┃ a ┃   adds ┃" and lines[4] == "│ x │ 0.0000 │"
 
 
 @pytest.mark.parametrize("width", range(40, 120))

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from captious._typing import Floats, Ints
 from captious.bias.masking import Style, Tokens, masked, only_symbols, tokenized, unknown_share, vocabulary
 from captious.bias.protocol import Protocol
 from captious.errors import InputError, nearest
-from captious.io.formats import name_of, rows_of
+from captious.io.formats import name_of, rows_of, stem_of
 from captious.io.join import Gathered, gather_candidates, gather_references
 from captious.io.read import refuse_unused
 from captious.options import Reading
@@ -143,7 +142,7 @@ def read_subjects(
     reading: Reading = Reading(),
     number: int | None = None,
 ) -> list[Subject]:
-    """One subject per source, or per caption column where ``candidate_column`` names several with commas.
+    """One subject per source, or per source and column where ``candidate_column`` names several with commas.
 
     Sources are a list, or a dictionary by the name of the captioner: files, or anything else that ``captious.read``
     takes. Labels may stand with the captions or with the references.
@@ -153,7 +152,7 @@ def read_subjects(
         names, sources = list(map(str, sources)), list(sources.values())
     else:
         sources = list(sources) if isinstance(sources, (list, tuple)) else [sources]
-        names = [Path(name_of(source)).name.split(".")[0] for source in sources]
+        names = [stem_of(name_of(source)) for source in sources]
     people = (
         None
         if reading.references is None
@@ -164,10 +163,12 @@ def read_subjects(
     for name, source in zip(names, sources, strict=True):
         for column in named or [None]:
             rows = gather_candidates(rows_of(source, reading.format), replace(reading, candidate_column=column))
-            subjects.append(_subject(column or name, name_of(source), rows, people, label, number))
-    called = [subject.name for subject in subjects]
-    if repeated := [name for name in called if called.count(name) > 1]:
-        raise InputError(f"two captioners are called {repeated[0]!r}: give the files different names")
+            parts = [name] * (len(sources) > 1) + [column] * (len(named) > 1)
+            subjects.append(
+                _subject("-".join(filter(None, parts)) or column or name, name_of(source), rows, people, label, number)
+            )
+    if repeated := [name for name, number in Counter(one.name for one in subjects).items() if number > 1]:
+        raise InputError(f"two captioners are called {repeated[0]!r}: pass a dictionary of sources by different names")
     return subjects
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Label, Seeds, Session
+from captious.cli.session import Label, Seeds, Session, named
 from captious.errors import InputError
 from captious.options import Argument, Option
 
@@ -23,7 +23,7 @@ app = typer.Typer(help="Bias amplification (LIC) for gender, race, age or any la
 
 @command(app)
 def lic(
-    predictions: Annotated[tuple[str, ...], Argument("The captions of one captioner each: JSONL, JSON, CSV, …")],
+    predictions: Annotated[tuple[str, ...], Argument("Files of captions, one a captioner; NAME=FILE names it.")],
     label: Label,
     session: Annotated[Session, Only(*READING, "device", "cache", "level", "out", "overwrite", "json", "latex", "csv")],
     mask: Annotated[
@@ -64,7 +64,7 @@ def lic(
     stored = (work or data_folder() / "bias") if session.runtime.cache else None
     try:
         with session.working():
-            subjects = read_subjects(predictions, label, session.reading, human_captions)
+            subjects = read_subjects(named(predictions), label, session.reading, human_captions)
             result = audit(subjects, protocol, classifiers, work=stored)
     except KeyboardInterrupt:
         if stored is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import EVERYDAY, Metrics, Permutations, Session
+from captious.cli.session import EVERYDAY, Metrics, Permutations, Session, named
 from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
@@ -89,33 +88,6 @@ def compare(
             every_pair=every_pair,
         )
     session.deliver(result)
-
-
-def named(systems: tuple[str, ...]) -> dict[str, str]:
-    """Files by the name of the system: that before ``=``, or the file's, with its folder or a number where it repeats.
-
-    >>> named(("runs/a.json", "runs/b.v2.jsonl.gz", "old/a.json", "RL=ck1/results.json"))
-    {'runs-a': 'runs/a.json', 'b.v2': 'runs/b.v2.jsonl.gz', 'old-a': 'old/a.json', 'RL': 'ck1/results.json'}
-    """
-    from captious.io.formats import FORMATS
-
-    names, paths = [], []
-    for system in systems:
-        name, equals, path = system.partition("=")
-        if not equals or not name or Path(system).exists():
-            name, path = Path(system).name or system, system
-            while (suffix := Path(name).suffix.lower()) and suffix in {".gz", *FORMATS}:
-                name = Path(name).stem
-        names.append(name)
-        paths.append(path)
-    repeated = {name for name, number in Counter(names).items() if number > 1}
-    unique: dict[str, str] = {}
-    for name, path in zip(names, paths, strict=True):
-        folder = Path(path).parent.name
-        longer = f"{folder}-{name}" if name in repeated and folder else name
-        number = sum(one == longer or one.rpartition("-")[0] == longer for one in unique) + 1
-        unique[longer if longer not in unique else f"{longer}-{number}"] = path
-    return unique
 
 
 def check(

@@ -91,6 +91,18 @@ def name_of(source: Any, role: str = "captions") -> str:
     return source.name if isinstance(source, CaptionSet) and role == "captions" else role
 
 
+def stem_of(path: str | os.PathLike[str]) -> str:
+    """The name of a file without its folder and the endings of formats.
+
+    >>> stem_of("runs/model-0.2.jsonl.gz"), stem_of("v1.5")
+    ('model-0.2', 'v1.5')
+    """
+    stem = Path(path)
+    while stem.suffix.lower() in {".gz", *FORMATS}:
+        stem = stem.with_suffix("")
+    return stem.name or os.fspath(path)
+
+
 def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> Iterator[Row]:
     """Rows of what Python programs hold."""
     if isinstance(source, CaptionSet):

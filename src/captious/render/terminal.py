@@ -1,7 +1,8 @@
 """Documents on the terminal: results on standard output, everything else on standard error.
 
-A table never cuts or splits a number. Where it is too wide, long texts are folded; where that is not enough, it is
-printed in parts, each with the columns that name the row; on a very narrow terminal, as lines of name and value.
+A table never cuts or splits a number. Where it is too wide, long texts are folded; where that is not enough, its frame
+is left out; then it is printed in parts, each with the columns that name the row; on a very narrow terminal, as lines
+of name and value.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from captious.render.cells import Shown, layout, numeric
 from captious.render.document import Cell, Column, Document, Phrase, Span, Table, Text
@@ -35,6 +36,8 @@ FAINT = 0.05
 """A tone of a lower weight is drawn dim, one above half in bold."""
 _BARS = Column("", "text")
 _SETTING = re.compile(r"[a-z]+:\S")
+Lines = Literal["frame", "rule", "none"]
+"""Those of a table: around every cell, below the headings alone, or none."""
 
 
 def output() -> Console:
@@ -89,7 +92,7 @@ def _draw(document: Document, console: Console, plain: bool = False, signatures:
         if not isinstance(section, (Text, Table)) or section.detail:
             continue
         if section.title:
-            console.print(words(section.title, "bold"), soft_wrap=True)
+            console.print(words(_wrapped(section.title, console.width), "bold"), soft_wrap=True)
         if isinstance(section, Table):
             _draw_table(section, console, plain)
         else:
@@ -145,9 +148,9 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def _draw_table(table: Table, console: Console, plain: bool) -> None:
-    """One table, in as many parts as the width asks for."""
-    room = console.width + 2 if plain else console.width - 1
-    gap = 2 if plain else 3
+    """One table, in as many parts as the width asks for; without its frame where that saves a part."""
+    lines: Lines = "none" if plain else "frame"
+    room, gap = _space(lines, console)
     shown = _with_bars(table, layout(table), room, gap)
     labels = table.labels
     if _width(shown, gap) > room:
@@ -155,13 +158,23 @@ def _draw_table(table: Table, console: Console, plain: bool) -> None:
         for one in repeated:
             console.print(words(f"{one.heading}: {one.cells[0]}"), soft_wrap=True)
         shown, labels = [one for one in shown if one not in repeated], labels - len(repeated)
-    for part in _parts(shown, labels, room, gap):
+    parts = _parts(shown, labels, room, gap)
+    if lines == "frame" and len(unframed := _parts(shown, labels, *_space("rule", console))) < len(parts):
+        parts, lines, (room, gap) = unframed, "rule", _space("rule", console)
+    for number, part in enumerate(parts):
+        if number and lines == "rule":
+            console.print()
         if _width(part, gap) > room:
             _stack(part, console)
         else:
-            console.print(_rich(part, _widths(part, room, gap), table.breaks, plain))
+            console.print(_rich(part, _widths(part, room, gap), table.breaks, lines))
     if table.note:
         console.print(words(table.note, "dim"))
+
+
+def _space(lines: Lines, console: Console) -> tuple[int, int]:
+    """What the columns of a table and the gaps after them may fill, and the width of a gap."""
+    return (console.width - 1, 3) if lines == "frame" else (console.width + 2, 2)
 
 
 def _stack(part: Sequence[Shown], console: Console) -> None:
@@ -172,11 +185,16 @@ def _stack(part: Sequence[Shown], console: Console) -> None:
             console.print(line.append_text(words(_marked(one, row))), soft_wrap=True)
 
 
-def _rich(part: Sequence[Shown], widths: Sequence[int], breaks: Sequence[int], plain: bool) -> RichTable:
+def _rich(part: Sequence[Shown], widths: Sequence[int], breaks: Sequence[int], lines: Lines) -> RichTable:
     from rich import box
     from rich.table import Table as RichTable
 
-    drawn = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False) if plain else RichTable(box=box.HEAVY_HEAD)
+    if lines == "frame":
+        drawn = RichTable(box=box.HEAVY_HEAD)
+    elif lines == "rule":
+        drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    else:
+        drawn = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for one, width in zip(part, widths, strict=True):
         style = "bold" if one.column.bold and not one.interval else ""
         drawn.add_column(
@@ -184,7 +202,7 @@ def _rich(part: Sequence[Shown], widths: Sequence[int], breaks: Sequence[int], p
         )
     for row in range(len(part[0].cells)):
         if row in breaks and row:
-            drawn.add_row(*[""] * len(part)) if plain else drawn.add_section()
+            drawn.add_row(*[""] * len(part)) if lines == "none" else drawn.add_section()
         drawn.add_row(*(words(_marked(one, row), "bold" if row in one.best else "") for one in part))
     return drawn
 
@@ -243,7 +261,10 @@ def _with_bars(table: Table, shown: list[Shown], room: int, gap: int) -> list[Sh
         cells = [(numeric(row[index]), row[index]) for row in table.rows]
         most = max((abs(value) for value, _ in cells if value == value), default=0.0) or 1.0
         ends = [cell.limits[1] if isinstance(cell, Cell) and cell.limits else most for _, cell in cells]
-        bars = [_bar(value / end if value == value else 0.0) for (value, _), end in zip(cells, ends, strict=True)]
+        shares = [value / end if value == value and end else 0.0 for (value, _), end in zip(cells, ends, strict=True)]
+        if not any(shares):
+            continue
+        bars = list(map(_bar, shares))
         after = next(number for number, one in enumerate(wide) if one.index == index) + 1
         wide.insert(after, Shown("", -1, _BARS, [*bars], [""] * len(bars)))
     return wide if _width(wide, gap) + BAR <= room else shown
