@@ -28,9 +28,8 @@ def main(name: str) -> None:
         report = captious.evaluate(candidates, "spice", captious.Resampling(0), references=references)
         seconds = time.perf_counter() - start
         rows.append([run, f"{seconds:.1f}", f"{distinct / seconds:,.0f}"])
-    print(
-        f"{name}: {len(candidates)} images, {distinct:,} distinct captions; SPICE (spaCy) {report['spice'].corpus:.4f}\n"
-    )
+    mean = report["spice"].corpus
+    print(f"{name}: {len(candidates)} images, {distinct:,} distinct captions; SPICE (spaCy) {mean:.4f}\n")
     print(table(rows))
 
 
