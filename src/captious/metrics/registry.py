@@ -23,6 +23,7 @@ METRICS = {
     "meteor": "captious.metrics.meteor.metric:Meteor",
     "spice": "captious.metrics.spice.metric:Spice",
     "bertscore": "captious.metrics.bertscore:BertScore",
+    "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
     "div_n": "captious.metrics.diversity:DivN",
     "rep_diversity": "captious.metrics.diversity:RepDiversity",
@@ -66,7 +67,7 @@ LABELS = {
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
-    "bartscore", "bleurt", "blipscore", "bridge", "capture", "chair", "chrf", "cider-r", "clair", "comet", "dcscore",
+    "bartscore", "blipscore", "bridge", "capture", "chair", "chrf", "cider-r", "clair", "comet", "dcscore",
     "dsg", "emscore", "faier", "faithscore", "fense", "fid", "fleur", "g-veval", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
