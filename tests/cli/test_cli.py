@@ -255,7 +255,7 @@ def test_what_lowers_a_number_is_said_beside_it(run, tmp_path):
     code, _, error = run("score", tmp_path / "p.json", "-r", tmp_path / "r.json", "-m", "cider")
     assert code == 0
     assert "warning: 10 empty candidate captions (id 1, 3, 5, 7, 9, …), 50% of all: scored, not dropped" in error
-    assert "warning: CIDEr's idf is counted on 20 items: the fewer, the higher the values" in error
+    assert "warning: CIDEr's idf comes from only 20 items, and fewer items give higher values" in error
 
 
 def test_an_id_cannot_drive_the_terminal_through_an_error(run, tmp_path):
