@@ -92,6 +92,8 @@ class Report(Result):
 
         Printed it is a table; a notebook and a saved page show the images beside the captions.
         """
+        if not isinstance(number, int):
+            raise InputError(f"worst: number is {number!r}, expected a whole number; pass a metric as metric=...")
         measurement = self[metric] if metric else list(self)[-1]
         label = self.label(str(measurement.metric))
         rows, entries, images = [], [], self.captions.images

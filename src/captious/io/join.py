@@ -60,9 +60,10 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
             if not several:
                 styled = STYLE_COLUMN in row.fields and not reading.id_column
                 instead = f"id_column='{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}' where each style is an item"
+                swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
                 complain(
                     f"{row.where}: id {key!r} occurs more than once (first at {gathered.first_rows[key]}), expected "
-                    "one row per id; pass several=True where an item has several candidates, "
+                    f"one row per id; {swapped}pass several=True where an item has several candidates, "
                     + (instead if styled else "id_column=... where another column is the id")
                 )
                 continue

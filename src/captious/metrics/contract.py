@@ -36,9 +36,7 @@ HINTS = {
     "no references": "; pass references=..., a file of references",
     "one candidate, needs several": "; give several candidates per item",
     "no image": "; pass images=..., their folder or a list, or a column 'image' with their paths",
-    f"image: {NO_SUCH}": (
-        "; the column 'image' names files that do not exist: pass images=..., the folder of the images"
-    ),
+    f"image: {NO_SUCH}": "; none of the image files exists: pass images=..., the folder that holds them",
     "no source text": "; give a column 'source'",
 }
 """What would mend a reason for having no value."""

@@ -57,6 +57,7 @@ LABELS = {
     "refclip-s": "refclipscore",
     "refpac-s": "refpacscore",
     "rouge-l": "rouge",
+    "rouge_l": "rouge",
     "rougel": "rouge",
     "self-cider": "selfcider",
     "specs-routed": "specs_routed",
@@ -77,7 +78,7 @@ DEFAULT = "bleu,rouge,cider"
 ALL = "all"
 """In place of metrics: every one that the captions at hand allow and that needs no model and no download."""
 
-_NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})-?(\d+)")
+_NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
 
 def names() -> list[str]:
@@ -103,7 +104,7 @@ def metric_class(name: str) -> type[Metric]:
 def parse(text: str) -> Metric:
     """One metric from its written form, or from its label.
 
-    >>> print(parse("cider(idf=coco)"), parse("bleu"), parse("BLEU-2"), parse("clipscore(captious-mini)"))
+    >>> print(parse("cider(idf=coco)"), parse("bleu"), parse("Bleu_2"), parse("clipscore(captious-mini)"))
     cider(idf=coco) bleu(n=4) bleu(n=2) clipscore(weights=captious-mini)
     """
     kind, values = _read(text)
