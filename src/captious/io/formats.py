@@ -208,7 +208,7 @@ def _content(source: str | os.PathLike[str]) -> bytes:
     try:
         content = sys.stdin.buffer.read() if name == "standard input" else read_regular(source)
     except FileNotFoundError:
-        expected = f", expected {EXPECTED}" if _is_caption(name) else ""
+        expected = f", expected {EXPECTED}" if isinstance(source, str) and _is_caption(name) else ""
         raise InputError(f"{name}: no such file{expected}") from None
     except IsADirectoryError:
         files = sorted(path.name for path in Path(name).iterdir() if path.suffix in (".jsonl", ".json", ".csv"))
