@@ -212,6 +212,18 @@ WRONG = {
     "shards of numbers": (lambda: captious.evaluate_shards([1, 2]), r"captions: int \(1\), expected a path"),
     "no shards": (lambda: captious.evaluate_shards([]), "no shard holds an item"),
     "systems as text": (lambda: captious.compare("a.json"), r"systems: str, expected \{name: captions\} or a list"),
+    "two files, not in a list": (
+        lambda: captious.compare("a.json", "b.json"),
+        r"systems: str, expected \{name: captions\} or a list",
+    ),
+    "captions and references swapped": (
+        lambda: captious.evaluate([{"image_id": 1, "caption": "a"}] * 2, references={"1": "a"}),
+        "occurs more than once .*; swap the two files if this one holds the references, pass several=True",
+    ),
+    "a metric as the number of the worst": (
+        lambda: captious.evaluate(CAPTIONS, "rouge", references=REFERENCES).worst("rouge"),
+        "worst: number is 'rouge', expected a whole number; pass a metric as metric=...",
+    ),
     "systems as numbers": (lambda: captious.compare([1, 2]), r"captions: int \(1\), expected a path"),
     "no systems": (lambda: captious.compare(None), "systems: NoneType"),
     "a second system as metrics": (lambda: captious.compare(BY_ID, BY_ID), f"metrics: dict, .*{NAMED}"),

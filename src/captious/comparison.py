@@ -131,9 +131,8 @@ class Comparison(Result):
         several = len(set(metrics)) < len(metrics)
         starts = [index for index in range(1, len(metrics)) if several and metrics[index] != metrics[index - 1]]
         note = (
-            f"{self.test}; p-values are two-sided, Holm's correction runs over the systems compared on a metric, and "
-            f"“better” names the winner at the {100 * (1 - self.level):.4g}% level after correction, neither where no "
-            "difference is shown"
+            f"{self.test}; p-values are two-sided. Holm's correction covers the tests of one metric. “better” names a "
+            f"system where the corrected p is below {1 - self.level:.4g}"
         )
         return Table("differences", "Differences", columns, rows, note, breaks=starts)
 
@@ -212,8 +211,8 @@ def compare(
     True
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
-    specs = metric_specs(metrics)
     systems = _named(systems)
+    specs = metric_specs(metrics)
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
     if test == "bootstrap" and not resampling.samples:

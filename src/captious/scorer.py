@@ -129,9 +129,12 @@ class Scorer:
             raise InputError(
                 f"{len(captions)} captions for {len(keys)} ids, expected one caption, or one list of captions, per id"
             )
+        if unknown := [key for key in dict.fromkeys(keys) if key not in self._items]:
+            known = first_few(self._items.ids)
+            raise InputError(f"{len(unknown)} ids ({first_few(unknown)}) are not in the scorer, which has {known}")
         shape: tuple[int, ...] = (len(captions),)
         if captions and not isinstance(captions[0], str):
-            rows = [_listed(row, "captions of an id") for row in captions]
+            rows = [_listed(row, f"captions of id {key!r}") for key, row in zip(keys, captions, strict=True)]
             sizes = sorted(set(map(len, rows)))
             if len(sizes) > 1:
                 raise InputError(
@@ -143,9 +146,6 @@ class Scorer:
         for key, text in zip(keys, captions, strict=True):
             if not isinstance(text, str):
                 raise InputError(f"id {key!r}: a caption is of type {type(text).__name__}, expected a string")
-        if unknown := [key for key in dict.fromkeys(keys) if key not in self._items]:
-            known = first_few(self._items.ids)
-            raise InputError(f"{len(unknown)} ids ({first_few(unknown)}) are not in the scorer, which has {known}")
         return np.array(self._items.positions(keys), dtype=np.int64), captions, shape
 
     def _captions(self, positions: Ints, texts: Sequence[str]) -> CaptionSet:

@@ -110,6 +110,7 @@ def test_scores_follow_the_order_of_the_references_whatever_that_of_the_candidat
         ({7: ["a"]}, {7: "a dog"}, "res: id 7 has 'a dog', expected a list of one caption"),
         ({7: []}, {7: ["a"]}, "gts: id 7 has 0 captions, expected a list of at least one reference"),
         ({7: [None]}, {7: ["a"]}, "gts: id 7 holds None, expected a tokenized text"),
+        (["a"], ["a"], "gts is list, expected {image id: [captions]}"),
         ({}, {}, "gts and res are empty, expected captions by image id"),
     ],
 )

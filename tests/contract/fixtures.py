@@ -85,6 +85,14 @@ def bert(folder: Path) -> Path:
     return folder
 
 
+def bleurt(folder: Path) -> Path:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from tests.metrics.bleurt_checkpoint import write_checkpoint
+
+    return write_checkpoint(folder / "bleurt", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS], embedding_size=8)
+
+
 def umic(folder: Path) -> Path:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
@@ -113,8 +121,9 @@ EXAMPLES = {
     "cider": ("cider", "cider(variant=plain)"),
     "meteor": ("meteor(resources={meteor})", "meteor(task=li,modules=exact+stem,resources={meteor})"),
     "spice": ("spice(resources={meteor})", "spice(subset=object,synsets=no,matching=one-to-one)"),
-    "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
     "spice_original": ("spice_original(file={original})", "spice_original(file={original},subset=color)"),
+    "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
+    "bleurt": ("bleurt(weights={bleurt})", "bleurt(weights={bleurt},over=mean,limit=12,activation=gelu_new)"),
     "sbert": ("sbert(weights={bert})", "sbert(weights={bert},over=mean)"),
     "div_n": ("div_n(n=2)", "div_n(n=3,strict=yes)"),
     "rep_diversity": ("rep_diversity",),
@@ -143,4 +152,11 @@ EXAMPLES = {
 }
 """Written forms of each metric; a name in braces is a file that a function of this module writes."""
 
-FILES = {"original": spice_original, "meteor": meteor_data, "bert": bert, "style": style_model, "umic": umic}
+FILES = {
+    "original": spice_original,
+    "meteor": meteor_data,
+    "bert": bert,
+    "bleurt": bleurt,
+    "style": style_model,
+    "umic": umic,
+}

@@ -380,7 +380,14 @@ METRICS = (
     *("nosuch", "bleu(", "bleu(n=0)", "bleu(n=99999999999999999999)", "bleu(n=nan)", "cider(sigma=nan)", "bleu)("),
     *("cider(idf=/nowhere)", "cider(idf=/dev/zero)", "bleu(n=4,n=4)", "bleu(nosuch=1)", "rouge(beta=inf)", "ciderr"),
     *("", ",", "(((", "bleu;rouge", "\x1b[31m", "onlystyle(model=/dev/zero)", "clipscore(weights=/dev/zero)"),
-    *("bertscore(weights=no/such)", "umic(weights=/dev/null)", "imagine(painter=no/such)", "clipscore(weights=)"),
+    *(
+        "bertscore(weights=no/such)",
+        "bleurt(weights=/dev/null)",
+        "sbert(weights=no/such)",
+        "umic(weights=/dev/null)",
+        "imagine(painter=no/such)",
+        "clipscore(weights=)",
+    ),
     *("meteor(resources=/dev/zero)", "meteor(resources=/nowhere)", "onlystyle", "umic", "cider(sigma=-1)"),
 )
 WORDS = ("", "nosuch", "a\nb", "\x1b[31m", "\udcff", "no/such", "/dev/zero", "--", "a" * 5000, "~", ",", "(", "{}")

@@ -18,6 +18,7 @@ LOADERS = {
     "a published checkpoint": "from captious.models.loading import load; load('Xiaohud/SPECS')",
     "a language model": "from captious.models.language import load_contextual; load_contextual('some/model')",
     "a sentence encoder": "from captious.models.sentences import load_sentences; load_sentences('some/model')",
+    "a BLEURT": "from captious.models.bleurt import load_bleurt; load_bleurt('some/model')",
     "a classifier": "from captious.bias.classifiers.bert import loaded; loaded('some/model')",
     "a classifier by its default": "from captious.bias.classifiers.bert import BERT, loaded; loaded(BERT)",
     "a matching model": "from captious.train.umic import starting_backbone; starting_backbone('some/vilt')",

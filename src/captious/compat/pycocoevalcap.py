@@ -300,6 +300,9 @@ class COCOEvalCap:
 
 def _together(gts: Captions, res: Captions) -> CaptionSet:
     """References and candidates as a set of items in the order of ``gts``."""
+    for name, captions in (("gts", gts), ("res", res)):
+        if not isinstance(captions, Mapping):
+            raise InputError(f"{name} is {type(captions).__name__}, expected {{image id: [captions]}}")
     _refuse(gts.keys() - res.keys(), "res lacks", "of gts")
     _refuse(res.keys() - gts.keys(), "gts lacks", "of res")
     if not gts:

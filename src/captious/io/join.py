@@ -60,9 +60,10 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
             if not several:
                 styled = STYLE_COLUMN in row.fields and not reading.id_column
                 instead = f"id_column='{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}' where each style is an item"
+                swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
                 complain(
                     f"{row.where}: id {key!r} occurs more than once (first at {gathered.first_rows[key]}), expected "
-                    "one row per id; pass several=True where an item has several candidates, "
+                    f"one row per id; {swapped}pass several=True where an item has several candidates, "
                     + (instead if styled else "id_column=... where another column is the id")
                 )
                 continue
@@ -81,9 +82,11 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
 
 
 def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complain: Complain = refuse) -> Gathered:
-    """References by id; rows of one id add up."""
-    gathered, id_column = Gathered(), reading.references_id_column or reading.id_column
+    """References by id; rows of one id add up. Where their format says the id, the candidates' column does not bind."""
+    gathered, named = Gathered(), reading.references_id_column or reading.id_column
+    foreign = reading.references_id_column in (None, "image_id") and "," not in (named or "")
     for row in rows:
+        id_column = None if foreign and row.keyed and named not in row.fields else named
         key = _key(row, id_column, complain)
         column = _pick(row, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
         if column is None:

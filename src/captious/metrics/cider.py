@@ -76,8 +76,8 @@ class Cider(CandidateMetric, MeanMetric):
             warnings = ["CIDEr with an idf of one item is 0 by construction (log 1 = 0): name a corpus, cider(idf=…)"]
         elif state.items < FEW:
             warnings = [
-                f"CIDEr's idf is counted on {state.items} items: the fewer, the higher the values; they compare on the "
-                "same items only, or with a fixed corpus, cider(idf=…)"
+                f"CIDEr's idf comes from only {state.items} items, and fewer items give higher values: compare these "
+                "values on the same items only, or name a fixed corpus, cider(idf=…)"
             ]
         return Scored(item_means(values), warnings=warnings)
 

@@ -36,9 +36,7 @@ HINTS = {
     "no references": "; pass references=..., a file of references",
     "one candidate, needs several": "; give several candidates per item",
     "no image": "; pass images=..., their folder or a list, or a column 'image' with their paths",
-    f"image: {NO_SUCH}": (
-        "; the column 'image' names files that do not exist: pass images=..., the folder of the images"
-    ),
+    f"image: {NO_SUCH}": "; none of the image files exists: pass images=..., the folder that holds them",
     "no source text": "; give a column 'source'",
 }
 """What would mend a reason for having no value."""
@@ -503,10 +501,13 @@ def where(mask: Bools, reason: str) -> dict[int, str]:
     return dict.fromkeys(np.flatnonzero(mask).tolist(), reason)
 
 
-def blank_texts(captions: CaptionSet, references: bool = False) -> dict[int, str]:
-    """Reasons of items with a blank candidate and, where references are compared, of those with blank ones only."""
-    candidates, others = captions.candidates, captions.references
-    reasons = dict.fromkeys(candidates.owners[candidates.blank].tolist(), "empty caption")
+def blank_texts(captions: CaptionSet, references: bool = False, candidates: bool = True) -> dict[int, str]:
+    """Reasons of items with a blank candidate and, where references are compared, of those with blank ones only.
+
+    Without ``candidates`` a blank candidate is no reason: the metric scores it.
+    """
+    ours, others = captions.candidates, captions.references
+    reasons = dict.fromkeys(ours.owners[ours.blank].tolist(), "empty caption") if candidates else {}
     if references:
         number = np.bincount(others.owners[~others.blank], minlength=len(captions))
         reasons = {**where((number == 0) & (others.counts > 0), "all references are empty"), **reasons}

@@ -124,7 +124,7 @@ def _written(table: TextTable, n: int, grams: np.ndarray) -> dict[int, str]:
 
 @dataclass(frozen=True)
 class DistinctN(NgramMetric):
-    """distinct-n: distinct n-grams over the number of **tokens** (Li et al. 2016), of one text or of the whole set.
+    """distinct-n: distinct n-grams over the number of tokens (Li et al. 2016), of one text or of the whole set.
 
     ``over=item`` averages the items' own values, as ImaginE does; ``over=corpus`` counts distinct n-grams over all
     candidates of the set, as in dialogue work, and has no bootstrap interval. A text without tokens scores 0.

@@ -24,6 +24,7 @@ METRICS = {
     "spice": "captious.metrics.spice.metric:Spice",
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "bertscore": "captious.metrics.bertscore:BertScore",
+    "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
     "div_n": "captious.metrics.diversity:DivN",
     "rep_diversity": "captious.metrics.diversity:RepDiversity",
@@ -57,6 +58,7 @@ LABELS = {
     "refclip-s": "refclipscore",
     "refpac-s": "refpacscore",
     "rouge-l": "rouge",
+    "rouge_l": "rouge",
     "rougel": "rouge",
     "self-cider": "selfcider",
     "specs-routed": "specs_routed",
@@ -67,7 +69,7 @@ LABELS = {
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
-    "bartscore", "bleurt", "blipscore", "bridge", "capture", "chair", "chrf", "cider-r", "clair", "comet", "dcscore",
+    "bartscore", "blipscore", "bridge", "capture", "chair", "chrf", "cider-r", "clair", "comet", "dcscore",
     "dsg", "emscore", "faier", "faithscore", "fense", "fid", "fleur", "g-veval", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
@@ -78,7 +80,7 @@ DEFAULT = "bleu,rouge,cider"
 ALL = "all"
 """In place of metrics: every one that the captions at hand allow and that needs no model and no download."""
 
-_NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})-?(\d+)")
+_NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
 
 def names() -> list[str]:
@@ -104,7 +106,7 @@ def metric_class(name: str) -> type[Metric]:
 def parse(text: str) -> Metric:
     """One metric from its written form, or from its label.
 
-    >>> print(parse("cider(idf=coco)"), parse("bleu"), parse("BLEU-2"), parse("clipscore(captious-mini)"))
+    >>> print(parse("cider(idf=coco)"), parse("bleu"), parse("Bleu_2"), parse("clipscore(captious-mini)"))
     cider(idf=coco) bleu(n=4) bleu(n=2) clipscore(weights=captious-mini)
     """
     kind, values = _read(text)

@@ -66,11 +66,12 @@ class Tokenizer:
 
     def __call__(self, texts: Sequence[str]) -> Tokens:
         """Token ids of a batch, padded to its longest."""
-        rows = self._by_words([clean_text(text) for text in texts]) if self.clean else self._rows(texts)
+        rows = self._by_words([clean_text(text) for text in texts]) if self.clean else self.rows(texts)
         front = [self.start] if self.start >= 0 else []
         return pad(rows, front, self.end, self.pad, self.limit, self.full)
 
-    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+    def rows(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, without start and end, whole."""
         # The fast one came with version 0.20.
         encode = getattr(self.backend, "encode_batch_fast", self.backend.encode_batch)
         return [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
@@ -82,8 +83,8 @@ class Tokenizer:
         if len(self.word_ids) > MOST_WORDS:
             self.word_ids.clear()
         new = sorted(set(chain.from_iterable(pieces)) - self.word_ids.keys())
-        self.word_ids.update(zip(new, self._rows(new), strict=True))
-        others = iter(self._rows([text for text, simple in zip(texts, plain, strict=True) if not simple]))
+        self.word_ids.update(zip(new, self.rows(new), strict=True))
+        others = iter(self.rows([text for text, simple in zip(texts, plain, strict=True) if not simple]))
         return [
             list(chain.from_iterable(map(self.word_ids.__getitem__, words))) if simple else next(others)
             for words, simple in zip(pieces, plain, strict=True)
@@ -285,13 +286,16 @@ def _bytes_as_letters() -> list[str]:
     return [chr(byte) for byte in printable] + [chr(256 + extra) for extra in range(256 - len(printable))]
 
 
-def read_wordpiece(folder: Path, limit: int) -> Tokenizer:
-    """The tokenizer of a cased BERT: case and accents stay; words are split at punctuation, then into pieces."""
+def read_wordpiece(folder: Path, limit: int, lower: bool = False) -> Tokenizer:
+    """The tokenizer of a BERT: words are split at punctuation, then into pieces.
+
+    Case and accents stay, unless the model has ``lower`` case alone and the folder has no ``tokenizer.json``.
+    """
     if (folder / "tokenizer.json").is_file():
         return tokenizer_of(folder, limit)
     path = folder / "vocab.txt"
     if not path.is_file():
-        raise InputError(f"{folder}: has no vocabulary, expected the vocab.txt of bert-base-cased, or tokenizer.json")
+        raise InputError(f"{folder}: has no vocabulary, expected the vocab.txt of a BERT, or tokenizer.json")
     tokenizers = require("tokenizers", "clip")
     words = path.read_text(encoding="utf-8").splitlines()
     vocabulary = {word: number for number, word in enumerate(words)}
@@ -299,7 +303,7 @@ def read_wordpiece(folder: Path, limit: int) -> Tokenizer:
     if lacking:
         raise InputError(f"{path}: lacks {', '.join(lacking)}, expected the vocabulary of a BERT")
     backend = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
-    backend.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    backend.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lower, strip_accents=lower)
     backend.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     backend.post_processor = tokenizers.processors.BertProcessing(
         ("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"])

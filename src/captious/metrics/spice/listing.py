@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class SceneGraphs(Result):
     def __repr__(self) -> str:
         return f"<SceneGraphs of {len(self.graphs):,} captions by {self.parser}>"
 
+    @cached_property
     def records(self) -> list[dict[str, Any]]:
         """For each caption its id, text and tuples; with references, which match, and those of the references."""
         records: list[dict[str, Any]] = []
@@ -75,17 +77,17 @@ class SceneGraphs(Result):
             f"the first {DRAWN} are drawn; graphs.jsonl has all" if total > DRAWN else "",
             [Table("graphs", "", columns, rows, "; ".join(notes), breaks), *drawings],
             signatures=[f"parser:{self.parser}"],
-            data={"parser": self.parser, "captions": self.records()},
+            data={"parser": self.parser, "captions": self.records},
         )
 
     def write_files(self, folder: Path) -> None:
         """Write the records of all captions."""
-        write_jsonl(folder / "graphs.jsonl", self.records())
+        write_jsonl(folder / "graphs.jsonl", self.records)
 
     def save_lines(self, path: str | Path) -> None:
         """Write the records of all captions as JSONL."""
         with whole_file(path) as draft:
-            write_jsonl(draft, self.records())
+            write_jsonl(draft, self.records)
 
 
 def scene_graphs(

@@ -1,0 +1,260 @@
+"""BLEURT checkpoints: a score of a reference and a candidate that are read together, by classes of ``transformers``.
+
+The checkpoints are those of the PyTorch port. BLEURT-20 and what was distilled from it have RemBERT's shape and
+SentencePiece; the older ones are BERTs with lower-cased WordPiece. The port's own classes are not needed: with its
+names changed, `RemBertForSequenceClassification` and `BertForSequenceClassification` compute the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious._files import digest
+from captious._typing import Floats, Ints
+from captious.errors import InputError, one_line, require
+from captious.models._segments import Space, as_keys, text_key
+from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
+from captious.models.encoder import Features
+from captious.models.features import distinct_values, gather
+from captious.models.folders import read_json, read_state, refuse_different
+from captious.models.hub import ModelRegistry, file_stats, find, local
+from captious.models.pipeline import Fetch, OomBackoff
+from captious.models.store import open_store
+from captious.models.tokenizers import read_wordpiece
+from captious.options import Runtime, current
+
+if TYPE_CHECKING:
+    import torch
+
+Ids = list[int]
+Pieces = Callable[[Sequence[str]], list[Ids]]
+"""Token ids of texts, without the special tokens."""
+SPECIAL = 3
+"""Special tokens of a pair: [CLS] reference [SEP] candidate [SEP]."""
+FILES = "config.json, pytorch_model.bin (or model.safetensors), and spm.model or vocab.txt"
+SHAPE = {
+    "vocab_size": 30_522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3_072,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
+}
+"""What of the configuration moves a score, with the port's defaults."""
+_LOADED: ModelRegistry[BleurtModel] = ModelRegistry(limit=1)
+_ONE_AT_A_TIME = threading.RLock()
+
+
+@dataclass(frozen=True, eq=False)
+class BleurtModel:
+    """A checkpoint with its tokenizer. Made by :func:`load_bleurt`."""
+
+    name: str
+    fingerprint: str
+    precision: str
+    limit: int
+    """Tokens that a pair may have, special ones included."""
+    first: int
+    """The id of [CLS]."""
+    separator: int
+    """The id of [SEP]."""
+    pieces: Pieces = field(repr=False)
+    module: Any = field(repr=False)
+
+    def logits(self, pairs: Sequence[tuple[Ids, Ids]]) -> Features:
+        """The score of each pair of token ids, reference first: pairs × 1."""
+        torch = require("torch", "clip")
+        cut = [truncate_pair(*pair, self.limit - SPECIAL) for pair in pairs]
+        width = max(len(one) + len(two) for one, two in cut) + SPECIAL
+        ids, mask, segments = np.zeros((3, len(cut), width), np.int64)
+        for row, (one, two) in enumerate(cut):
+            middle, end = len(one) + 2, len(one) + len(two) + SPECIAL
+            ids[row, :end] = [self.first, *one, self.separator, *two, self.separator]
+            mask[row, :end] = 1
+            segments[row, middle:end] = 1
+        device = self.module.device
+        with torch.inference_mode():
+            output = self.module(
+                input_ids=torch.from_numpy(ids).to(device),
+                attention_mask=torch.from_numpy(mask).to(device),
+                token_type_ids=torch.from_numpy(segments).to(device),
+            )
+        logits: Features = output.logits.float().cpu().numpy()
+        return logits
+
+
+def truncate_pair(reference: Ids, candidate: Ids, budget: int) -> tuple[Ids, Ids]:
+    """Both texts within a number of tokens: the longer one loses its last token, on ties the candidate, until they fit.
+
+    >>> truncate_pair([1, 2, 3, 4], [5, 6, 7, 8], 5)
+    ([1, 2, 3], [5, 6])
+    >>> truncate_pair([1, 2, 3, 4, 5], [6], 4)
+    ([1, 2, 3], [6])
+    """
+    if len(reference) + len(candidate) <= budget:
+        return reference, candidate
+    ours, theirs = max(budget - len(reference), budget // 2), max(budget - len(candidate), budget - budget // 2)
+    return reference[:theirs], candidate[:ours]
+
+
+def pair_scores(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
+    """The score of each pair of reference and candidate, NaN where it is not finite, and its tokens before truncation.
+
+    A distinct pair is scored once; the store has its score from then on.
+    """
+    with _ONE_AT_A_TIME:
+        return _pair_scores(model, pairs)
+
+
+def _pair_scores(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
+    different, distinct = distinct_values(pairs)
+    contents = [text_key(f"{len(reference)} {reference}{candidate}") for reference, candidate in different]
+    store = open_store(Space(model.name, model.fingerprint, "pairs", (1,)))
+    rows, lengths, index = gather(store, contents)
+    missing = np.flatnonzero(index < 0).tolist()
+    if missing:
+        try:
+            for some, logits, tokens in _batches(model, [different[number] for number in missing]):
+                finite = np.isfinite(logits[:, 0])
+                keys = as_keys(contents[missing[number]] for number in some)
+                store.put(keys[finite], logits[finite], tokens[finite].astype(np.int32))
+        finally:
+            store.flush()
+        rows, lengths, index = gather(store, contents)
+    store.settle()
+    values = np.append(rows[:, 0].astype(np.float64), np.nan)[index]
+    return values[distinct], np.append(lengths.astype(np.int64), 0)[index][distinct]
+
+
+def _batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], Features, Ints]]:
+    """Scores in batches of pairs of like length: which pairs, their scores, their tokens."""
+    runtime = current()
+    texts, index = distinct_values([text for pair in pairs for text in pair])
+    ids = model.pieces(texts)
+    sides = [(ids[one], ids[two]) for one, two in index.reshape(-1, 2).tolist()]
+    tokens = np.array([len(one) + len(two) + SPECIAL for one, two in sides], np.int64)
+    order = np.argsort(-tokens, kind="stable")
+    pace = OomBackoff(runtime.log)
+
+    def begin(some: Ints) -> Fetch:
+        logits = model.logits([sides[number] for number in some.tolist()])
+        return lambda: logits
+
+    for start in range(0, len(order), runtime.batch):
+        some = order[start : start + runtime.batch]
+        yield some.tolist(), pace.start(begin, some)(), tokens[some]
+        runtime.progress("pairs", start + len(some), len(order))
+
+
+def load_bleurt(weights: str, activation: str = "gelu", limit: int | None = None) -> BleurtModel:
+    """The checkpoint of a folder or hub id, in the runtime in force.
+
+    ``limit`` is the number of tokens that a pair may have; without one the checkpoint says it.
+    """
+    runtime = current()
+    key = (weights, activation, limit, runtime.device, runtime.precision, file_stats(local(weights)))
+    return _LOADED.get(key, lambda: _load(find(weights, "", FILES), weights, activation, limit, runtime))
+
+
+def _load(folder: Path, weights: str, activation: str, limit: int | None, runtime: Runtime) -> BleurtModel:
+    if (folder / "saved_model.pb").is_file():
+        raise InputError(
+            f"weights {weights!r}: {folder} is a checkpoint of TensorFlow, expected one of the PyTorch port"
+        )
+    config = read_json(folder / "config.json", "a BLEURT checkpoint of the PyTorch port")
+    module, shape = _module(folder, config, activation)
+    name = Path(weights).name
+    most = shape["max_position_embeddings"]
+    limit = limit or _limit(folder, name, most)
+    if not SPECIAL < limit <= most:
+        raise InputError(f"limit {limit}: {weights} has {most} positions, expected {SPECIAL + 1} to {most}")
+    pieces, first, separator, vocabulary = _tokenizer(folder, limit)
+    device = resolve_device(runtime.device)
+    precision = resolve_precision(device, runtime.precision)
+    making = json.dumps([shape, activation, limit, precision, first, separator], sort_keys=True)
+    fingerprint = digest(weights_digest(module), making.encode(), vocabulary)
+    module = module.to(device, torch_dtype(precision)).eval()
+    return BleurtModel(name, fingerprint, precision, limit, first, separator, pieces, module)
+
+
+def _module(folder: Path, config: Mapping[str, Any], activation: str) -> tuple[Any, dict[str, Any]]:
+    """The model with the weights of a folder, and its shape."""
+    torch, library = require("torch", "clip"), require("transformers", "clip")
+    shape = {key: type(value)(config.get(key, value)) for key, value in SHAPE.items()}
+    embedding = config.get("embedding_size") or config.get("input_embedding_size")
+    files = [folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).is_file()]
+    if not files:
+        raise InputError(f"{folder}: has no weights, expected pytorch_model.bin or model.safetensors")
+    state = renamed(read_state(files[0]), "rembert" if embedding else "bert")
+    if embedding:
+        shape["input_embedding_size"] = int(embedding)
+        kind, settings = library.RemBertForSequenceClassification, library.RemBertConfig
+    else:
+        kind, settings = library.BertForSequenceClassification, library.BertConfig
+    try:
+        with quiet():
+            made = settings(**shape, hidden_act=activation, num_labels=1, pad_token_id=0)
+            with torch.device("meta"):
+                expected = kind(made).state_dict()
+    except Exception as error:  # sizes that do not fit together: the library raises many kinds
+        raise InputError(f"{folder / 'config.json'}: is no shape of a BLEURT ({one_line(error)})") from None
+    refuse_different(state, expected, f"{files[0]}: is no BLEURT of the shape that config.json says")
+    with quiet():  # without drawing random numbers for half a billion weights first
+        module = kind.from_pretrained(None, config=made, state_dict=state).float()
+    return module, shape
+
+
+def renamed(state: Mapping[str, torch.Tensor], model: str) -> dict[str, torch.Tensor]:
+    """The tensors of the port under the names of ``transformers``; ``model`` is ``bert`` or ``rembert``."""
+    names = {
+        key: re.sub(r"^bleurt\.", f"{model}.", key).replace("embedding_projection", "embedding_hidden_mapping_in")
+        for key in state
+        if not key.endswith(("embeddings.position_ids", "embeddings.token_type_ids"))
+    }
+    return {name: state[key] for key, name in names.items()}
+
+
+def _limit(folder: Path, name: str, most: int) -> int:
+    """Tokens of a pair in training: as the original's settings say, the name (bleurt-base-128), or the tokenizer's."""
+    number = re.search(r"-(128|512)$", name)
+    limits = (
+        _stored(folder / "bleurt_config.json", "max_seq_length"),
+        int(number[1]) if number else 0,
+        _stored(folder / "tokenizer_config.json", "model_max_length"),
+    )
+    return next((limit for limit in limits if 0 < limit <= most), most)
+
+
+def _stored(path: Path, key: str) -> int:
+    return int(read_json(path).get(key) or 0) if path.is_file() else 0
+
+
+def _tokenizer(folder: Path, limit: int) -> tuple[Pieces, int, int, bytes]:
+    """Pieces of texts, the ids of [CLS] and [SEP], and what stands for the vocabulary in fingerprints."""
+    models = sorted(folder.glob("*.model"))
+    if not models:
+        if not any((folder / name).is_file() for name in ("vocab.txt", "tokenizer.json")):
+            raise InputError(
+                f"{folder}: has no vocabulary, expected spm.model (SentencePiece) or vocab.txt (WordPiece)"
+            )
+        words = read_wordpiece(folder, limit, lower=True)
+        return words.rows, words.start, words.end, words.text.encode()
+    library = require("sentencepiece", "bleurt")
+    try:
+        processor = library.SentencePieceProcessor(model_file=str(models[0]))
+    except Exception as error:  # of its C++ side
+        raise InputError(f"{models[0]}: is not a SentencePiece model ({one_line(error)})") from None
+    first, separator = (processor.piece_to_id(piece) for piece in ("[CLS]", "[SEP]"))
+    if processor.unk_id() in (first, separator):
+        raise InputError(f"{models[0]}: lacks the pieces [CLS] and [SEP], expected the SentencePiece model of a BLEURT")
+    return lambda texts: processor.encode(list(texts)), first, separator, models[0].read_bytes()
