@@ -149,6 +149,89 @@ def test_it_says_that_it_is_not_the_original():
     assert Spice().label == "SPICE (spaCy)"
 
 
+def test_an_item_is_explained_by_its_tuples(wordnet):
+    report = captious.evaluate(
+        {"1": "A dog barks at a bird .", "2": "A cat ."},
+        f"rouge,spice(resources={wordnet})",
+        captious.Resampling(0),
+        references={"1": ["A big hound barks at a cat ."], "2": ["A cat ."]},
+    )
+    document = report.explain("1")
+    rows = [tuple(map(str, row)) for row in document.table().rows]
+    assert rows == [
+        ("matched", "object", "dog"),
+        ("wrong", "object", "bird"),
+        ("wrong", "relation", "dog, bark at, bird"),
+        ("missed", "object", "cat"),
+        ("missed", "attribute", "hound, big"),
+        ("missed", "relation", "hound, bark at, cat"),
+    ]
+    # 1 of 3 tuples matches 1 of 4: F = 2 · 1 / (3 + 4)
+    assert document.title == f"SPICE (spaCy) {2 / 7:.4f} of 1"
+    assert "<svg" in document._repr_html_()
+    with pytest.raises(captious.InputError, match=r"^rouge does not explain its values, expected spice"):
+        report.explain("1", "rouge")
+    with pytest.raises(KeyError, match="no item with id '3'"):
+        report.explain("3")
+
+
+def test_a_subset_explains_its_own_tuples(wordnet):
+    metric = f"spice(subset=color,resources={wordnet})"
+    report = captious.evaluate({"1": "A red dog ."}, metric, references={"1": ["A red hound chases a black cat ."]})
+    rows = [tuple(map(str, row)) for row in report.explain(1).table().rows]
+    assert rows == [("matched", "attribute", "dog, red"), ("missed", "attribute", "cat, black")]
+
+
+def test_the_page_holds_the_graphs(wordnet):
+    from captious.render.items import explorer
+
+    captions = captious.CaptionSet.of({"1": ["A dog ."], "2": ["A cat ."]}, {"1": ["A hound ."], "2": ["A bird ."]})
+    report = captious.evaluate(captions, f"rouge,spice(resources={wordnet})", captious.Resampling(0))
+    (items,) = [one for one in report.document().sections if hasattr(one, "explain")]
+    (graphs,) = explorer(items)[0]["graphs"]
+    assert graphs["metric"] == 1
+    assert [graphs["drawn"][0][item][0]["lists"] for item in "01"] == [
+        {"matched": ["(dog)"]},
+        {"wrong": ["(cat)"], "missed": ["(bird)"]},
+    ]
+
+
+def test_graphs_of_captions_alone_need_no_synsets(monkeypatch):
+    from captious.metrics.spice.listing import scene_graphs
+
+    monkeypatch.setattr("captious.metrics.meteor.resources.load", None)
+    graphs = scene_graphs(captious.CaptionSet.of({"7": ["Two brown dogs run .", ""]}))
+    assert graphs.records[0]["id"] == "7" and graphs.records[0]["caption"] == "Two brown dogs run ."
+    assert set(graphs.records[0]["tuples"]) == {("dog",), ("dog", "brown"), ("dog", "two"), ("dog", "run")}
+    assert graphs.records[1] == {"id": "7", "caption": "", "tuples": []}
+
+
+def test_graphs_with_references_say_what_matches(wordnet, monkeypatch):
+    from captious.metrics.spice.listing import scene_graphs
+
+    monkeypatch.setenv("CAPTIOUS_METEOR", str(wordnet))
+    captions = captious.CaptionSet.of({"7": ["A red dog ."]}, {"7": ["A hound .", "A dog ."]})
+    (record,) = scene_graphs(captions).records
+    assert record["tuples"] == [("dog",), ("dog", "red")] and record["matched"] == [True, False]
+    assert record["reference_tuples"] == [("dog/hound",)] and record["reference_matched"] == [True]
+
+
+def test_the_command_prints_the_first_and_saves_all(tmp_path):
+    from typer.testing import CliRunner
+
+    from captious.cli.app import build
+
+    captions = [{"id": number, "caption": f"Dog {number} runs ."} for number in range(20)]
+    (tmp_path / "captions.json").write_text(json.dumps(captions))
+    out = tmp_path / "graphs.jsonl"
+    result = CliRunner().invoke(build(), ["make", "graphs", str(tmp_path / "captions.json"), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "Dog 7" in result.stdout and "Dog 8" not in result.stdout and "the first 8 captions" in result.stdout
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert [row["id"] for row in rows] == [str(number) for number in range(20)]
+    assert ["dog"] in rows[0]["tuples"]
+
+
 @pytest.mark.shared_data
 def test_agreement_with_the_original_on_flickr8k_expert(shared_data, meteor_tables, monkeypatch):
     """tp, fp, fn and f of the original on 3,479 captions; the first 600 here, whose f correlate as all do."""

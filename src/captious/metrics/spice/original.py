@@ -40,9 +40,14 @@ class SpiceOriginal(MeanMetric):
 
     name: ClassVar[str] = "spice_original"
     main: ClassVar[str] = "file"
-    needs: ClassVar[tuple[Need, ...]] = ("model",)
+    needs: ClassVar[tuple[Need, ...]] = ()
     undefined_reason: ClassVar[str] = "the original has no value"
     citation: ClassVar[str] = Spice.citation
+
+    @property
+    def installed(self) -> bool:
+        """Whether it has a file to read."""
+        return bool(self.file)
 
     @property
     def label(self) -> str:

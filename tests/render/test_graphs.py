@@ -1,0 +1,137 @@
+"""Drawings of scene graphs: nothing overlaps, everything said is drawn, and words never become markup."""
+
+import re
+
+from tests.render.conftest import NASTY
+from tests.render.test_page import needs_browser, rendered
+
+from captious.render import Document, Graph, Statement, Table
+from captious.render.graphs import OBJECTS, drawing, lists, svg
+from captious.render.html import page
+from captious.render.items import explorer
+from captious.render.notebook import notebook
+
+SAID = [
+    Statement(("woman",), True),
+    Statement(("horse",), True),
+    Statement(("jacket",), False),
+    Statement(("lake",), True),
+    Statement(("horse", "brown"), True),
+    Statement(("horse", "very old"), False),
+    Statement(("woman", "ride", "horse"), True),
+    Statement(("woman", "ride near", "lake"), False),
+    Statement(("woman", "dressed up in", "jacket"), False),
+    Statement(("lake", "behind", "horse"), False),
+    Statement(("lake", "over", "lake"), False),
+]
+GRAPH = Graph(SAID, [("pony",), ("pony", "brown")])
+
+
+def boxes(graph):
+    return [shape[2:6] for shape in drawing(graph).shapes if shape[0] == "rect"]
+
+
+def texts(graph):
+    return [shape[4] for shape in drawing(graph).shapes if shape[0] == "text"]
+
+
+def test_everything_said_is_drawn_once():
+    words = ["woman", "horse", "jacket", "lake", "brown", "very old"]
+    words += ["ride", "ride near", "dressed up in", "behind", "over"]
+    assert sorted(texts(GRAPH)) == sorted(words)
+    heads = [shape for shape in drawing(GRAPH).shapes if shape[0] == "polygon"]
+    assert len(heads) == 5 and sum(shape[1] == "matched" for shape in heads) == 1
+
+
+def test_boxes_do_not_overlap_and_stay_inside():
+    width, height, _ = drawing(GRAPH)
+    all_boxes = boxes(GRAPH)
+    for number, (x, y, w, h) in enumerate(all_boxes):
+        assert x >= 0 and y >= 0 and x + w <= width and y + h <= height
+        for a, b, c, d in all_boxes[:number]:
+            assert x >= a + c or a >= x + w or y >= b + d or b >= y + h
+
+
+def lines(graph):
+    """Horizontal and vertical stretches of the arrows, as (x1, y1, x2, y2)."""
+    for shape in drawing(graph).shapes:
+        if shape[0] == "path":
+            x = y = 0.0
+            for command, numbers in re.findall(r"([MVHQ])([-\d. ]+)", shape[2]):
+                values = [float(value) for value in numbers.split()]
+                end = {"M": values[:2], "V": [x, values[0]], "H": [values[0], y], "Q": values[-2:]}[command]
+                if command in "VH":
+                    yield (min(x, end[0]), min(y, end[1]), max(x, end[0]), max(y, end[1]))
+                x, y = end
+
+
+def test_labels_of_arrows_stand_free_of_lines():
+    for shape in drawing(GRAPH).shapes:
+        if shape[0] == "text" and shape[1].startswith("label") and shape[4] != "over":
+            _, _, x, y, text = shape
+            left, right, top, bottom = x - 2.5 * len(text), x + 2.5 * len(text), y - 10, y + 2
+            for x1, y1, x2, y2 in lines(GRAPH):
+                assert x1 >= right or x2 <= left or y2 <= top or y1 >= bottom
+
+
+def test_no_arrows_no_tuples_and_very_many():
+    assert drawing(Graph([Statement(("dog",)), Statement(("dog", "brown"))])).shapes[0][3] >= 0
+    assert drawing(Graph([])).shapes == []
+    many = Graph([Statement((f"thing {number}",)) for number in range(100)])
+    assert len(boxes(many)) == OBJECTS and f"and {100 - OBJECTS} more objects" in texts(many)
+
+
+def test_the_lists_hold_what_became_of_every_tuple():
+    assert lists(Graph([Statement(("dog",), True), Statement(("dog", "red"), False)], [("cat",)])) == {
+        "matched": ["(dog)"],
+        "wrong": ["(dog, red)"],
+        "missed": ["(cat)"],
+    }
+    assert lists(Graph([Statement(("dog",))])) == {"said": ["(dog)"]}
+
+
+def test_words_cannot_become_markup():
+    graph = Graph([Statement((NASTY, NASTY, "b"), True)], [(NASTY,)], NASTY)
+    for text in (svg(graph), page(Document("t", sections=[graph])), notebook(Document("t", sections=[graph]))):
+        assert "<script>alert" not in text and "<b onclick" not in text
+
+
+def test_a_graph_replaces_its_table_where_it_can_be_drawn():
+    table = Table("tuples", "as a table", ("tuple",), [("dog",)])
+    document = Document("t", sections=[table, Graph([Statement(("dog",))], replaces="tuples")])
+    assert "as a table" in str(document)
+    for text in (page(document), notebook(document)):
+        assert "<svg" in text and "as a table" not in text
+
+
+def explained(samples, **changes):
+    """The sample's items with a graph of the second metric for each."""
+    plain = samples.items()
+    metrics = [*plain.metrics[:-1], plain.metrics[-1]._replace(explained=True)]
+    return samples.items(metrics=metrics, explain=lambda system, metric, item: [GRAPH], **changes)
+
+
+def test_the_explorer_holds_graphs_of_explained_metrics_alone(samples):
+    assert explorer(samples.items())[0]["graphs"] == []
+    items = explained(samples)
+    (graphs,) = explorer(items)[0]["graphs"]
+    assert graphs["metric"] == len(items.metrics) - 1 and graphs["whole"]
+    assert [sorted(map(int, own)) for own in graphs["drawn"]] == [list(range(len(items.ids)))] * len(items.systems)
+
+
+def test_the_number_of_graphs_is_bounded_and_the_worst_are_kept(samples, monkeypatch):
+    items = explained(samples)
+    monkeypatch.setattr("captious.render.items.GRAPHS", len(items.systems))
+    (graphs,) = explorer(items)[0]["graphs"]
+    totals = sum(system[-1] for system in items.values)
+    worst = min((value, item) for item, value in enumerate(totals.tolist()) if value == value)[1]
+    assert [list(own) for own in graphs["drawn"]] == [[str(worst)]] * len(items.systems) and not graphs["whole"]
+
+
+@needs_browser
+def test_the_browser_draws_the_graph_of_the_item_that_is_opened(samples, tmp_path):
+    document = Document("t", sections=[explained(samples)])
+    closed = rendered(page(document), tmp_path)
+    assert 'class="why"' in closed and 'class="scene"' not in closed
+    opened = rendered(page(document), tmp_path, f"#item={samples.IDS[0]}")
+    assert 'class="scene"' in opened and "dressed up in" in opened and "(pony, brown)" in opened
