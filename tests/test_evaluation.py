@@ -62,6 +62,20 @@ def test_shards_are_scored_as_one_set(captions):
     assert merged.intervals["cider"].low == pytest.approx(whole.intervals["cider"].low, abs=1e-9)
 
 
+def test_shards_share_a_file_of_references(captions, tmp_path):
+    references = dict(zip(captions.ids, map(list, captions.references), strict=True))
+    (tmp_path / "refs.json").write_text(json.dumps(references))
+    bare = {item.id: item.candidate for item in captions}
+    shards = [dict(list(bare.items())[:10]), dict(list(bare.items())[10:])]
+    merged, whole = evaluate_shards(shards, "cider", references=tmp_path / "refs.json"), evaluate(captions, "cider")
+    assert merged["cider"].corpus == pytest.approx(whole["cider"].corpus, abs=1e-12)
+    assert str(merged["cider"].signature) == str(whole["cider"].signature)
+    with pytest.raises(InputError, match=r"refs.json: ids without a candidate in any shard, 20: "):
+        evaluate_shards(shards[:1], "cider", references=tmp_path / "refs.json")
+    with pytest.raises(InputError, match=rf"1 id \({captions.ids[0]}\) without references"):
+        evaluate_shards(shards, "cider", references=dict(list(references.items())[1:]))
+
+
 def test_captions_come_from_wherever_read_reads(tmp_path):
     candidates, references = {"1": "a cat", "2": "a dog runs"}, {"1": ["a cat"], "2": ["the dog runs"]}
     whole = evaluate(CaptionSet.of(candidates, references), "rouge")["rouge"]

@@ -20,7 +20,8 @@ import numpy as np
 from captious.captions import CaptionSet, ImageData, Ragged, gallery_entry
 from captious.errors import InputError, UnknownKey, nearest
 from captious.io.check import findings_that_mislead
-from captious.io.join import first_few
+from captious.io.formats import name_of, rows_of
+from captious.io.join import first_few, gather_references
 from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
@@ -431,10 +432,13 @@ def evaluate_shards(
     metrics: Specs = DEFAULT,
     resampling: Resampling = Resampling(),
     runtime: Runtime | None = None,
+    *,
+    references: Any = None,
 ) -> Report:
     """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements.
 
-    A shard is whatever ``evaluate`` takes, with its references: a path, a frame, a ``CaptionSet``, …
+    A shard is whatever ``evaluate`` takes: a path, a frame, a ``CaptionSet``, … It has its references, or
+    ``references`` has those of all shards by id.
 
     >>> shards = [[{"id": 1, "caption": "a cat", "references": ["a cat"]}],
     ...           [{"id": 2, "caption": "a dog runs", "references": ["the dog runs"]}]]
@@ -446,6 +450,7 @@ def evaluate_shards(
     if isinstance(shards, (str, PathLike, Mapping, CaptionSet)) or not isinstance(shards, Iterable):
         raise InputError(f"shards: {type(shards).__name__}, expected a list of shards, each as evaluate takes it")
     sets = [shard for shard in map(read, shards) if len(shard)]
+    sets = sets if references is None else _with_references(sets, references)
     if not sets:
         raise InputError("no shard holds an item, expected at least one that does")
     measurements: dict[str, Measurement] = {}
@@ -457,6 +462,15 @@ def evaluate_shards(
             measurements[str(metric)] = reduce(lambda a, b: a.merge(b), parts)
             metric.refuse_empty(measurements[str(metric)], "the shards")
     return _report(_concatenate(sets), measurements, resampling)
+
+
+def _with_references(shards: Sequence[CaptionSet], references: Any) -> list[CaptionSet]:
+    people = gather_references(rows_of(references, role="references")).references
+    known = set(chain.from_iterable(shard.ids for shard in shards))
+    if unused := [key for key in people if key not in known]:
+        where = name_of(references, "references")
+        raise InputError(f"{where}: ids without a candidate in any shard, {len(unused)}: {first_few(unused)}")
+    return [read(shard, {key: people[key] for key in shard.ids if key in people}) for shard in shards]
 
 
 def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:

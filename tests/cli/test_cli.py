@@ -60,6 +60,7 @@ def test_a_failed_score_writes_nothing(run, sample, tmp_path):
     ("arguments", "message"),
     [
         (("score", "nowhere.json"), "captious: nowhere.json: no such file"),
+        (("score", "a cat sits"), "captious: a cat sits: no such file, expected a file of captions\n"),
         (("score", "{predictions}", "--metrics", "bleu"), "no references; pass --references"),
         (("score", "{predictions}", "-r", "{references}", "--level", "95"), "confidence level 95.0, expected"),
         (("score", "{predictions}", "-r", "{references}", "-m", "cider(idf=nope)"), "no idf corpus 'nope'"),
@@ -131,6 +132,8 @@ def test_check(run, sample, tmp_path):
     code, out, _ = run("check", path)
     assert code == 2 and "caption is a number (5)" in out
     assert json.loads(run("check", path, "--json")[1])["findings"][0]["level"] == "error"
+    code, out, _ = run("check", "a cat sits")
+    assert code == 2 and out == "a cat sits\nerror: a cat sits: no such file\n"
 
 
 def test_metrics(run):
@@ -170,9 +173,11 @@ def test_scores_in_percent(run, sample):
     out = run("score", *files(sample), "-m", "bleu(n=4),vocab_size", "--percent")[1]
     cells = re.findall(r"│ (\S+) +│ +(\S+) │", out)
     assert cells == [("BLEU-4", f"{100 * value[0]['value']:.1f}"), ("vocab_size", f"{value[1]['value']:.0f}")]
-    assert "Scores are shown × 100." in out
+    assert "Scores are shown × 100." in out and "\nshown:x100\n" in out
     latex = run("score", *files(sample), "-m", "bleu(n=4)", "--percent", "--latex")[1]
     assert f"BLEU-4 & {100 * value[0]['value']:.1f} & [" in latex and "% Scores are shown × 100." in latex
+    printed = [run("score", *files(sample), "-m", "rouge", "--json", *percent)[1] for percent in ((), ("--percent",))]
+    assert printed[0] == printed[1]
 
 
 def test_a_comparison_in_percent(run, sample, tmp_path):

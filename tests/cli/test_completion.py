@@ -42,6 +42,14 @@ def test_the_script_of_a_named_shell(shell):
     assert code == 0 and f"_CAPTIOUS_COMPLETE=complete_{shell}" in out
 
 
+def test_the_completion_of_a_named_shell_is_installed(tmp_path):
+    code, out, _ = captious("--install-completion", "bash", HOME=str(tmp_path))
+    path = tmp_path / ".bash_completions" / "captious.sh"
+    assert code == 0 and out.splitlines()[0] == f"bash completion installed in {path}" and path.exists()
+    code, out, error = captious("--install-completion", "tcsh", HOME=str(tmp_path))
+    assert code == 2 and not out and "'tcsh' is not one of" in error
+
+
 def test_any_metric_of_a_list_is_completed():
     assert complete_metrics("CIDEr") == ["cider"]
     assert complete_metrics("al") == ["all"]

@@ -34,7 +34,7 @@ def _all(arguments, root):
 
     counts = Counter()
     for number in range(arguments.first, arguments.first + arguments.cases):
-        faulthandler.dump_traceback_later(4 * LIMIT, exit=True)
+        faulthandler.dump_traceback_later(2 * LIMIT, exit=True)
         start = time.monotonic()
         case, outcome = run_case(arguments.seed, number, root)
         counts[outcome.kind] += 1

@@ -1,6 +1,7 @@
 """The mistakes people really make, one file each."""
 
 import json
+import os
 import zlib
 
 import pytest
@@ -143,3 +144,10 @@ def test_a_check_is_a_result(good):
     assert "error: captions: 1 id (x) without references" in str(result)
     assert json.loads(result.to_json())["findings"][0]["level"] == "error" and len(result.errors) == 1
     assert "nothing wrong found" in str(check(*good))
+
+
+def test_an_image_that_is_a_named_pipe_is_called_so(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "1.png")
+    os.mkfifo(tmp_path / "2.png")
+    checked = check({"1": "a dog", "2": "a cat"}, images=tmp_path)
+    assert "1 image (id 2): is a named pipe, expected a regular file" in said(checked, "error")

@@ -258,6 +258,22 @@ def test_candidates_and_references_may_call_their_ids_differently(tmp_path):
     assert captions["7"].references == ("the dog",)
 
 
+@pytest.mark.parametrize("named", [None, "image_id"])
+def test_the_id_column_of_candidates_does_not_bind_annotations(named):
+    candidates = [{"pic": 5, "caption": "a dog"}]
+    annotations = {
+        "images": [{"id": 5, "file_name": "x.jpg"}],
+        "annotations": [{"id": 9, "image_id": 5, "caption": "dogs"}],
+    }
+    reading = Reading(id_column="pic", references_id_column=named)
+    assert read(candidates, annotations, reading=reading)["5"].references == ("dogs",)
+    if named is None:
+        assert read(candidates, {5: ["dogs"]}, reading=reading)["5"].references == ("dogs",)
+    # a column that the annotations have is taken
+    files = [{"image": "x.jpg", "caption": "a dog"}]
+    assert read(files, annotations, reading=Reading(id_column="image"))["x.jpg"].references == ("dogs",)
+
+
 def test_the_set_has_the_paths_of_its_images(photos):
     captions = read({"red": "a", "1": "b"}, {"red": ["c"], "1": ["d"]}, photos)
     assert captions.columns["image"] == (str(photos / "red.png"), str(photos / "1"))

@@ -208,6 +208,8 @@ def test_a_suffix_saves_one_file_whole(tmp_path, suffix):
     scored().save(target, overwrite=True, percent=True)
     if suffix in ("html", "tex"):
         assert "39.2" in target.read_text()
+    if suffix == "json":
+        assert "× 100" not in target.read_text()
 
 
 def test_a_folder_with_a_suffix_stays_a_folder(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from lab.toy import make, write
 
 import captious
+from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Chart
 from captious.render.charts import svg
@@ -34,6 +35,14 @@ def test_length_buckets_partition_the_captions(study):
         sum(word >= 9 for word in words),
     ]
     assert 2 <= len(length_regimes(study).buckets) <= 4
+
+
+def test_what_is_no_study_and_what_is_no_length_are_refused(study):
+    with pytest.raises(InputError, match=r"^study: str, expected a study, which captious.correlate returns$"):
+        length_regimes("ratings.jsonl")
+    for edges in (8, ["8"], "8,12"):
+        with pytest.raises(InputError, match=r"^edges: .*, expected lengths in words, such as \[8, 12\]$"):
+            length_regimes(study, edges)
 
 
 def test_a_bucket_is_a_study_of_its_captions(study):

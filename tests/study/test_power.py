@@ -32,6 +32,21 @@ def test_power_of_nothing(difference, items, message):
         simulate_power(difference, items)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"difference": "3"}, "difference: '3', expected a number"),
+        ({"items": 100.5}, "items: 100.5, expected a whole number"),
+        ({"raters": None}, "raters: None, expected a whole number"),
+        ({"tau": [0.4]}, r"tau: \[0.4\], expected a number"),
+        ({"resampling": 400}, "resampling: int, expected one such as"),
+    ],
+)
+def test_power_refuses_what_is_no_number(wrong, message):
+    with pytest.raises(InputError, match=message):
+        simulate_power(**{"difference": 0.1, "items": 100, **wrong})
+
+
 def test_a_tau_may_be_written_as_tables_print_it():
     few = Resampling(samples=20)
     assert simulate_power(3, 100, tau=45, resampling=few) == simulate_power(0.03, 100, tau=0.45, resampling=few)

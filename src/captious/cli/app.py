@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 import typer
+from typer._completion_shared import Shells, install
 
 from captious._version import __version__
 from captious.cli import everyday
@@ -64,6 +65,11 @@ def _options(
 
 def main() -> None:
     """Run the command line. A group that the first word does not name is not imported."""
+    if sys.argv[1:2] == ["--install-completion"] and sys.argv[2:] in ([shell.value] for shell in Shells):
+        shell, path = install(sys.argv[2], prog_name="captious")
+        typer.echo(f"{shell} completion installed in {path}")
+        typer.echo("Completion will take effect once you restart the terminal")
+        return
     if sys.argv[1:2] in (["--show-completion"], ["--install-completion"]) and sys.argv[2:]:
         # Typer takes the name of a shell only where it is told not to look for the shell that runs.
         os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"

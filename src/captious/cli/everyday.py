@@ -101,7 +101,7 @@ def check(
     """Examine files of captions and say everything that is wrong with them. Exit code 2 if anything must be mended."""
     from captious.io.check import check
 
-    result = check(predictions, reading=session.reading)
+    result = check(Path(predictions), reading=session.reading)
     session.deliver(result)
     if result.errors:
         raise typer.Exit(2)

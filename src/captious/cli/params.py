@@ -75,7 +75,10 @@ def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
             values = {param.name: param.read(parsed[param.name]) for param in params}
             return function(**{name: _build(name, *part, values) for name, part in parts.items()})
         except InputError as error:
-            error.args = (with_flags(str(error), params),)
+            from captious.io.formats import EXPECTED
+
+            message = str(error).replace(f"expected {EXPECTED}", "expected a file of captions")
+            error.args = (with_flags(message, params),)
             raise
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
@@ -283,7 +286,7 @@ def deliver(result: Result, output: Output) -> None:
         shown = result.in_percent() if output.percent else result
         if output.json or output.latex or output.csv:
             warn(result.document().warnings)
-            typer.echo(_text(shown, output), nl=False)
+            typer.echo(_text(shown if output.latex else result, output), nl=False)
         else:
             shown.print(signatures=output.signatures)
     if output.out is not None:

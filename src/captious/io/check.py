@@ -197,7 +197,7 @@ def _share(candidates: Sequence[set[str]], references: Sequence[set[str]]) -> fl
 
 def _images(captions: CaptionSet) -> Iterable[Finding]:
     images = [(key, image) for key, image in zip(captions.ids, captions.images, strict=True) if image is not None]
-    present = [(key, image) for key, image in images if isinstance(image, ImageData) or Path(image).is_file()]
+    present = [(key, image) for key, image in images if isinstance(image, ImageData) or Path(image).exists()]
     if not present:
         return
     if len(present) < len(images):

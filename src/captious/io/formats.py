@@ -35,6 +35,8 @@ class Row:
 
     where: str
     fields: dict[str, Any]
+    keyed: bool = False
+    """Whether the format says the id, as COCO annotations and dictionaries do; it stands in the column ``id``."""
 
 
 def rows_of(
@@ -144,7 +146,7 @@ def _by_position(entries: Sequence[Any], name: str, ids: Sequence[str] | None) -
         hint = f"; if each list is one reference of every caption, pass list(zip(*{name}))" if transposed else ""
         raise InputError(f"{name}: {len(entries)} for {len(keys)} captions, expected one each, in their order{hint}")
     for number, (key, entry) in enumerate(zip(keys, entries, strict=True), start=1):
-        yield Row(f"{name}: entry {number}", {"id": key, "caption": entry})
+        yield Row(f"{name}: entry {number}", {"id": key, "caption": entry}, keyed=True)
 
 
 def _items(items: Iterable[Any], name: str, role: str) -> Iterator[Row]:
@@ -208,7 +210,7 @@ def _content(source: str | os.PathLike[str]) -> bytes:
     try:
         content = sys.stdin.buffer.read() if name == "standard input" else read_regular(source)
     except FileNotFoundError:
-        expected = f", expected {EXPECTED}" if _is_caption(name) else ""
+        expected = f", expected {EXPECTED}" if isinstance(source, str) and _is_caption(name) else ""
         raise InputError(f"{name}: no such file{expected}") from None
     except IsADirectoryError:
         files = sorted(path.name for path in Path(name).iterdir() if path.suffix in (".jsonl", ".json", ".csv"))
@@ -349,11 +351,11 @@ def _mapping(document: Mapping[Any, Any], name: str) -> Iterator[Row]:
         where = f"{name}: id {key!r}"
         if isinstance(value, Mapping):
             rest = {column: entry for column, entry in value.items() if column not in ("id", "image_id")}
-            yield Row(where, {"id": key, **rest})
+            yield Row(where, {"id": key, **rest}, keyed=True)
         elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
-            yield Row(where, {"id": key, "caption": [entry.get("caption") for entry in value]})
+            yield Row(where, {"id": key, "caption": [entry.get("caption") for entry in value]}, keyed=True)
         else:
-            yield Row(where, {"id": key, "caption": value})
+            yield Row(where, {"id": key, "caption": value}, keyed=True)
 
 
 def _annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
@@ -367,7 +369,7 @@ def _annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
         fields = {"id": annotation.get("image_id"), "caption": annotation.get("caption")}
         if image := files.get(str(annotation.get("image_id"))):
             fields["image"] = image
-        yield Row(where, fields)
+        yield Row(where, fields, keyed=True)
 
 
 def _has_sentences(document: Mapping[str, Any]) -> bool:
@@ -385,7 +387,7 @@ def _sentences(document: Mapping[str, Any], name: str) -> Iterator[Row]:
         key = next((image[column] for column in ("cocoid", "imgid", "filename") if column in image), None)
         fields = {"id": key, "caption": [sentence.get("raw") for sentence in sentences]}
         extra = {"image": image.get("filename"), "split": image.get("split")}
-        yield Row(where, fields | {column: value for column, value in extra.items() if value is not None})
+        yield Row(where, fields | {column: value for column, value in extra.items() if value is not None}, keyed=True)
 
 
 def _records(document: Sequence[Any], name: str) -> Iterator[Row]:

@@ -82,9 +82,11 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
 
 
 def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complain: Complain = refuse) -> Gathered:
-    """References by id; rows of one id add up."""
-    gathered, id_column = Gathered(), reading.references_id_column or reading.id_column
+    """References by id; rows of one id add up. Where their format says the id, the candidates' column does not bind."""
+    gathered, named = Gathered(), reading.references_id_column or reading.id_column
+    foreign = reading.references_id_column in (None, "image_id") and "," not in (named or "")
     for row in rows:
+        id_column = None if foreign and row.keyed and named not in row.fields else named
         key = _key(row, id_column, complain)
         column = _pick(row, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
         if column is None:

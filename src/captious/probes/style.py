@@ -364,7 +364,7 @@ class StyleCheck(Result):
         if self.tested == "held out":
             return warnings
         known = "these very captions" if self.tested == "in-sample" else "most of these captions"
-        advice = "on others the shares are lower; folds=5 measures them held out"
+        advice = "on others the shares are lower; 5 folds measure them on captions held out"
         return [f"the model was fitted on {known}: {advice}", *warnings]
 
     def document(self) -> Document:
@@ -396,7 +396,7 @@ class StyleCheck(Result):
                     ["metric", Column("higher under the own style", key="value", bold=True)],
                     [("OnlyStyle (equation 9)", self.retrieval.value), ("StyleCIDEr (equation 10)", self.stylecider)],
                     "Share of the pairs of a caption and another style in which the caption scores higher under its "
-                    "own style; a tie counts as lower. In-sample: the model was fitted on these captions.",
+                    "own style; a tie counts as lower.",
                 ),
                 Table(
                     "ranks",

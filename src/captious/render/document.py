@@ -365,7 +365,8 @@ class Result(ABC):
         """
         document = self.document()
         sections = [_in_percent(section) for section in document.sections]
-        return replace(document, sections=sections, notes=[*document.notes, PERCENT])
+        signatures = [*document.signatures, *(["shown:x100"] if document.signatures else [])]
+        return replace(document, sections=sections, notes=[*document.notes, PERCENT], signatures=signatures)
 
     def print(self, console: Console | None = None, *, signatures: bool = False) -> None:
         """Show the result on the terminal; ``signatures`` prints each in full, not what they share once."""
@@ -385,7 +386,8 @@ class Result(ABC):
         refuse_output(path, overwrite)
         if is_file(path):
             with whole_file(path) as draft:
-                _write_one(document, draft, Path(path).suffix.lower())
+                suffix = Path(path).suffix.lower()
+                _write_one(self.document() if suffix == ".json" else document, draft, suffix)
             return
         with whole_folder(path, overwrite) as folder:
             self.write_files(folder)
@@ -395,7 +397,7 @@ class Result(ABC):
                 f"{document.name}.html": html.page(document),
                 f"{document.name}.tex": latex.document(document),
                 f"{document.name}.txt": terminal.plain_text(document, terminal.WIDE, signatures=True) + "\n",
-                MARKER: tables.to_json(document),
+                MARKER: tables.to_json(self.document()),
             }
             for name, text in texts.items():
                 (folder / name).write_text(text, encoding="utf-8", errors="replace")

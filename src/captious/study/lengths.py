@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
+from types import NoneType
 
 import numpy as np
 
@@ -97,6 +99,14 @@ def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: En
 
     Lengths are in words, or in the tokens of an encoder, start and end included.
     """
+    if not isinstance(study, Study):
+        raise InputError(f"study: {type(study).__name__}, expected a study, which captious.correlate returns")
+    if not isinstance(edges, (Sequence, np.ndarray, NoneType)) or not all(
+        isinstance(cut, Integral) for cut in edges or ()
+    ):
+        raise InputError(
+            f"edges: {edges!r}, expected lengths in {'words' if encoder is None else 'tokens'}, such as [8, 12]"
+        )
     if not isinstance(study.design, Rows) or study.ratings.captions is None:
         raise InputError(f"{study.ratings.name}: length regimes need rated captions")
     captions = study.ratings.captions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -103,6 +104,12 @@ def simulate_power(
     >>> planned.needed > 500, 0.05 < planned.power < 0.8
     (True, True)
     """
+    if not isinstance(resampling, Resampling):
+        raise InputError(f"resampling: {type(resampling).__name__}, expected one such as Resampling(samples=400)")
+    whole = {"items": items, "raters": raters, "levels": levels}
+    for name, number in {**whole, "difference": difference, "tau": tau, "alike": alike, "noise": noise}.items():
+        if not isinstance(number, Integral if name in whole else Real):
+            raise InputError(f"{name}: {number!r}, expected a {'whole ' * (name in whole)}number")
     difference, tau = _as_tau("difference", difference), _as_tau("tau", tau)
     if difference == 0:
         raise InputError("difference=0, expected the difference that should be found, such as 0.03 or 3 of tau × 100")

@@ -12,6 +12,7 @@ from captious.errors import InputError
 from captious.metrics.style.model import ORDERS, StyleModel, bare
 from captious.metrics.style.onlystyle import LITERAL, ModelNgrams, OnlyReading, all_scores, amounts, own_scores
 from captious.render import Chart, Column, Document, Phrase, Result, Series, Span, Table, Text
+from captious.render.cells import number
 from captious.render.document import Value
 from captious.text.tokenizers import tokenizer_named
 
@@ -193,9 +194,10 @@ class Explanation(Result):
         ngrams: list[Sequence[Value]] = [
             (part.ngram, part.adds, part.score, part.styles or "unseen") for part in self.contributions[: self.top]
         ]
+        adds = Column("adds", signed=True, bar=True)
         columns: list[Column | str] = [
             Column("n-gram", "text", key="ngram"),
-            Column("adds", signed=True, bar=True),
+            adds,
             Column("CNG", signed=True, key="score"),
             Column("styles with it", key="styles"),
         ]
@@ -204,7 +206,7 @@ class Explanation(Result):
             names = ", ".join(self.tied[: self.top]) + (", …" if len(self.tied) > self.top else "")
             notes.append(f"no style is closest, for {len(self.tied)} tie: {names}; {self.style} is explained")
         if rest := self.contributions[self.top :]:
-            notes.append(f"{len(rest)} more n-grams add {sum(part.adds for part in rest):+.4f}")
+            notes.append(f"{len(rest)} more n-grams add {number(sum(part.adds for part in rest), adds)}")
         if self.unseen:
             notes.append(f"no style has: {', '.join(self.unseen)}; they score 0 and still count")
         return Document(
