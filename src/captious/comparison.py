@@ -19,7 +19,7 @@ from captious.io.formats import name_of
 from captious.io.read import read
 from captious.metrics.contract import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
-from captious.options import LEVEL, PERMUTATIONS, Missing, Reading, Resampling, Runtime
+from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Phrase, Result, Span, Table, link
 from captious.render.tables import provenance
 from captious.stats.resampling import (
@@ -216,6 +216,9 @@ def compare(
     specs = metric_specs(metrics)
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
+    check_value("test", test, Test, Option(""))
+    check_value("convention", convention, Convention, Option(""))
+    check_value("permutations", permutations, int, Option("", min=1))
     if test == "bootstrap" and not resampling.samples:
         raise InputError("samples=0: the bootstrap test needs resamples, expected at least 1 or test='randomization'")
     reading = Reading(references, images, missing)
