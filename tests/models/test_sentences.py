@@ -111,6 +111,43 @@ def test_a_folder_without_modules_is_averaged(bert):
     assert sentence_vectors(["a dog"], str(bert))[0] == pytest.approx(by_hand(bert, "a dog", "mean"), abs=1e-6)
 
 
+@pytest.mark.parametrize("saved", ["T5EncoderModel", "T5Model"])
+def test_of_a_t5_the_encoder_is_read(tmp_path, saved):
+    tokenizers = pytest.importorskip("tokenizers")
+    backend = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel(
+            {word: number for number, word in enumerate(["<pad>", "</s>", "<unk>", *WORDS])}, "<unk>"
+        )
+    )
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    backend.post_processor = tokenizers.processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", 1)])
+    special = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "model_max_length": 12}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special).save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=len(WORDS) + 3, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=0
+    )
+    getattr(transformers, saved)(config).save_pretrained(tmp_path)
+    ids = [WORDS.index(word) + 3 for word in ("a", "dog", "runs")] + [1]
+    with torch.no_grad():
+        encoder = transformers.T5EncoderModel.from_pretrained(tmp_path).eval()
+        states = encoder(torch.tensor([ids])).last_hidden_state[0].numpy()
+    vectors = sentence_vectors(["a dog runs", "the cat"], str(tmp_path))
+    assert vectors[0] == pytest.approx(unit(states.mean(0)[None])[0], abs=1e-6)
+    assert load_sentences(str(tmp_path)).limit == 12
+
+
+def test_positions_of_a_roberta_start_behind_its_padding(bert, tmp_path):
+    """Of 14 positions 12 are for tokens: a longer text must be cut there, not fail."""
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.RobertaConfig(vocab_size=len(WORDS), max_position_embeddings=14, pad_token_id=0, **shape)
+    transformers.RobertaModel(config).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).symlink_to(bert / name)
+    assert load_sentences(str(tmp_path)).limit == 12
+    assert np.isfinite(sentence_vectors(["a red dog " * 9], str(tmp_path))).all()
+
+
 def test_a_default_prompt_stands_before_every_text(bert, tmp_path):
     prompts = {"prompts": {"query": "the red "}, "default_prompt_name": "query"}
     modules, pooling = [("Transformer", ""), ("Pooling", "1_Pooling")], {"pooling_mode": "mean"}

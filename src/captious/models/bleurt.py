@@ -210,7 +210,7 @@ def _module(folder: Path, config: Mapping[str, Any], activation: str) -> tuple[A
         raise InputError(f"{folder / 'config.json'}: is no shape of a BLEURT ({one_line(error)})") from None
     refuse_different(state, expected, f"{files[0]}: is no BLEURT of the shape that config.json says")
     with quiet():  # without drawing random numbers for half a billion weights first
-        module = kind.from_pretrained(None, config=made, state_dict=state, dtype=torch.float32)
+        module = kind.from_pretrained(None, config=made, state_dict=state).float()
     return module, shape
 
 
