@@ -193,13 +193,14 @@ def compare(
     metrics, runtime, progress, references, images
         As in ``evaluate``.
     resampling
-        Of the intervals, and of the bootstrap test; ``level`` also decides which system is better.
+        How the bootstrap makes intervals and, with ``test="bootstrap"``, p-values. A difference counts where p is
+        below 1 − ``level``.
     missing
         Items that a system lacks: an error, or left out of all systems with ``skip``.
     test
         ``randomization`` swaps captions between the two systems, ``bootstrap`` resamples items.
     permutations
-        Of the randomization test.
+        How many permutations the randomization test draws.
     every_pair
         Test all pairs, not only against the first system.
     convention

@@ -40,7 +40,10 @@ REASONS = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(Result):
-    """Measurements of one set, by the written form of their metric."""
+    """Measurements of one set, by the written form of their metric.
+
+    ``print``, ``save``, ``plot``, ``to_pandas``, ``to_latex`` and ``in_percent`` come from ``captious.render.Result``.
+    """
 
     captions: CaptionSet
     measurements: Mapping[str, Measurement]
