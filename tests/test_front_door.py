@@ -224,6 +224,22 @@ WRONG = {
         lambda: captious.evaluate(CAPTIONS, "rouge", references=REFERENCES).worst("rouge"),
         "worst: number is 'rouge', expected a whole number; pass a metric as metric=...",
     ),
+    "less than none of the worst": (
+        lambda: captious.evaluate(CAPTIONS, "rouge", references=REFERENCES).worst(-1),
+        "worst: number is -1, expected a whole number",
+    ),
+    "an unknown test": (
+        lambda: captious.compare([CAPTIONS, CAPTIONS], "rouge", references=REFERENCES, test="bootstrp"),
+        "test='bootstrp', expected randomization or bootstrap; did you mean 'bootstrap'",
+    ),
+    "an unknown convention": (
+        lambda: captious.compare([CAPTIONS, CAPTIONS], "rouge", references=REFERENCES, convention="one-sided"),
+        "convention='one-sided', expected two-sided or sacrebleu",
+    ),
+    "no permutations": (
+        lambda: captious.compare([CAPTIONS, CAPTIONS], "rouge", references=REFERENCES, permutations=0),
+        "permutations 0, expected a whole number of at least 1",
+    ),
     "systems as numbers": (lambda: captious.compare([1, 2]), r"captions: int \(1\), expected a path"),
     "no systems": (lambda: captious.compare(None), "systems: NoneType"),
     "a second system as metrics": (lambda: captious.compare(BY_ID, BY_ID), f"metrics: dict, .*{NAMED}"),
@@ -256,6 +272,21 @@ def test_a_wrong_argument_gets_one_line_that_says_what_was_expected(case):
     with pytest.raises(InputError, match=line) as caught:
         call()
     assert "\n" not in str(caught.value) and caught.value.__cause__ is None
+
+
+def test_what_a_message_of_lacking_ids_says_works():
+    captions, references = {"1": "a cat", "2": "a dog"}, {"1": "a cat"}
+    with pytest.raises(InputError, match="pass missing='skip'"):
+        captious.evaluate(captions, "rouge", references=references)
+    report = captious.evaluate(captions, "rouge", references=references, missing="skip")
+    assert report.captions.ids == ("1",) and "skipped:1" in report.signatures[0]
+
+
+def test_an_interval_is_found_as_its_metric_is():
+    report = captious.evaluate(CAPTIONS, "bleu(n=4), rouge", references=REFERENCES)
+    assert report.intervals["bleu"] is report.intervals["BLEU-4"] is report.intervals["bleu(n=4)"]
+    with pytest.raises(KeyError, match="'cider' was not measured, only bleu"):
+        report.intervals["cider"]
 
 
 def test_check_collects_what_read_refuses():

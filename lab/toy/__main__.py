@@ -14,7 +14,12 @@ from captious.render.progress import display
 from lab.toy.sample import make, write
 from lab.toy.training import write_training
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    help=__doc__,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 Items = Annotated[int, Option("How many scenes.", min=1)]
 Seed = Annotated[int, Option("The same seed gives the same scenes.", min=0)]
@@ -72,4 +77,4 @@ def training(
 
 
 if __name__ == "__main__":
-    run(app)
+    run(app, "python -m lab.toy")

@@ -19,7 +19,7 @@ from captious.io.formats import name_of
 from captious.io.read import read
 from captious.metrics.contract import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
-from captious.options import LEVEL, PERMUTATIONS, Missing, Reading, Resampling, Runtime
+from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Phrase, Result, Span, Table, link
 from captious.render.tables import provenance
 from captious.stats.resampling import (
@@ -193,13 +193,14 @@ def compare(
     metrics, runtime, progress, references, images
         As in ``evaluate``.
     resampling
-        Of the intervals, and of the bootstrap test; ``level`` also decides which system is better.
+        How the bootstrap makes intervals and, with ``test="bootstrap"``, p-values. A difference counts where p is
+        below 1 − ``level``.
     missing
         Items that a system lacks: an error, or left out of all systems with ``skip``.
     test
         ``randomization`` swaps captions between the two systems, ``bootstrap`` resamples items.
     permutations
-        Of the randomization test.
+        How many permutations the randomization test draws.
     every_pair
         Test all pairs, not only against the first system.
     convention
@@ -215,6 +216,9 @@ def compare(
     specs = metric_specs(metrics)
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
+    check_value("test", test, Test, Option(""))
+    check_value("convention", convention, Convention, Option(""))
+    check_value("permutations", permutations, int, Option("", min=1))
     if test == "bootstrap" and not resampling.samples:
         raise InputError("samples=0: the bootstrap test needs resamples, expected at least 1 or test='randomization'")
     reading = Reading(references, images, missing)

@@ -12,7 +12,7 @@ from itertools import chain
 from os import PathLike
 from pathlib import Path, PurePath
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -26,7 +26,7 @@ from captious.io.join import first_few, gather_references
 from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
-from captious.options import Resampling, Runtime, current, using
+from captious.options import Missing, Reading, Resampling, Runtime, current, using
 from captious.render import (
     Cell,
     Column,
@@ -47,6 +47,7 @@ from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_
 from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.correlation import Moments
 
+T = TypeVar("T")
 Specs = str | Metric | Iterable[str | Metric]
 ITEMS = "items"
 """What frames and files call the values of every item."""
@@ -57,9 +58,23 @@ REASONS = 5
 """Different reasons that a warning names."""
 
 
+class ByMetric(dict[str, T]):
+    """Values by the written form of their metric; a label or a name of only one metric finds it too."""
+
+    def __init__(self, values: Mapping[Metric, T]) -> None:
+        super().__init__({str(metric): value for metric, value in values.items()})
+        self._metrics = list(values)
+
+    def __missing__(self, key: str) -> T:
+        return self[written_form(key, self._metrics)]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(Result):
-    """Measurements of one set, by the written form of their metric."""
+    """Measurements of one set, by the written form of their metric.
+
+    ``print``, ``save``, ``plot``, ``to_pandas``, ``to_latex`` and ``in_percent`` come from ``captious.render.Result``.
+    """
 
     captions: CaptionSet
     measurements: Mapping[str, Measurement]
@@ -112,7 +127,7 @@ class Report(Result):
 
         Printed it is a table; a notebook and a saved page show the images beside the captions.
         """
-        if not isinstance(number, int):
+        if not isinstance(number, int) or number < 0:
             raise InputError(f"worst: number is {number!r}, expected a whole number; pass a metric as metric=...")
         measurement = self[metric] if metric else list(self)[-1]
         label = self.label(str(measurement.metric))
@@ -464,6 +479,7 @@ def evaluate(
     *,
     references: Any = None,
     images: Any = None,
+    missing: Missing = "error",
 ) -> Report:
     """Score captions with every metric asked for.
 
@@ -483,6 +499,8 @@ def evaluate(
         References by id, or a list of them in the order of the captions, where ``captions`` has none.
     images
         Folder of the images; or paths, PIL images, arrays or tensors, in a list in the order of the captions or by id.
+    missing
+        Ids that the captions or the references lack: an error, or left out with ``skip``.
 
     >>> report = evaluate({"1": "a cat", "2": "a dog runs"}, "rouge", references={"1": "a cat", "2": "the dog runs"})
     >>> round(report["rouge"].items["2"], 6)
@@ -493,7 +511,7 @@ def evaluate(
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
     specs = metric_specs(metrics)
-    captions = read(captions, references, images)
+    captions = read(captions, reading=Reading(references, images, missing))
     measurements: dict[str, Measurement] = {}
     with using(runtime):
         for metric in parse_all(specs, [captions]):
@@ -582,4 +600,6 @@ def _report(captions: CaptionSet, measurements: Mapping[str, Measurement], resam
     """The report with the intervals of everything that can be resampled."""
     statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
     warnings = _misleading(captions, measurements.values())
-    return Report(captions, measurements, bootstrap(statistics, resampling), warnings, resampling)
+    estimates = bootstrap(statistics, resampling)
+    intervals = ByMetric({one.metric: estimates[key] for key, one in measurements.items() if key in estimates})
+    return Report(captions, measurements, intervals, warnings, resampling)

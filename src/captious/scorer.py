@@ -12,7 +12,7 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.evaluation import Specs, written_form
+from captious.evaluation import ByMetric, Specs
 from captious.io.formats import name_of, rows_of
 from captious.io.images import with_images
 from captious.io.join import first_few, gather_references
@@ -21,17 +21,6 @@ from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Reading, Runtime, current, using
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable
-
-
-class Scores(dict[str, Floats]):
-    """Values by the written form of their metric; a label or a name of only one metric finds it too."""
-
-    def __init__(self, values: Mapping[Metric, Floats]) -> None:
-        super().__init__({str(metric): array for metric, array in values.items()})
-        self._metrics = list(values)
-
-    def __missing__(self, key: str) -> Floats:
-        return self[written_form(key, self._metrics)]
 
 
 class Scorer:
@@ -85,7 +74,7 @@ class Scorer:
         self._tables = {name: replace(TextTable.of(self._items, name)) for name in tokenizers}
         self._items = replace(self._items)
 
-    def __call__(self, ids: Sequence[Any], captions: Sequence[str] | Sequence[Sequence[str]]) -> Scores:
+    def __call__(self, ids: Sequence[Any], captions: Sequence[str] | Sequence[Sequence[str]]) -> ByMetric[Floats]:
         """The value of each caption by each metric.
 
         ``captions`` has one caption for each id, and an id may occur several times; or it has a list of captions for
@@ -94,7 +83,7 @@ class Scorer:
         """
         positions, texts, shape = self._batch(ids, captions)
         if not texts:
-            return Scores({metric: np.empty(shape) for metric in self.metrics})
+            return ByMetric({metric: np.empty(shape) for metric in self.metrics})
         # The captions of an item stand together, so that its references are looked at once.
         order = np.argsort(positions, kind="stable")
         batch = self._captions(positions[order], [texts[index] for index in order.tolist()])
@@ -104,7 +93,7 @@ class Scorer:
                 values = np.empty(len(texts))
                 values[order] = metric.candidate_values(batch, state)
                 scores[metric] = values.reshape(shape)
-        return Scores(scores)
+        return ByMetric(scores)
 
     def __len__(self) -> int:
         return len(self._items)

@@ -291,6 +291,7 @@ COMMANDS = {
         f"{{captions}} --images {{images}} {MINI} --backbone fusion(width=8,layers=1) --draws 1 --hold-out 0.3 {BRIEF}"
     ],
     "make units": ["--file {sentences}"],
+    "make graphs": ["{predictions} --out {out}.jsonl"],
     "make idf": ["{references} --out {out}.idf"],
     "make negatives": [
         "{references} --out {out}.jsonl --kinds random,shuffle,repeat",

@@ -135,3 +135,9 @@ def test_the_command_writes_a_sample_and_says_what_to_do_with_it(tmp_path: Path)
     done = command("sample", "--items", 3, "--out", tmp_path / "s", "--no-images")
     assert done.returncode == 0 and f"next: captious score {tmp_path / 's'}/predictions/expert.json" in done.stdout
     assert len(json.loads((tmp_path / "s" / "references.json").read_text())) == 3
+
+
+def test_a_mistake_names_the_command_that_was_written() -> None:
+    done = command("sample", "--scenes", 3)
+    assert done.returncode == 2 and done.stderr.startswith("python -m lab.toy sample: No such option: --scenes")
+    assert done.stderr.endswith("see: python -m lab.toy sample -h\n") and command("sample", "-h").returncode == 0

@@ -49,6 +49,11 @@ def test_a_table_loses_its_frame_before_its_columns_are_parted():
     assert lines[2] == "─" * len(lines[1]) and not lines[4].strip()
 
 
+def test_warnings_in_plain_text_are_wrapped():
+    text = plain_text(Document("d", warnings=["fewer items give higher values"]), 30)
+    assert text.splitlines()[1:] == ["warning: fewer items give", "higher values"]
+
+
 def test_titles_are_wrapped_between_words():
     table = Table("t", "The human ceiling " * 5 + "/a/path", ["a"], [("b",)])
     lines = printed(Document("d", sections=[table]), 40).splitlines()

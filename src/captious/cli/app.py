@@ -83,19 +83,19 @@ def main() -> None:
         run(build([first] if first in GROUPS else GROUPS))
 
 
-def run(app: typer.Typer) -> None:
+def run(app: typer.Typer, name: str = "captious") -> None:
     """Run a tree of commands; a mistake of the user is one line on standard error and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?" instead of failing
     try:
         with _without_library_warnings():
-            sys.exit(app(prog_name="captious", standalone_mode=False) or 0)
+            sys.exit(app(prog_name=name, standalone_mode=False) or 0)
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
         else:
-            command = error.ctx.command_path if error.ctx else "captious"
+            command = error.ctx.command_path if error.ctx else name
             message = " ".join(error.format_message().split()).rstrip(".")
             sys.stderr.write(f"{command}: {_neutral(message)}; see: {command} -h\n")
         sys.exit(2)

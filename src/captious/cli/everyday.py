@@ -39,8 +39,9 @@ def score(
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
-    --out FOLDER has the HTML report, the values of every item and all tables; --out scores.csv, or .json, .parquet,
-    .html, .tex, is that one file. --metrics all: all that the data allow without a model or a download.
+    --out FOLDER writes the HTML report, the values of every item and all tables.
+    --out scores.csv writes one file; also .json, .parquet, .html and .tex.
+    --metrics all takes every metric that the data allow and that needs no model.
 
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics "clipscore,specs"

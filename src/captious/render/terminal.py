@@ -81,7 +81,8 @@ def plain_text(document: Document, width: int | None = None, *, signatures: bool
     console = Console(file=file, width=columns, color_system=None, force_terminal=False, force_jupyter=False)
     _draw(document, console, plain=True, signatures=signatures)
     lines = [line.rstrip() for line in file.getvalue().split("\n")]
-    return "\n".join([*lines[:-1], *(f"warning: {neutral(warning)}" for warning in document.warnings)])
+    warnings = [_wrapped(f"warning: {' '.join(neutral(warning).split())}", columns) for warning in document.warnings]
+    return "\n".join([*lines[:-1], *warnings])
 
 
 def _draw(document: Document, console: Console, plain: bool = False, signatures: bool = False) -> None:
