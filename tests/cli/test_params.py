@@ -182,6 +182,7 @@ def test_nested_dataclasses_tuples_choices_and_three_way_switches(run):
     ("arguments", "message"),
     [
         (("--loss-weights", "1"), "--loss-weights 1: expected 2 values"),
+        (("--loss-weights", "1,2,"), "--loss-weights 1,2,: expected a number before and after each comma"),
         (("--loss-weights", "1,two"), "--loss-weights two: expected a number"),
         (("--lock", "image,txt"), "--lock txt: expected image, text"),
         (("--lock", ""), "--lock : expected at least one value"),

@@ -191,6 +191,8 @@ class Param:
             return self.default if self._elements else parsed
         kinds = [kind for kind in self._elements if kind is not Ellipsis]
         whole = Path in kinds or isinstance(self.option, Argument)
+        if set(kinds) <= {int, float} and any(not part.strip() for text in parsed for part in text.split(",")):
+            raise InputError(f"{self.flag} {','.join(map(str, parsed))}: expected a number before and after each comma")
         texts = list(parsed) if whole else [part for text in parsed for part in split(text)]
         if len(kinds) == 1 and texts:
             kinds *= len(texts)
