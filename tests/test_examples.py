@@ -36,6 +36,7 @@ NOT_RUN = Counter(
         "docs/guide/encoders.md": 1,
         "docs/guide/images.md": 1,
         "docs/guide/imagine.md": 3,
+        "docs/guide/language-models.md": 2,
         "docs/guide/meteor.md": 1,
         "docs/guide/negatives.md": 1,
         "docs/guide/probes.md": 1,

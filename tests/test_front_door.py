@@ -228,6 +228,10 @@ WRONG = {
         lambda: captious.evaluate(CAPTIONS, "rouge", references=REFERENCES).worst(-1),
         "worst: number is -1, expected a whole number",
     ),
+    "a spreadsheet to save": (
+        lambda: captious.evaluate(CAPTIONS, "rouge", references=REFERENCES).save("scores.xlsx"),
+        "scores.xlsx: expected a folder, or a file that ends in .csv, .json",
+    ),
     "an unknown test": (
         lambda: captious.compare([CAPTIONS, CAPTIONS], "rouge", references=REFERENCES, test="bootstrp"),
         "test='bootstrp', expected randomization or bootstrap; did you mean 'bootstrap'",

@@ -27,6 +27,8 @@ Old repositories have ``pytorch_model*.bin`` instead of ``model.safetensors``.
 """
 HUB_FILES = "config.json, model.safetensors (or pytorch_model.bin), tokenizer.json and preprocessor_config.json"
 """What to download by hand for an encoder of images and texts."""
+TEXT_FILES = "config.json, model.safetensors (or pytorch_model.bin) and tokenizer.json"
+"""What to download by hand for a language model."""
 TIMEOUT = 5.0
 """Seconds that the hub has to answer a question."""
 

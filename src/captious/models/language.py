@@ -13,7 +13,7 @@ from captious._files import digest
 from captious._typing import Ints
 from captious.errors import InputError, one_line, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
-from captious.models.hub import ModelRegistry, find
+from captious.models.hub import TEXT_FILES, ModelRegistry, find
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ def load_contextual(weights: str, layer: int | None = None) -> Contextual:
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
     key = (weights, layer, str(device), precision)
-    return _LOADED.get(key, lambda: _load(find(weights, instead=""), weights, layer, device, precision))
+    return _LOADED.get(
+        key, lambda: _load(find(weights, instead="", files=TEXT_FILES), weights, layer, device, precision)
+    )
 
 
 def _load(folder: Path, weights: str, layer: int | None, device: Any, precision: str) -> Contextual:

@@ -468,6 +468,8 @@ class Result(ABC):
 
 FILES = (".csv", ".json", ".parquet", ".html", ".tex", ".txt")
 """Ends of paths that ask for one file instead of a folder."""
+OTHER_FILES = (".xlsx", ".xls", ".ods", ".tsv", ".jsonl", ".md", ".docx", ".yaml", ".yml", ".pkl", ".gz", ".zip")
+"""What surely means a file, but none that a result is written as."""
 PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 """Ends of paths that ask for what no result writes; a folder of such a name would be a surprise."""
 PERCENT = "Scores are shown × 100."
@@ -485,6 +487,8 @@ def refuse_output(path: str | Path, overwrite: bool = False) -> None:
             f"{path}: pictures are not written; expected a folder, whose page has the charts, or a file that ends in "
             f"{', '.join(FILES)}"
         )
+    if Path(path).suffix.lower() in OTHER_FILES and not Path(path).is_dir():
+        raise InputError(f"{path}: expected a folder, or a file that ends in {', '.join(FILES)}")
     (refuse_existing if is_file(path) else refuse_occupied)(Path(path), overwrite)
 
 

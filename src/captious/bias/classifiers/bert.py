@@ -17,7 +17,7 @@ from captious.bias.corpus import Progress, Task
 from captious.bias.masking import as_text
 from captious.errors import InputError, require
 from captious.models.devices import resolve_device, tf32_products
-from captious.models.hub import ModelRegistry, find_model, local
+from captious.models.hub import TEXT_FILES, ModelRegistry, find_model, local
 from captious.options import current
 
 BERT = "bert-base-uncased"
@@ -93,7 +93,7 @@ def loaded(model: str) -> tuple[Any, Any]:
 def _load(model: str) -> tuple[Any, Any]:
     transformers = require("transformers", "bias")
     instead = "the classifier linear works without a download"
-    folder = local(model) or find_model(model, f"BERT {model!r}", instead)
+    folder = local(model) or find_model(model, f"BERT {model!r}", instead, TEXT_FILES)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         return tokenizer, transformers.AutoModel.from_pretrained(folder).float()
