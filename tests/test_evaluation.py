@@ -133,7 +133,7 @@ def test_frames_arrow_tables_and_csv_files_hold_the_same_columns(tmp_path):
     assert frame.loc["1", "candidate"] == "a cat | one cat" and frame.loc["1", "references"] == ("a cat", "cats")
     assert table["references"].to_pylist() == [["a cat", "cats"], []]
     assert np.isnan(frame.loc["2", "rouge"]) and table["rouge"].to_pylist()[1] is None
-    assert frame["unscored"].tolist() == [None, "rouge: no references"]
+    assert frame["unscored"].dropna().to_dict() == {"2": "rouge: no references"}  # None or NaN, by pandas' version
     report.to_csv(tmp_path / "items.csv")
     lines = (tmp_path / "items.csv").read_text().splitlines()
     assert lines[0] == "id,candidate,references,rouge,unscored" and lines[1].startswith(
