@@ -175,6 +175,10 @@ def test_an_item_is_explained_by_its_tuples(wordnet):
         report.explain("3")
 
 
+def test_soft_matching_has_no_tuples_to_explain_it_by():
+    assert Spice().explains and not Spice(matching="soft").explains
+
+
 def test_a_subset_explains_its_own_tuples(wordnet):
     metric = f"spice(subset=color,resources={wordnet})"
     report = captious.evaluate({"1": "A red dog ."}, metric, references={"1": ["A red hound chases a black cat ."]})

@@ -1,14 +1,15 @@
 """Drawings of scene graphs: nothing overlaps, everything said is drawn, and words never become markup."""
 
+import dataclasses
 import re
 
 from tests.render.conftest import NASTY
 from tests.render.test_page import needs_browser, rendered
 
 from captious.render import Document, Graph, Statement, Table
-from captious.render.graphs import OBJECTS, drawing, lists, svg
+from captious.render.graphs import ARROWS, OBJECTS, drawing, lists, svg
 from captious.render.html import page
-from captious.render.items import explorer
+from captious.render.items import LISTED, explorer
 from captious.render.notebook import notebook
 
 SAID = [
@@ -77,6 +78,8 @@ def test_labels_of_arrows_stand_free_of_lines():
 def test_no_arrows_no_tuples_and_very_many():
     assert drawing(Graph([Statement(("dog",)), Statement(("dog", "brown"))])).shapes[0][3] >= 0
     assert drawing(Graph([])).shapes == []
+    dense = Graph([Statement(("a", f"verb {number}", "b")) for number in range(100)])
+    assert sum(shape[0] == "polygon" for shape in drawing(dense).shapes) == ARROWS
     many = Graph([Statement((f"thing {number}",)) for number in range(100)])
     assert len(boxes(many)) == OBJECTS and f"and {100 - OBJECTS} more objects" in texts(many)
 
@@ -126,6 +129,13 @@ def test_the_number_of_graphs_is_bounded_and_the_worst_are_kept(samples, monkeyp
     totals = sum(system[-1] for system in items.values)
     worst = min((value, item) for item, value in enumerate(totals.tolist()) if value == value)[1]
     assert [list(own) for own in graphs["drawn"]] == [[str(worst)]] * len(items.systems) and not graphs["whole"]
+
+
+def test_the_lists_on_the_page_are_bounded_and_counted(samples):
+    many = Graph([Statement((f"thing {number}",), True) for number in range(3 * LISTED)])
+    items = dataclasses.replace(explained(samples), explain=lambda system, metric, item: [many])
+    graph = explorer(items)[0]["graphs"][0]["drawn"][0]["0"][0]
+    assert graph["counts"] == {"matched": 3 * LISTED} and len(graph["lists"]["matched"]) == LISTED
 
 
 @needs_browser

@@ -23,8 +23,8 @@ GAP, CORNER, MARGIN = 26, 9, 4
 NODE_FONT, FONT = 14.0, 12.0
 LETTERS = 28
 """Of a label that are shown."""
-OBJECTS, CHIPS = 30, 8
-"""Objects of a graph, and attributes of an object, that are drawn; the lists of tuples hold all."""
+OBJECTS, CHIPS, ARROWS = 30, 8, 60
+"""Objects and relations of a graph, and attributes of an object, that are drawn; the lists of tuples hold all."""
 
 
 class Drawing(NamedTuple):
@@ -91,12 +91,12 @@ def drawing(graph: Graph) -> Drawing:
     names, hidden = _order(graph.statements)
     tones = {one.parts[0]: MARKS[one.matched] for one in graph.statements if len(one.parts) == 1}
     chips: list[list[tuple[str, str]]] = [[] for _ in names]
-    arrows = []
+    arrows: list[_Arrow] = []
     places = {name: place for place, name in enumerate(names)}
     for parts, mark in graph.statements:
         if len(parts) == 2 and parts[0] in places:
             chips[places[parts[0]]].append((shortened(parts[1], LETTERS), MARKS[mark]))
-        elif len(parts) == 3 and parts[0] in places and parts[2] in places:
+        elif len(parts) == 3 and parts[0] in places and parts[2] in places and len(arrows) < ARROWS:
             label = shortened(parts[1], LETTERS)
             arrows.append(_Arrow(places[parts[0]], places[parts[2]], label, MARKS[mark]))
     chips = [own[:CHIPS] + ([(f"+{len(own) - CHIPS}", "said")] if len(own) > CHIPS else []) for own in chips]

@@ -28,6 +28,8 @@ FIELD = 200
 """Letters of a further column that are shown."""
 GRAPHS = 1000
 """Graphs on a page at most, over all systems and metrics: those of the worst items."""
+LISTED = 100
+"""Tuples of a graph that are listed, of those matched, wrong and missed each."""
 SEED = 0
 SIDE = 224
 """Longest side of a thumbnail in pixels."""
@@ -87,7 +89,14 @@ def _graphs(items: Items, shown: Sequence[int]) -> list[dict[str, Any]]:
 def _graph(graph: Graph) -> dict[str, Any]:
     """The shapes of a graph, and its tuples by what became of them."""
     width, height, shapes = drawing(graph)
-    return {"width": width, "height": height, "shapes": shapes, "lists": lists(graph)}
+    tuples = lists(graph)
+    return {
+        "width": width,
+        "height": height,
+        "shapes": shapes,
+        "counts": {mark: len(texts) for mark, texts in tuples.items()},
+        "lists": {mark: texts[:LISTED] for mark, texts in tuples.items()},
+    }
 
 
 def select(columns: Sequence[Floats], items: int, limit: int) -> list[int]:

@@ -11,9 +11,9 @@ function shape([tag, name, ...rest]) {
   return s(tag, { class: name, [tag === "path" ? "d" : "points"]: rest[0] });
 }
 
-function drawGraph({ width, height, shapes, lists }) {
+function drawGraph({ width, height, shapes, counts, lists }) {
   const tuples = Object.entries(lists).map(([mark, texts]) => h("div", { class: `tuples ${mark}` },
-    h("b", {}, `${LISTS[mark]} (${texts.length})`), h("p", {}, texts.map((text) => [h("span", {}, text), " "]))));
+    h("b", {}, `${LISTS[mark]} (${count(counts[mark])})`), h("p", {}, texts.map((text) => [h("span", {}, text), " "]), counts[mark] > texts.length && "…")));
   const drawn = s("svg", { class: "scene", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Scene graph of the caption" }, shapes.map(shape));
   return h("div", { class: "graph" }, shapes.length ? h("div", { class: "scroll" }, drawn) : h("p", { class: "quiet" }, "The caption says nothing that is an object."), h("div", { class: "lists" }, tuples));
 }
@@ -21,8 +21,8 @@ function drawGraph({ width, height, shapes, lists }) {
 // Closed until someone asks; only then it is drawn.
 function explanations(system, item) {
   return data.graphs.filter(({ drawn }) => drawn[system][item]).map(({ metric, drawn }) => {
-    const graphs = drawn[system][item], number = (mark) => graphs.reduce((sum, { lists }) => sum + (lists[mark] || []).length, 0);
-    const said = `${number("matched")} of ${plural(number("matched") + number("wrong"), "tuple")} matched, ${number("missed")} missed`;
+    const graphs = drawn[system][item], number = (mark) => graphs.reduce((sum, { counts }) => sum + (counts[mark] || 0), 0);
+    const said = `${count(number("matched"))} of ${plural(number("matched") + number("wrong"), "tuple")} matched, ${count(number("missed"))} missed`;
     const body = h("div", {});
     const draw = (event) => event.target.open && !body.firstChild && body.append(...graphs.map(drawGraph));
     return h("details", { class: "why", ontoggle: draw }, h("summary", {}, `Why ${metrics[metric].label} `, h("b", {}, show(data.values[system][metric][item], 3)), h("span", { class: "quiet" }, ` ${said}`)), body);
