@@ -82,8 +82,10 @@ class DocumentFrequency:
         """The document frequency of each n-gram of a table, 0 where the corpus lacks it."""
         if table is self.table:
             return self.counts[n - 1]
-        result: Ints = np.append(self.counts[n - 1], 0)[self._numbers(table, n)]
-        return result
+        numbers, counts = self._numbers(table, n), self.counts[n - 1]
+        if not len(counts):
+            return np.zeros(len(numbers), dtype=np.int64)
+        return np.where(numbers >= 0, counts.take(numbers, mode="clip"), 0)
 
     def _numbers(self, table: TextTable, n: int) -> Ints:
         """The number here of each n-gram of a table, -1 where it is absent."""
@@ -93,13 +95,13 @@ class DocumentFrequency:
         grams = table.ngrams(n)
         words = table.once((self, "words"), lambda: self._words(table))
         parent, last = self._numbers(table, n - 1)[grams.parent], words[grams.last]
-        both = (parent >= 0) & (last >= 0)
-        keys = self._keys[n - 1]
-        wanted = np.where(both, parent * len(self.vocabulary) + last, -1)
-        if not len(keys):
-            return np.full(len(wanted), -1)
-        index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(both & (keys[index] == wanted), index, -1)
+        keys, numbers = self._keys[n - 1], np.full(len(last), -1)
+        asked = np.flatnonzero((parent >= 0) & (last >= 0))
+        if len(keys) and len(asked):
+            wanted = parent[asked] * len(self.vocabulary) + last[asked]
+            index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            numbers[asked] = np.where(keys[index] == wanted, index, -1)
+        return numbers
 
     @cached_property
     def _keys(self) -> tuple[Ints, ...]:
