@@ -29,7 +29,8 @@ def shared_data():
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory, monkeypatch):
-    """No test reads or writes the corpora and resources of the person who runs it."""
+    """No test reads or writes the corpora and resources of the person who runs it, or has the width of a terminal."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path_factory.mktemp("home")))
 
 
