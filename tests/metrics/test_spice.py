@@ -1,6 +1,7 @@
 """SPICE: graphs merged and matched by hand on a few synsets, and agreement with the original's published output."""
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,13 @@ def test_soft_matching_takes_the_nearest_phrase_of_the_references(minilm):
     assert report["spice"].items["1"] == pytest.approx(float(cosines.max(axis=1).mean()), abs=1e-5)
     assert report["Soft-SPICE"].metric.range == (-1.0, 1.0)
     assert "|model:" in str(report["spice"].signature)
+
+
+def test_a_scorer_with_spice_goes_to_workers(wordnet):
+    scorer = captious.Scorer(f"spice(resources={wordnet}), spice(synsets=no)", references={"1": ["A hound ."]})
+    copy = pickle.loads(pickle.dumps(scorer))
+    for values in (scorer(["1"], ["a dog ."]), copy(["1"], ["a dog ."])):
+        assert [array.tolist() for array in values.values()] == [[1.0], [0.0]]
 
 
 def test_it_says_that_it_is_not_the_original():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -269,12 +268,28 @@ def soft_score(candidate: Floats, reference: Floats, subset: Subset) -> float:
     return float((candidate @ reference.T).max(axis=1).mean()) if len(candidate) else 0.0
 
 
-def synset_lookup(source: str | None) -> tuple[LookUp, str]:
-    """The synsets of a word or phrase, from METEOR's tables, and the mark of these tables."""
-    tables = resources.load(source)
+class Synsets:
+    """The synsets of words and phrases, from METEOR's tables or a folder of WordNet; each is looked up once."""
 
-    @cache
-    def look_up(label: str) -> frozenset[int]:
-        return frozenset(synsets([label.lower().replace(" ", "_")], tables)[0])
+    def __init__(self, source: str | None = None) -> None:
+        self._source, self._tables = source, resources.load(source)
+        self._looked_up: dict[str, frozenset[int]] = {}
 
-    return look_up, tables.hash(("synonym",))
+    def __call__(self, label: str) -> frozenset[int]:
+        """The synsets of a word or phrase."""
+        if label not in self._looked_up:
+            self._looked_up[label] = frozenset(synsets([label.lower().replace(" ", "_")], self._tables)[0])
+        return self._looked_up[label]
+
+    def __reduce__(self) -> tuple[type[Synsets], tuple[str | None]]:
+        return Synsets, (self._source,)
+
+    @property
+    def mark(self) -> str:
+        """The tables by content."""
+        return self._tables.hash(("synonym",))
+
+
+def no_synsets(label: str) -> frozenset[int]:
+    """None: only equal words are equal."""
+    return frozenset()

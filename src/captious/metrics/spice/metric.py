@@ -16,12 +16,13 @@ from captious.metrics.spice.graphs import (
     Matching,
     SceneGraph,
     Subset,
+    Synsets,
     caption_facts,
     compared,
+    no_synsets,
     phrases,
     scores,
     soft_score,
-    synset_lookup,
 )
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
 from captious.options import current
@@ -36,7 +37,7 @@ class Knowledge:
     """What SPICE needs besides captions: the parser, and synsets or a sentence encoder."""
 
     parser: str
-    look_up: LookUp = lambda label: frozenset()
+    look_up: LookUp = no_synsets
     synsets: str = "none"
     encoder: SentenceEncoder | None = None
 
@@ -100,8 +101,8 @@ class Spice(MeanMetric):
             return Shared(Knowledge(version, encoder=encoder), f"{version} and {encoder.fingerprint}")
         if not self.synsets:
             return Shared(Knowledge(version), version)
-        look_up, mark = synset_lookup(self.resources)
-        return Shared(Knowledge(version, look_up, f"wordnet-3.0#{mark}"), f"{version} and {mark}")
+        look_up = Synsets(self.resources)
+        return Shared(Knowledge(version, look_up, f"wordnet-3.0#{look_up.mark}"), f"{version} and {look_up.mark}")
 
     def settings(self, state: Shared[Knowledge]) -> Mapping[str, str]:
         """The parser with its version, and the synsets or the sentence encoder by content."""
