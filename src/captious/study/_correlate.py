@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -97,22 +97,13 @@ def correlate(
         raise InputError(f"Williams' test needs at least 4 rated items, {ratings.name} has {design.items}")
     pairs = len(scores) * (len(scores) - 1) // 2
     number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
-    edge = 1 - resampling.level
     warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
     if left_out:
         warnings.append(f"left out, the same for every caption: {', '.join(left_out)}")
+    edge = 1 - resampling.level
     if test == "permutation" and pairs / (number + 1) >= edge:
         warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
-    if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
-        warnings.append(f"{len(design.human):,} rows, the full {recipe.name} has {recipe.expected:,}")
-    if isinstance(design, Rows) and len(design.systems) == 1:
-        warnings.append(f"one system only ({design.systems[0][:40]}): no correlation between systems")
-    if ratings.captions is not None and (empty := int(ratings.captions.candidates.blank.sum())):
-        warnings.append(f"{empty:,} of {len(ratings.captions):,} rated captions are empty: scored as they are")
-    warnings += dict.fromkeys(line for score in compared for line in score.remarks)
-    if isinstance(design, Rows):
-        turned = [score.label for score in compared if not score.higher_is_better]
-        warnings += [f"{name}: lower is better, its sign is turned" for name in turned]
+    warnings += _remarks(ratings, design, compared, recipe)
     machines = None
     if recipe.humans is not None and isinstance(ratings, Ratings) and recipe.humans in (ratings.systems or ()):
         others = np.array([system != recipe.humans for system in ratings.systems or ()])
@@ -140,6 +131,24 @@ def correlate(
         progress or (lambda step: None),
         machines,
     )
+
+
+def _remarks(
+    ratings: Ratings | Preferences, design: Rows | Pairs, scores: Sequence[Scores], recipe: Recipe
+) -> list[str]:
+    """What a reader should know of the ratings and of the metrics."""
+    warnings = []
+    if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
+        warnings.append(f"{len(design.human):,} rows, the full {recipe.name} has {recipe.expected:,}")
+    if isinstance(design, Rows) and len(design.systems) == 1:
+        warnings.append(f"one system only ({design.systems[0][:40]}): no correlation between systems")
+    if ratings.captions is not None and (empty := int(ratings.captions.candidates.blank.sum())):
+        warnings.append(f"{empty:,} of {len(ratings.captions):,} rated captions are empty: scored as they are")
+    warnings += dict.fromkeys(line for score in scores for line in score.remarks)
+    if isinstance(design, Rows):
+        turned = [score.label for score in scores if not score.higher_is_better]
+        warnings += [f"{name}: lower is better, its sign is turned" for name in turned]
+    return warnings
 
 
 def _check_arguments(
