@@ -138,3 +138,15 @@ def test_a_corpus_of_another_tokenizer_is_refused(tmp_path):
     save(DocumentFrequency.of(whole(), "whitespace"), tmp_path / "my.idf")
     with pytest.raises(InputError, match=r"tokenized by whitespace\.1, the metric uses ptb\.1"):
         Cider(idf=str(tmp_path / "my.idf")).measure(whole())
+
+
+def test_an_ngram_that_the_corpus_lacks_has_frequency_0_though_its_words_are_there():
+    references = {"1": ["a cat"], "2": ["a cat"], "3": ["the dog"]}
+    corpus = DocumentFrequency.of(CaptionSet.of(dict.fromkeys(references, ""), references))
+    table = TextTable.of(CaptionSet.of({"1": "a dog", "2": "a bird"}))
+    assert dict(zip(table.vocabulary, corpus.frequencies(table, 1).tolist(), strict=True)) == {
+        "a": 2,
+        "dog": 1,
+        "bird": 0,
+    }
+    assert corpus.frequencies(table, 2).tolist() == [0, 0]
