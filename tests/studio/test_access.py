@@ -122,7 +122,9 @@ def test_only_names_of_the_server_are_answered(host, status):
     assert call(Guard(echo, rules), headers={"host": host})[0] == status
 
 
-@pytest.mark.parametrize("url", ["studio.example.org", "ftp://a.example", "https://", "https://a.example/x", "https://["])
+@pytest.mark.parametrize(
+    "url", ["studio.example.org", "ftp://a.example", "https://", "https://a.example/x", "https://["]
+)
 def test_a_public_address_that_is_none_is_refused(url):
     with pytest.raises(InputError, match="expected an address such as"):
         Rules.of_server("127.0.0.1", url)
