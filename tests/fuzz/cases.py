@@ -239,6 +239,7 @@ BRIEF = "--epochs 1 --batch-size 4 --device cpu --out {out}"
 COMMANDS = {
     "score": [
         "{predictions} --references {references} --samples 20",
+        "{predictions} --references {references} --samples 20 --explain 1",
         "{predictions} --references {references} --samples 20 --out {out} --metrics bleu,rouge,cider(idf={idf})",
         f"{{predictions}} --images {{images}} --samples 20 --out {{out}} {SEEN}",
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
