@@ -18,7 +18,9 @@ def later(seconds):
 
 
 def make_plan(folder, **options):
-    return Plan(folder / "study.toml", "Captions", "ratings", **{"overlap": 2, "per_rater": 4, "lease": 600.0, **options})
+    return Plan(
+        folder / "study.toml", "Captions", "ratings", **{"overlap": 2, "per_rater": 4, "lease": 600.0, **options}
+    )
 
 
 def make_tasks(number, gold=0):
@@ -93,7 +95,7 @@ def test_gold_comes_after_every_so_many_and_repeats_near_the_end(begin):
         assert page.total == 6 + 2 + 2
         purposes.append(page.purpose)
         answer(log, "r1", page)
-    assert purposes == "work work gold work work gold work repeat work repeat".split()
+    assert purposes == ["work", "work", "gold", "work", "work", "gold", "work", "repeat", "work", "repeat"]
     assert len({(one.task, one.purpose) for one in log.answers()}) == 10
 
 
