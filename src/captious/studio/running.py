@@ -25,7 +25,7 @@ from captious.study.design import build_design, family_of
 from captious.study.ratings import Preferences, Ratings, matrix
 from captious.study.recipes import Recipe
 from captious.studio.plan import Plan
-from captious.studio.tasks import Choice, Task
+from captious.studio.tasks import Task
 
 if TYPE_CHECKING:
     from captious.studio.events import Answered
@@ -89,18 +89,21 @@ class MetricAgreement:
 
 
 def captions_of(plan: Plan, tasks: Mapping[str, Task]) -> CaptionSet:
-    """Every caption of the study by the id of its choice, with references and images."""
-    choices: dict[str, tuple[Choice, Task]] = {
-        choice.id: (choice, task) for task in tasks.values() if task.gold is None for choice in task.choices
+    """Every caption of the study by task and choice, with references and images."""
+    choices = {
+        f"{task.id}/{choice.id}": (choice, task)
+        for task in tasks.values()
+        if task.gold is None
+        for choice in task.choices
     }
     captions = CaptionSet.of(
         {key: choice.text for key, (choice, _) in choices.items()},
         {key: list(task.references) for key, (_, task) in choices.items()},
-        {"image": [task.image or task.id for _, task in choices.values()]},
+        {"image": [task.image or task.item for _, task in choices.values()]},
         plan.title,
     )
     if plan.images and all(task.image for _, task in choices.values()):
-        return with_images(captions, plan.path.parent / plan.images)
+        return with_images(captions, plan.file(plan.images))
     return captions
 
 
@@ -128,12 +131,12 @@ def metric_agreement(
     refuse_kind(plan)
     statistic = STATISTICS[plan.kind]
     counted = [one for one in answers if one.purpose == "work" and not one.excluded]
-    of = rated_aspect(plan)
+    of = _asked(plan)
     try:
-        people, choices = _people(plan, tasks, counted, of)
+        people, captions = _people(plan, tasks, counted)
         estimates = {}
         for one in measurements:
-            values = np.array([_number(one.items.get(choice)) for choice in choices])
+            values = np.array([_number(one.items.get(caption)) for caption in captions])
             values = values if one.metric.higher_is_better else -values
             estimates[one.metric.label] = _estimate(people, values, statistic, resampling)
     except InputError as error:
@@ -143,11 +146,12 @@ def metric_agreement(
     return MetricAgreement(statistic, best_first, rated, of, level=resampling.level)
 
 
-def rated_aspect(plan: Plan) -> str:
-    """What metrics are held against: the computed overall rating, or the first aspect."""
+def _asked(plan: Plan) -> str:
+    """What metrics are held against: the overall rating, or the first aspect where there is none."""
     if plan.kind != "ratings":
-        return {"ranking": "ranks", "pairs": "preference"}[plan.kind]
-    return "overall" if plan.overall else plan.aspects[0].name
+        return {"ranking": "ranks", "pairs": "preferences"}[plan.kind]
+    names = [aspect.name for aspect in plan.aspects]
+    return "overall rating" if plan.overall else "overall" if "overall" in names else names[0]
 
 
 def _number(value: float | None) -> float:
@@ -161,35 +165,37 @@ def _estimate(people: Ratings | Preferences, values: Floats, statistic: str, res
 
 
 def _people(
-    plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered], aspect: str
+    plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered]
 ) -> tuple[Ratings | Preferences, list[str]]:
-    """The answers as ratings or preferences, and the choice behind each of their ids."""
+    """The answers as ratings or preferences, and the caption behind each of their ids."""
     if plan.kind == "pairs":
         return _preferences(tasks, answers)
     values: dict[str, list[float | None]] = {}
     groups: dict[str, str] = {}
     for one in answers:
         task = tasks[one.task]
-        for choice, value in _ratings(plan, one.answer, aspect).items():
-            values.setdefault(choice, []).append(value)
-            groups[choice] = task.id if plan.kind == "ranking" else task.image or task.id
+        for choice, value in _ratings(plan, one.answer).items():
+            caption = f"{task.id}/{choice}"
+            values.setdefault(caption, []).append(value)
+            groups[caption] = task.id if plan.kind == "ranking" else task.item
     if not values:
         raise InputError("no answer has come in")
     ids = tuple(values)
     return Ratings(ids, matrix(list(values.values())), tuple(groups[key] for key in ids)), list(ids)
 
 
-def _ratings(plan: Plan, answer: Mapping[str, Any], aspect: str) -> dict[str, float]:
+def _ratings(plan: Plan, answer: Mapping[str, Any]) -> dict[str, float]:
     """The rating of every caption of a page that has one."""
     if plan.kind == "ranking":
         return {choice: float(rank) for choice, rank in answer["ranks"].items()}
-    values = {choice: aspects_of(plan, ratings).get(aspect) for choice, ratings in answer["ratings"].items()}
-    return {choice: float(value) for choice, value in values.items() if value is not None}
+    ratings = {choice: _rating(plan, aspects) for choice, aspects in answer["ratings"].items()}
+    return {choice: float(value) for choice, value in ratings.items() if value is not None}
 
 
-def aspects_of(plan: Plan, ratings: Mapping[str, float | None]) -> dict[str, float | None]:
-    """The ratings of a caption by aspect, with the overall rating that the plan computes of them."""
-    return dict(ratings) if plan.formula is None else {**ratings, "overall": plan.formula.of(ratings)}
+def _rating(plan: Plan, aspects: Mapping[str, float | None]) -> float | None:
+    if plan.formula is not None:
+        return plan.formula.of(aspects)
+    return aspects.get("overall" if "overall" in aspects else plan.aspects[0].name)
 
 
 def _preferences(tasks: Mapping[str, Task], answers: Sequence[Answered]) -> tuple[Preferences, list[str]]:
@@ -198,10 +204,8 @@ def _preferences(tasks: Mapping[str, Task], answers: Sequence[Answered]) -> tupl
     if not decided:
         raise InputError("no answer has come in")
     pairs = [tasks[one.task] for one in decided]
-    choices = [choice.id for task in pairs for choice in task.choices]
-    preferred = [
-        float(task.choices[1].id == one.answer["preferred"]) for task, one in zip(pairs, decided, strict=True)
-    ]
+    captions = [f"{task.id}/{choice.id}" for task in pairs for choice in task.choices]
+    preferred = [float(task.choices[1].id == one.answer["preferred"]) for task, one in zip(pairs, decided, strict=True)]
     ids = tuple(f"{one.task}/{one.rater}/{side}" for one in decided for side in (0, 1))
-    groups = tuple(task.image or task.id for task in pairs)
-    return Preferences(ids, np.array(preferred), groups, ("all",) * len(pairs)), choices
+    groups = tuple(task.item for task in pairs)
+    return Preferences(ids, np.array(preferred), groups, ("all",) * len(pairs)), captions

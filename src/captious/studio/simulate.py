@@ -17,6 +17,7 @@ import numpy as np
 
 from captious._random import keys_of
 from captious.errors import InputError, nearest
+from captious.metrics.registry import parse
 from captious.options import choices_of
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
@@ -26,9 +27,9 @@ from captious.studio.kinds import kind_of
 from captious.studio.kinds.kind import Answer
 from captious.studio.log import Log
 from captious.studio.plan import Plan
-from captious.studio.running import captions_of, measure_captions
+from captious.studio.running import captions_of
 from captious.studio.standing import SIMULATED, Standing, study_standing
-from captious.studio.tasks import Task
+from captious.studio.tasks import Choice, Task
 from captious.study.ratings import Preferences, as_ratings
 
 BotName = Literal["careful", "noisy", "random", "lazy", "leaving"]
@@ -222,38 +223,46 @@ def read_share(written: Sequence[str]) -> dict[str, float]:
 
 
 def qualities(plan: Plan, tasks: Mapping[str, Task], ratings: Any = None) -> dict[str, float]:
-    """How good every caption is, from 0 for the worst to 1 for the best, by its choice."""
-    choices = {choice.id: choice.text for task in tasks.values() for choice in task.choices}
-    if not choices:
+    """How good every caption is, from 0 for the worst to 1 for the best, by task and choice."""
+    captions = {
+        f"{task.id}/{choice.id}": (task, choice) for task in tasks.values() for choice in task.choices
+    }
+    if not captions:
         return {}
     if ratings is not None:
-        values = _known(ratings, choices)
+        values = _known(ratings, captions)
     elif any(task.references for task in tasks.values()):
-        (cider,) = measure_captions(plan, tasks, ["cider"])
-        values = {choice: cider.items.get(choice, float("nan")) for choice in choices}
+        cider = parse("cider").measure(captions_of(plan, tasks)).items
+        values = {caption: cider.get(caption, float("nan")) for caption in captions}
     else:
-        values = {choice: float(len(text.split())) for choice, text in choices.items()}
-    ids = sorted(choices)
-    numbers = np.nan_to_num(np.array([values[choice] for choice in ids]), nan=0.0)
+        values = {caption: float(len(choice.text.split())) for caption, (_, choice) in captions.items()}
+    ids = sorted(captions)
+    numbers = np.nan_to_num(np.array([values[caption] for caption in ids]), nan=0.0)
     scale, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     below = np.cumsum(counts) - counts
     rank = below[level] + (counts[level] - 1) / 2
     return dict(zip(ids, (rank / max(len(ids) - 1, 1)).tolist(), strict=True))
 
 
-def _known(ratings: Any, choices: Mapping[str, str]) -> dict[str, float]:
-    """The mean rating of every caption, found by its id, or else by its text."""
+def _known(ratings: Any, captions: Mapping[str, tuple[Task, Choice]]) -> dict[str, float]:
+    """The mean rating of every caption, found by item and system, or else by its text."""
     people = as_ratings(ratings)
     if isinstance(people, Preferences):
         raise InputError(f"{people.name}: holds pairs, expected ratings of captions")
     by_id = dict(zip(people.ids, people.mean.tolist(), strict=True))
     texts = {} if people.captions is None else {one: people.captions[one].candidate for one in people.ids}
-    by_text = {texts[one]: by_id[one] for one in texts}
-    values = {choice: by_id.get(choice, by_text.get(" ".join(text.split()))) for choice, text in choices.items()}
-    lacking = [choice for choice, value in values.items() if value is None]
+    by_text = {text: by_id[one] for one, text in texts.items()}
+    values = {
+        caption: by_id.get(f"{task.item}/{choice.system}", by_text.get(" ".join(choice.text.split())))
+        for caption, (task, choice) in captions.items()
+        if task.gold is None
+    }
+    lacking = [caption for caption, value in values.items() if value is None]
     if lacking:
-        raise InputError(f"{people.name}: no rating of {len(lacking)} captions of the study, such as {lacking[0]!r}")
-    return {choice: float(value) for choice, value in values.items() if value is not None}
+        task, choice = captions[lacking[0]]
+        some = f"{task.item}/{choice.system}"
+        raise InputError(f"{people.name}: no rating of {len(lacking)} captions of the study, such as {some!r}")
+    return {caption: float("nan") if values.get(caption) is None else float(values[caption] or 0) for caption in captions}
 
 
 @dataclass
@@ -295,7 +304,7 @@ class Judge:
             names = [option.name for option in plan.options]
             right = names[int(self._share(task.id) * len(names))]
             return {"label": right if rng.random() >= noise else names[int(rng.integers(len(names)))]}
-        seen = {choice.id: self.quality[choice.id] + noise * rng.normal() for choice in task.choices}
+        seen = {choice.id: self.quality[f"{task.id}/{choice.id}"] + noise * rng.normal() for choice in task.choices}
         if plan.kind == "pairs":
             return {"preferred": max(seen, key=lambda choice: seen[choice]), "both_bad": False}
         if plan.kind == "ranking":

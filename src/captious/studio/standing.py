@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +20,7 @@ from captious.studio.events import Answered, Event, answers_of
 from captious.studio.flags import Flag, Part, flags_of, pattern, reference_agreement
 from captious.studio.kinds import kind_of
 from captious.studio.plan import Plan
-from captious.studio.running import MetricAgreement, aspects_of, measure_captions, metric_agreement
+from captious.studio.running import MetricAgreement, measure_captions, metric_agreement
 from captious.studio.tasks import Task
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ SHOWN, COMMENTS = 30, 20
 State = Literal["invited", "working", "finished", "excluded"]
 SIMULATED = "simulated"
 """Key in the body of the first event of a bot; its value is the kind of bot."""
-UNITS = {"ranking": "ranks", "pairs": "preference", "yesno": "seen or not", "labels": "label"}
-"""What raters agree about, by kind; of ratings each aspect has a name."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +153,18 @@ class Standing(Result):
         return [rater for rater in self.raters if rater.flags and rater.state != "excluded"]
 
     @property
+    def headline(self) -> Question:
+        """The question that the agreement of the study is told by: the overall rating, or else the first."""
+        overall = [one for one in self.questions if one.name in ("rating", "overall")]
+        return next(iter([*overall, *self.questions]), Question("", "nominal", None, "no answer yet"))
+
+    def charts(self) -> list[Chart]:
+        """What the owner's page draws."""
+        if not self.timeline:
+            return []
+        return [self.timeline_chart(), self.raters_chart(), self.coverage_chart()]
+
+    @property
     def warnings(self) -> list[str]:
         """What must not be overlooked."""
         bots = [rater for rater in self.raters if rater.simulated]
@@ -170,7 +180,7 @@ class Standing(Result):
         )
         sections: list[Section] = [self.coverage_table(), self.coverage_chart()]
         if self.time.pages:
-            sections += [self._agreement_table(), self._time_table()]
+            sections += [self.agreement_table(), self._time_table()]
         if self.raters:
             sections.append(self._raters_table("raters", SHOWN))
             if len(self.raters) > SHOWN:
@@ -256,7 +266,8 @@ class Standing(Result):
             trend=False,
         )
 
-    def _agreement_table(self) -> Table:
+    def agreement_table(self) -> Table:
+        """Alpha of every question."""
         rows: list[list[Value]] = []
         for one in self.questions:
             counts = [one.alpha.units, one.alpha.ratings] if one.alpha else [None, None]
@@ -350,17 +361,10 @@ class _Ratings:
         return values
 
 
-def question_values(plan: Plan, task: Task, answer: Mapping[str, Any]) -> Iterable[tuple[str, str, float]]:
-    """Every number of an answer: the question, the unit (a caption, a pair, a thing), and the value."""
-    if plan.kind == "ratings":
-        for choice, ratings in answer["ratings"].items():
-            for aspect, value in aspects_of(plan, ratings).items():
-                if value is not None:
-                    yield aspect, choice, float(value)
-        return
-    for unit, value in kind_of(plan).values(plan, task, answer).items():
-        if value is not None:
-            yield UNITS[plan.kind], unit, float(value)
+def _values(plan: Plan, task: Task, answer: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Every number of an answer: what was asked, the unit (a caption, a pair, a thing), and the value."""
+    for name, units in kind_of(plan).values(plan, task, answer).items():
+        yield from ((name, unit, float(value)) for unit, value in units.items() if value is not None)
 
 
 def study_standing(log: Log, metrics: Sequence[str] = (), resampling: Resampling = Resampling()) -> Standing:
@@ -452,13 +456,11 @@ def _agreement(
 ) -> tuple[tuple[Question, ...], dict[str, tuple[Floats, list[str]]]]:
     """Alpha of every question; and for every rater the distances to the others, with the task of each."""
     measurement = kind_of(plan).measurement
-    names = [aspect.name for aspect in plan.aspects] if plan.kind == "ratings" else [UNITS[plan.kind]]
-    names += ["overall"] if plan.overall else []
-    numbers = {name: _Ratings() for name in names}
+    numbers: dict[str, _Ratings] = {}
     for one in answers:
         if one.purpose == "work":
-            for name, unit, value in question_values(plan, tasks[one.task], one.answer):
-                numbers[name].add(f"{one.task}\n{unit}", one.rater, one.task, value)
+            for name, unit, value in _values(plan, tasks[one.task], one.answer):
+                numbers.setdefault(name, _Ratings()).add(unit, one.rater, one.task, value)
     questions, distances = [], {}
     for name, ratings in numbers.items():
         questions.append(_question(name, ratings, tasks, measurement, resampling))
@@ -473,12 +475,10 @@ def _question(
     name: str, ratings: _Ratings, tasks: Mapping[str, Task], measurement: Measurement, resampling: Resampling
 ) -> Question:
     """Alpha of one question with its interval over images, or why there is none yet."""
-    if not ratings.unit or np.bincount(ratings.unit).max() < 2:
+    if np.bincount(ratings.unit).max() < 2:
         return Question(name, measurement, None, "nothing has two answers yet")
-    groups = []
-    for unit in ratings.units:
-        task = unit.partition("\n")[0]
-        groups.append(tasks[task].image or task)
+    task_of = dict(zip(ratings.unit, ratings.task, strict=True))
+    groups = [tasks[task_of[index]].item or task_of[index] for index in range(len(ratings.units))]
     try:
         alpha = krippendorff(ratings.matrix(), measurement, resampling, groups)
     except InputError:
@@ -493,8 +493,8 @@ def _repeats(plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered])
     for one in answers:
         before = first.get((one.rater, one.task)) if one.purpose == "repeat" else None
         for answer in (before, one.answer) if before is not None else ():
-            for name, unit, value in question_values(plan, tasks[one.task], answer):
-                key = f"{one.rater}\n{one.task}\n{unit}"
+            for name, unit, value in _values(plan, tasks[one.task], answer):
+                key = f"{one.rater}\n{unit}"
                 numbers.setdefault(name, _Ratings()).add(key, one.rater, one.task, value)
     distances: dict[str, tuple[list[float], list[str]]] = {}
     for ratings in numbers.values():
