@@ -20,7 +20,7 @@ LEAST = 5
 SAME, COMMON = 0.95, 0.6
 """Share of a rater's pages with one answer that is flagged, unless so many pages of the others have it too."""
 FAR = 0.5
-"""A rater is far below where even the upper end of the agreement is under this share of what the best quarter reach."""
+"""A rater is far below with less than this share of what the best quarter of raters reach, if that is no accident."""
 NAN = float("nan")
 
 
@@ -43,19 +43,19 @@ class Part:
 
     @property
     def upper(self) -> float:
-        """Upper end of the 95 % interval."""
-        return self.alpha + 1.96 * self.error
+        """Upper end of the 99 % interval."""
+        return self.alpha + 2.576 * self.error
 
     @classmethod
     def of(cls, distances: Floats, tasks: Sequence[str]) -> Part:
         """From the disagreement of each rating with the others (``stats.agreement``), and the task of each."""
-        paired = np.flatnonzero(~np.isnan(distances))
+        paired = np.flatnonzero(~np.isnan(distances)).tolist()
         names = {tasks[index] for index in paired}
-        if not len(paired):
+        if not paired:
             return cls()
         mean = float(distances[paired].mean())
         residuals: dict[str, float] = dict.fromkeys(names, 0.0)
-        for index in paired.tolist():
+        for index in paired:
             residuals[tasks[index]] += float(distances[index]) - mean
         if len(names) < 2:
             return cls(1 - mean, NAN, len(names))
@@ -80,46 +80,46 @@ def reference_agreement(parts: Sequence[Part]) -> float:
     return float(np.percentile(alphas, 75)) if len(alphas) >= 3 else NAN
 
 
-def flags_of(
-    checks: Checks,
-    failed: int,
-    golds: int,
-    seconds: Sequence[float],
-    patterns: Sequence[str],
-    others: Counter[str],
-    repeats: Part,
-    part: Part,
-    reference: float,
-) -> tuple[Flag, ...]:
+@dataclass(frozen=True)
+class Evidence:
+    """What flags are made of, for one rater."""
+
+    failed: int
+    """Gold tasks that the rater failed, of ``golds``."""
+    golds: int
+    seconds: Sequence[float]
+    """Of every page."""
+    patterns: Sequence[str]
+    """Of every page."""
+    repeats: Part
+    """Agreement with the rater's own first answers."""
+    agreement: Part
+    """Agreement with the others."""
+
+
+def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: float) -> tuple[Flag, ...]:
     """All flags of one rater.
 
-    Parameters
-    ----------
-    failed, golds
-        Gold tasks that the rater failed, and answered.
-    seconds, patterns
-        Of every page.
-    others
-        How often the pages of the other raters have each pattern.
-    repeats
-        Agreement of the rater with the rater's own first answers.
-    part, reference
-        Agreement with the others, and that of the best quarter of raters.
+    ``others`` says how often the pages of the other raters have each pattern; ``reference`` is the agreement that the
+    best quarter of raters reach.
     """
     flags = []
-    if failed and failed >= checks.flag_failed:
-        flags.append(Flag("checks", f"failed {failed} of {golds} checks"))
-    if len(seconds) >= LEAST and (middle := median(seconds)) < checks.flag_seconds:
+    if rater.failed and rater.failed >= checks.flag_failed:
+        flags.append(Flag("checks", f"failed {rater.failed} of {rater.golds} checks"))
+    if len(rater.seconds) >= LEAST and (middle := median(rater.seconds)) < checks.flag_seconds:
         flags.append(Flag("speed", f"median {middle:.1f} s a task, below {checks.flag_seconds:g} s"))
-    if len(patterns) >= LEAST:
-        answer, number = Counter(patterns).most_common(1)[0]
+    if len(rater.patterns) >= LEAST:
+        answer, number = Counter(rater.patterns).most_common(1)[0]
         usual = others[answer] / max(others.total(), 1)
-        if number >= SAME * len(patterns) and usual < COMMON:
-            flags.append(Flag("same answer", f"the same answer on {number} of {len(patterns)} pages"))
-    if repeats.tasks >= 2 and repeats.alpha <= 0:
-        flags.append(Flag("repeats", f"answered {repeats.tasks} repeated tasks no more alike than by chance"))
-    if part.tasks >= LEAST and reference > 0 and part.upper < FAR * reference:
+        if number >= SAME * len(rater.patterns) and usual < COMMON:
+            flags.append(Flag("same answer", f"the same answer on {number} of {len(rater.patterns)} pages"))
+    if rater.repeats.tasks >= 2 and rater.repeats.alpha <= 0:
+        flags.append(Flag("repeats", f"answered {rater.repeats.tasks} repeated tasks no more alike than by chance"))
+    part = rater.agreement
+    if part.tasks >= LEAST and part.alpha < FAR * reference and part.upper < reference:
         flags.append(
-            Flag("agreement", f"agreement with the others {part.alpha:.2f}, the best quarter reach {reference:.2f}")
+            Flag(
+                "agreement", f"agreement {part.alpha:.2f} with the others, that of the best quarter is {reference:.2f}"
+            )
         )
     return tuple(flags)

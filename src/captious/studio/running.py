@@ -20,12 +20,13 @@ from captious.metrics.contract import Measurement
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Section, Series, Table, Text
+from captious.render.document import Value
 from captious.stats.bootstrap import Estimate, estimate
+from captious.studio.plan import Plan
+from captious.studio.tasks import Task
 from captious.study.design import build_design, family_of
 from captious.study.ratings import Preferences, Ratings, matrix
 from captious.study.recipes import Recipe
-from captious.studio.plan import Plan
-from captious.studio.tasks import Task
 
 if TYPE_CHECKING:
     from captious.studio.events import Answered
@@ -61,7 +62,7 @@ class MetricAgreement:
     def table(self, title: str = "") -> Table:
         """A row per metric."""
         value = Column(LABELS[self.statistic], scale=100, decimals=1, level=self.level, bold=True, key=self.statistic)
-        rows = [[name, Cell.of(one)] for name, one in self.estimates.items()]
+        rows: list[list[Value]] = [[name, Cell.of(one)] for name, one in self.estimates.items()]
         return Table("metrics", title, ["metric", value], rows, f"{self.rated:,} rated {self._units}: {self.of}")
 
     def chart(self) -> Chart:

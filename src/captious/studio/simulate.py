@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -33,7 +31,7 @@ from captious.studio.tasks import Choice, Task
 from captious.study.ratings import Preferences, as_ratings
 
 BotName = Literal["careful", "noisy", "random", "lazy", "leaving"]
-SHARES: Mapping[BotName, float] = {"careful": 0.6, "noisy": 0.15, "random": 0.1, "lazy": 0.1, "leaving": 0.05}
+SHARES: Mapping[str, float] = {"careful": 0.6, "noisy": 0.15, "random": 0.1, "lazy": 0.1, "leaving": 0.05}
 """The crowd that is simulated unless another is asked for."""
 REDIRECTS = 10
 """Redirects that a bot follows before it gives up."""
@@ -136,6 +134,8 @@ def simulate(
 
     Parameters
     ----------
+    plan, log
+        The study, whose log has begun.
     app, url
         The pages of raters: an app in this process, or the address of a server of the same study.
     raters, share
@@ -143,8 +143,8 @@ def simulate(
     seed
         Of everything random; in one process the same seed gives the same answers.
     ratings
-        Known ratings of the captions, in any form that ``captious.correlate`` takes. Careful raters follow them; without
-        them CIDEr, and without references the length of a caption, stands for quality.
+        Known ratings of the captions, in any form that ``captious.correlate`` takes. Careful raters follow them.
+        Without them CIDEr stands for quality, and without references the length of a caption.
     progress
         Called with the name of each step as it begins.
     """
@@ -224,9 +224,7 @@ def read_share(written: Sequence[str]) -> dict[str, float]:
 
 def qualities(plan: Plan, tasks: Mapping[str, Task], ratings: Any = None) -> dict[str, float]:
     """How good every caption is, from 0 for the worst to 1 for the best, by task and choice."""
-    captions = {
-        f"{task.id}/{choice.id}": (task, choice) for task in tasks.values() for choice in task.choices
-    }
+    captions = {f"{task.id}/{choice.id}": (task, choice) for task in tasks.values() for choice in task.choices}
     if not captions:
         return {}
     if ratings is not None:
@@ -238,7 +236,7 @@ def qualities(plan: Plan, tasks: Mapping[str, Task], ratings: Any = None) -> dic
         values = {caption: float(len(choice.text.split())) for caption, (_, choice) in captions.items()}
     ids = sorted(captions)
     numbers = np.nan_to_num(np.array([values[caption] for caption in ids]), nan=0.0)
-    scale, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    _, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     below = np.cumsum(counts) - counts
     rank = below[level] + (counts[level] - 1) / 2
     return dict(zip(ids, (rank / max(len(ids) - 1, 1)).tolist(), strict=True))
@@ -262,7 +260,7 @@ def _known(ratings: Any, captions: Mapping[str, tuple[Task, Choice]]) -> dict[st
         task, choice = captions[lacking[0]]
         some = f"{task.item}/{choice.system}"
         raise InputError(f"{people.name}: no rating of {len(lacking)} captions of the study, such as {some!r}")
-    return {caption: float("nan") if values.get(caption) is None else float(values[caption] or 0) for caption in captions}
+    return {caption: float("nan") if (value := values.get(caption)) is None else value for caption in captions}
 
 
 @dataclass

@@ -17,7 +17,7 @@ from captious.render import Cell, Chart, Column, Document, Result, Section, Seri
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, disagreements, krippendorff
 from captious.studio.events import Answered, Event, answers_of
-from captious.studio.flags import Flag, Part, flags_of, pattern, reference_agreement
+from captious.studio.flags import Evidence, Flag, Part, flags_of, pattern, reference_agreement
 from captious.studio.kinds import kind_of
 from captious.studio.plan import Plan
 from captious.studio.running import MetricAgreement, measure_captions, metric_agreement
@@ -191,9 +191,7 @@ class Standing(Result):
         if self.comments:
             sections.append(self._comments())
         notes = ["A flag is a hint for the owner of the study: nobody is rejected by it."] if self.flagged else []
-        return Document(
-            self.title, about, sections, self.warnings, notes, (), self._data(), "standing"
-        )
+        return Document(self.title, about, sections, self.warnings, notes, (), self._data(), "standing")
 
     def _counted(self, word: str) -> str:
         number = sum(rater.tasks > 0 for rater in self.raters)
@@ -205,11 +203,8 @@ class Standing(Result):
         return Table(
             "coverage",
             self.title,
-            ["answers a task", Column("tasks"), Column("of"), Column("share", scale=100, decimals=0, unit=" %", bar=True)],
-            [
-                [f"{place} or more", done, cover.tasks, Cell(done / cover.tasks, limits=(0.0, 1.0))]
-                for place, done in enumerate(cover.places, 1)
-            ],
+            ["answers a task", Column("tasks"), Column("of"), Column("share", scale=100, decimals=0, unit=" %")],
+            [[f"{place} or more", done, cover.tasks, done / cover.tasks] for place, done in enumerate(cover.places, 1)],
             f"{cover.answers:,} of {cover.target:,} answers; {cover.open} tasks open now; {self.late} late answers",
         )
 
@@ -275,14 +270,15 @@ class Standing(Result):
             rows.append([one.name, one.measurement, cell, *counts])
         alpha = Column("alpha", level=self.resampling.level, bold=True, decimals=3)
         note = "; ".join(dict.fromkeys(f"{one.name}: {one.reason}" for one in self.questions if one.reason))
-        columns = ["question", "level", alpha, Column("units"), Column("answers")]
-        note = note or "units: captions, pairs or things with two answers or more; the interval is a bootstrap over images"
+        columns: list[Column | str] = ["question", "level", alpha, Column("units"), Column("answers")]
+        note = note or "units: captions, pairs or things with two answers or more; intervals: bootstrap over images"
         return Table("agreement", "Agreement so far (Krippendorff's alpha)", columns, rows, note)
 
     def _time_table(self) -> Table:
         seconds = [Column(name, decimals=1, unit=" s") for name in ("median", "90th percentile")]
         row: list[Value] = ["all pages", self.time.pages, self.time.median, self.time.p90, self.time.hours]
-        columns = ["time per task", Column("pages"), *seconds, Column("in all", decimals=2, unit=" h", key="hours")]
+        columns: list[Column | str] = ["seconds", Column("pages"), *seconds]
+        columns.append(Column("in all", decimals=2, unit=" h", key="hours"))
         return Table("time", "Time per task", columns, [row])
 
     def _raters_table(self, key: str, number: int) -> Table:
@@ -377,9 +373,7 @@ def study_standing(log: Log, metrics: Sequence[str] = (), resampling: Resampling
     )
     if not metrics:
         return standing
-    agreement = metric_agreement(
-        plan, tasks, answers_of(events), measure_captions(plan, tasks, metrics), resampling
-    )
+    agreement = metric_agreement(plan, tasks, answers_of(events), measure_captions(plan, tasks, metrics), resampling)
     return replace(standing, metrics=agreement)
 
 
@@ -461,7 +455,8 @@ def _agreement(
         if one.purpose == "work":
             for name, unit, value in _values(plan, tasks[one.task], one.answer):
                 numbers.setdefault(name, _Ratings()).add(unit, one.rater, one.task, value)
-    questions, distances = [], {}
+    questions = []
+    distances: dict[str, tuple[list[float], list[str]]] = {}
     for name, ratings in numbers.items():
         questions.append(_question(name, ratings, tasks, measurement, resampling))
         for rater, task, distance in zip(ratings.rater, ratings.task, ratings.distances(measurement), strict=True):
@@ -530,17 +525,7 @@ def _raters(
         seconds = [one.seconds for one in own if one.seconds is not None]
         others = everywhere - Counter(patterns[rater])
         failed = golds.count(False)
-        flags = flags_of(
-            plan.checks,
-            failed,
-            len(golds),
-            seconds,
-            patterns[rater],
-            others,
-            repeats.get(rater, Part()),
-            parts[rater],
-            reference,
-        )
+        evidence = Evidence(failed, len(golds), seconds, patterns[rater], repeats.get(rater, Part()), parts[rater])
         standings.append(
             replace(
                 raters[rater],
@@ -548,11 +533,11 @@ def _raters(
                 time=Time.of(seconds),
                 passed=golds.count(True),
                 failed=failed,
-                agreement=parts[rater],
-                repeats=repeats.get(rater, Part()),
+                agreement=evidence.agreement,
+                repeats=evidence.repeats,
                 late=sum(one.late for one in own),
                 comments=sum(bool(one.comment) for one in own),
-                flags=flags,
+                flags=flags_of(plan.checks, evidence, others, reference),
             )
         )
     return standings
