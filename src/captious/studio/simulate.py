@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,8 +34,8 @@ from captious.study.ratings import Preferences, as_ratings
 BotName = Literal["careful", "noisy", "random", "lazy", "leaving"]
 SHARES: Mapping[str, float] = {"careful": 0.6, "noisy": 0.15, "random": 0.1, "lazy": 0.1, "leaving": 0.05}
 """The crowd that is simulated unless another is asked for."""
-REDIRECTS = 10
-"""Redirects that a bot follows before it gives up."""
+REQUESTS, PATIENCE = 100, 0.1
+"""Redirects and further attempts of a bot before it gives up, and seconds before an attempt."""
 
 
 class Bot(NamedTuple):
@@ -481,11 +482,14 @@ class Browser:
 
     def open(self, target: str, form: Mapping[str, str] | None = None) -> None:
         """Ask for a page, or send a form, and follow where it leads."""
-        for _ in range(REDIRECTS):
+        for _ in range(REQUESTS):
             reply = self._request(target, form)
-            if reply.status not in (301, 302, 303, 307):
+            if reply.status == 429:  # faster than the server takes from one person
+                time.sleep(PATIENCE)
+            elif reply.status in (302, 303, 307):
+                target, form = reply.headers["location"], None
+            else:
                 break
-            target, form = reply.headers["location"], None
         self.path, self.page = urlsplit(target).path, reply.body.decode("utf-8", "replace")
         if reply.status >= 400:
             title = " ".join(self.page.partition("<title>")[2].partition("</title>")[0].split())
