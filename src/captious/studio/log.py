@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from captious.errors import InputError, UnknownKey, require
 from captious.studio import people, rows, schema
 from captious.studio.database import Database
-from captious.studio.events import Answered, Event, EventName, Page, Purpose, Rater, Recorded, Slot
+from captious.studio.events import Answered, Event, EventName, Page, Purpose, Rater, Recorded, Slot, answers_of
 from captious.studio.frozen import freeze, plan_digest, thaw
 from captious.studio.kinds import kind_of
 from captious.studio.plan import Plan
@@ -237,9 +237,8 @@ class Log:
     def raters(self) -> list[Rater]:
         """All raters, in the order in which they were added."""
         with self.database.reading() as connection:
-            numbers = (
-                connection.execute(sa.select(schema.rater.c.number).order_by(schema.rater.c.number)).scalars().all()
-            )
+            query = sa.select(schema.rater.c.number).order_by(schema.rater.c.number)
+            numbers = connection.execute(query).scalars().all()
         self._read_all_progress()
         return [_to_rater(f"r{number}", self._progress.get(f"r{number}", Progress())) for number in numbers]
 
@@ -457,16 +456,8 @@ class Log:
             after = stored[-1].seq
 
     def answers(self) -> list[Answered]:
-        """The last answer of every rater to every task and purpose, in the order of arrival."""
-        self._read_all_progress()
-        with self._folding:
-            answers = [
-                _to_answered(page, progress.excluded)
-                for progress in self._progress.values()
-                for page in progress.pages.values()
-                if page.answer is not None
-            ]
-        return sorted(answers, key=lambda answer: answer.seq)
+        """The last answer of every rater to every task and purpose, in the order of their first answers."""
+        return answers_of(self.events())
 
     def slots(self) -> list[Slot]:
         """All slots, by task and place."""
@@ -536,19 +527,6 @@ def _refuse_needless(rater: str, kind: EventName, progress: Progress) -> None:
 
 def _to_rater(id: str, progress: Progress) -> Rater:
     return Rater(id, progress.excluded, progress.consented, progress.finished)
-
-
-def _to_answered(page: Opened, excluded: bool) -> Answered:
-    event = page.answer
-    assert event is not None
-    seconds = event.body.get("seconds")
-    if seconds is None:
-        seconds = max(0.0, (event.at - page.at).total_seconds())
-    late, comment = event.body["late"], event.body.get("comment", "")
-    answer = event.body["answer"]
-    return Answered(
-        event.rater, page.task, page.purpose, answer, page.order, seconds, late, excluded, event.at, event.seq, comment
-    )
 
 
 def _digest(rater: str, kind: str, task: str | None, body: Mapping[str, Any]) -> str:
