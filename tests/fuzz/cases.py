@@ -154,6 +154,18 @@ SLOTS = {
         unique=("id",),
         formats=("json", "jsonl"),
     ),
+    "preferences": Table(
+        rows(
+            image=lambda i: NAMES[i // 2],
+            captions=lambda i: [CAPTIONS[i // 2], CAPTIONS[i // 2 - 1]],
+            references=lambda i: [CAPTIONS[i // 2]],
+            preferred=lambda i: (0, 1, 1, None)[i % 4],
+            rater=lambda i: ("ann", "bob")[i % 2],
+        ),
+        {"image": ID, "captions": "texts", "references": "texts", "rater": NAME},
+        required=("captions", "image"),
+        formats=("json", "jsonl"),
+    ),
     "scores": SCORES,
     "images": Folder(NAMES),
     "pairs": Table(
@@ -239,6 +251,7 @@ BRIEF = "--epochs 1 --batch-size 4 --device cpu --out {out}"
 COMMANDS = {
     "score": [
         "{predictions} --references {references} --samples 20",
+        "{predictions} --references {references} --samples 20 --explain 1",
         "{predictions} --references {references} --samples 20 --out {out} --metrics bleu,rouge,cider(idf={idf})",
         f"{{predictions}} --images {{images}} --samples 20 --out {{out}} {SEEN}",
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
@@ -254,8 +267,9 @@ COMMANDS = {
         "{ratings} --samples 20 --permutations 20 --metrics bleu,rouge",
         "{ratings} --samples 20 --permutations 20 --metrics rouge --rater rater --system system --out {out}",
         "{ratings} --samples 20 --permutations 20 --scores {scores}",
+        "{preferences} --samples 20 --permutations 20 --metrics rouge",
     ],
-    "study agreement": ["{judged} --samples 20 --group image"],
+    "study agreement": ["{judged} --samples 20 --group image", "{preferences} --samples 20"],
     "study power": ["--difference 0.1 --items 50 --tau 0.3"],
     "study combine": ["{ratings} --samples 20 --metrics rouge --add {scores} --folds 2"],
     "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],
@@ -274,6 +288,7 @@ COMMANDS = {
         "{labeled} --label gender --seeds 1 --mask {words} --vocabulary {vocabulary} --no-cache",
         "{labeled} --label gender --seeds 1 --no-cache --out {out}",
         "{labeled} --label gender --seeds 1 --work {out}",
+        "{labeled} --label gender --seeds 1 --no-cache --labels {labeled}",
     ],
     "bias words": ["{words}"],
     "bias presets": [""],
