@@ -14,23 +14,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
-from captious.studio.access import Limit, form_token, same_token, token_hash
+from captious.studio.access import Limit, form_token, token_hash
 from captious.studio.events import Rater
-from captious.studio.log import Log
+from captious.studio.log import PERSON, Log
 from captious.studio.plan import Plan
 
 TURK_HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
 TURK_FORMS = tuple(f"https://{host}" for host in TURK_HOSTS)
 TURK_FRAMES = ("https://worker.mturk.com", "https://workersandbox.mturk.com")
 TURK_PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
-PERSON = {"prolific": "PROLIFIC_PID", "mturk": "workerId"}
-"""The parameter that names the person."""
 PARAMETERS = {
     "prolific": ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"),
     "mturk": ("workerId", "assignmentId", "hitId", "turkSubmitTo"),
 }
 LONGEST = 200
 """Most characters of a platform's id."""
+
+
+def study_name(plan: Plan) -> str:
+    """The study in addresses: ``/s/<name>`` is the door for those who have no link of their own."""
+    return plan.digest[:8]
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Sessions:
 
     def __init__(self, plan: Plan, log: Log) -> None:
         self.plan, self.log = plan, log
-        self.cookie = f"captious_{plan.digest[:8]}"
+        self.cookie = f"captious_{study_name(plan)}"
         self.wrong = Limit(10, seconds=60)
         self._known: set[str] = set()
 

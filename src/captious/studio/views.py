@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from captious.studio.events import Page
-from captious.studio.kinds import Gap, kind_of
+from captious.studio.kinds import Gap, Incomplete, kind_of
 from captious.studio.plan import Aspect, Plan
 
 FOLDER = Path(__file__).parent / "pages"
@@ -79,13 +79,22 @@ class Views:
             page=page,
             choices=[choices[name] for name in page.order if name in choices],
             things=page.order,
-            lacks={gap.field: gap.message for gap in kind_of(plan).gaps(plan, task, page.order, {})},
+            lacks=_lacks(plan, page),
             references=task.references if plan.show_references else (),
             form={"comment": "", **form},
             gaps=gaps,
             help=keys_of(plan),
             **values,
         )
+
+
+def _lacks(plan: Plan, page: Page) -> dict[str, str]:
+    """What the page says of each field that has no value."""
+    try:
+        kind_of(plan).read(plan, page.task, page.order, {})
+    except Incomplete as error:
+        return {gap.field: gap.message for gap in error.gaps}
+    return {}
 
 
 def blocks(text: str) -> list[tuple[str, list[str]]]:
@@ -155,7 +164,12 @@ def keys_of(plan: Plan) -> list[tuple[list[str], str]]:
     }
     cannot = [(["x"], "cannot tell")] if plan.cannot_judge and plan.kind not in ("ranking", "pairs") else []
     back = ["u", "Backspace"] if "u" not in {option.key for option in plan.options} else ["Backspace"]
-    shared = [(["Enter"], "save and go on"), (["Ctrl Enter"], "save from a comment"), (back, "back"), (["?"], "this help")]
+    shared = [
+        (["Enter"], "save and go on"),
+        (["Ctrl Enter"], "save from a comment"),
+        (back, "back"),
+        (["?"], "this help"),
+    ]
     return [*own[plan.kind], *cannot, *shared]
 
 
