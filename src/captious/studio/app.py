@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from starlette.applications import Starlette
@@ -19,14 +20,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Route
 
 from captious.errors import InputError
 from captious.studio.access import (
     App,
     Guard,
     Limit,
+    Receive,
     Rules,
+    Scope,
+    Send,
     TokenGate,
     client_address,
     image_file,
@@ -73,13 +77,16 @@ def build_app(plan: Plan, log: Log, rules: Rules, owner: Sequence[BaseRoute] = (
     if plan.source.name == "mturk":
         rules = replace(rules, frames=TURK_FRAMES, forms=TURK_FORMS)
     pages = RaterPages(plan, log, rules, views)
-    routes: list[BaseRoute] = pages.routes()
-    if owner_token:
-        gate = TokenGate(Starlette(routes=list(owner)), owner_token, OWNER_COOKIE, rules, pages.sessions.wrong)
-        routes.append(Mount("/owner", app=gate))
     failures = Failures(rules)
     handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), rules)  # type: ignore[arg-type]
+    app = Starlette(routes=[*pages.routes(), *owner], exception_handlers=handlers)
+    gate = TokenGate(app, owner_token or new_token(), OWNER_COOKIE, rules, pages.sessions.wrong)
+
+    async def gated(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        await (gate if path == "/owner" or path.startswith("/owner/") else app)(scope, receive, send)
+
+    return Guard(gated, rules)
 
 
 class Failures:
@@ -92,8 +99,7 @@ class Failures:
     async def refused(self, request: Request, error: Exception) -> Response:
         """A refusal of ours, or of the router."""
         assert isinstance(error, HTTPException)
-        detail = error.detail if error.status_code not in WORDS else WORDS[error.status_code]
-        return self._answer(request, error.status_code, detail, error.headers)
+        return self._answer(request, error.status_code, WORDS.get(error.status_code, error.detail), error.headers)
 
     async def away(self, request: Request, error: Exception) -> Response:
         """The database cannot be reached or written."""
@@ -200,7 +206,7 @@ class RaterPages:
         return self._enter(self._session(request, value, travels=source == "mturk"), "/task")
 
     def enter(self, request: Request, form: Form) -> Response:
-        """Begin an open study: the visitor becomes a rater. A mere visit does not, since previews of links visit too."""
+        """Begin an open study: the visitor becomes a rater. A mere visit makes none: previews of links visit too."""
         self._check_study(request)
         if self.plan.source.name != "open":
             raise HTTPException(405)
@@ -315,7 +321,7 @@ class RaterPages:
         except Incomplete as error:
             return self._incomplete(request, session, page, form, error.gaps)
         self.answers.add(rater)
-        body = {"answer": answer, "purpose": page.purpose, "order": list(page.order)}
+        body: dict[str, Any] = {"answer": answer, "purpose": page.purpose, "order": list(page.order)}
         body |= {"seconds": seconds} if (seconds := _seconds(form.get("seconds", ""))) is not None else {}
         body |= {"comment": comment} if comment else {}
         try:

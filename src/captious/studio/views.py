@@ -98,9 +98,9 @@ def _lacks(plan: Plan, page: Page) -> dict[str, str]:
 
 
 def blocks(text: str) -> list[tuple[str, list[str]]]:
-    """Paragraphs and lists of a plain text: an empty line ends a block, a line that starts with a hyphen is in a list.
+    r"""Paragraphs and lists of a plain text: an empty line ends a block; lines that start with a hyphen are a list.
 
-    >>> blocks("One\\ntwo.\\n- a\\n- b\\n\\nEnd.")
+    >>> blocks("One\ntwo.\n- a\n- b\n\nEnd.")
     [('paragraph', ['One', 'two.']), ('list', ['a', 'b']), ('paragraph', ['End.'])]
     """
     result: list[tuple[str, list[str]]] = []
