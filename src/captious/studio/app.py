@@ -70,8 +70,8 @@ AWAY = "The database is out of reach. Nothing that you entered is confirmed yet.
 logger = logging.getLogger("captious.studio")
 
 
-def build_app(plan: Plan, log: Log, rules: Rules, owner: Sequence[BaseRoute] = (), owner_token: str = "") -> App:
-    """The app of a study that has begun, behind the rules of its server; owner's routes stand behind their token."""
+def build_app(plan: Plan, log: Log, rules: Rules, address: str, owner_token: str) -> App:
+    """The app of a study that has begun, behind the rules of its server; the owner's pages stand behind a token."""
     views = Views(plan)
     rules = replace(rules, error_page=views.error)
     if plan.source.name == "mturk":
@@ -79,8 +79,8 @@ def build_app(plan: Plan, log: Log, rules: Rules, owner: Sequence[BaseRoute] = (
     pages = RaterPages(plan, log, rules, views)
     failures = Failures(rules)
     handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
-    app = Starlette(routes=[*pages.routes(), *owner], exception_handlers=handlers)
-    gate = TokenGate(app, owner_token or new_token(), OWNER_COOKIE, rules, pages.sessions.wrong)
+    app = Starlette(routes=pages.routes(), exception_handlers=handlers)
+    gate = TokenGate(app, owner_token, OWNER_COOKIE, rules, pages.sessions.wrong)
 
     async def gated(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")

@@ -73,6 +73,7 @@ class Views:
         """The page of a task, with the values of its form and what is missing in them."""
         plan, task = self.plan, page.task
         choices = {choice.id: choice for choice in task.choices}
+        brief, _, full = plan.instructions.strip().partition("\n\n")  # the first paragraph stays in sight
         return self.render(
             "task.html",
             plan=plan,
@@ -83,6 +84,8 @@ class Views:
             references=task.references if plan.show_references else (),
             form={"comment": "", **form},
             gaps=gaps,
+            brief=brief.strip(),
+            full=full.strip(),
             help=keys_of(plan),
             **values,
         )

@@ -276,7 +276,8 @@ function enhance(form) {
     });
   }
   if (kind === "ranking") rank(form);
-  if (!document.activeElement?.closest("form")) inputs(groups()[0])[0]?.focus({ preventScroll: true });
+  const first = groups().find((group) => !answered(group)) ?? groups()[0];
+  if (byId("gaps").hidden && matchMedia("(hover: hover)").matches) inputs(first)[0]?.focus({ preventScroll: true });
 }
 
 /** @param {Element} element */
