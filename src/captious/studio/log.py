@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hint
 
 from captious.errors import InputError, UnknownKey, require
 from captious.studio import slots as assignment
-from captious.studio.events import Answered, Event, EventName, Page, Purpose, Rater, Recorded, Slot
+from captious.studio.events import Answered, Event, EventName, Page, Purpose, Rater, Recorded, Slot, answers_of
 from captious.studio.plan import Plan
 from captious.studio.schema import (
     MIGRATIONS,
@@ -511,22 +511,7 @@ class Log:
 
     def answers(self) -> list[Answered]:
         """The last answer of every rater to every task and purpose, in the order of their first answers."""
-        opened: dict[tuple[str, str | None, Purpose], datetime] = {}
-        answers: dict[tuple[str, str | None, Purpose], Event] = {}
-        excluded: set[str] = set()
-        for one in self.events():
-            if one.kind == "excluded":
-                excluded.add(one.rater)
-            elif one.kind == "reinstated":
-                excluded.discard(one.rater)
-            elif one.kind == "opened":
-                opened[one.rater, one.task, one.body["purpose"]] = one.at
-            elif one.kind == "answered":
-                answers[one.rater, one.task, one.body["purpose"]] = one
-        return [
-            _answered(one, max(0.0, (one.at - opened[key]).total_seconds()), one.rater in excluded)
-            for key, one in answers.items()
-        ]
+        return answers_of(self.events())
 
     def slots(self) -> list[Slot]:
         """All slots, by task and place."""
@@ -691,24 +676,6 @@ def _slot(row: Any) -> Slot:
 
 def _event(row: Any) -> Event:
     return Event(row.seq, row.key, _time(row.at), f"r{row.rater}", row.n, row.kind, row.task, json.loads(row.body))
-
-
-def _answered(one: Event, elapsed: float, excluded: bool) -> Answered:
-    body = one.body
-    seconds = body.get("seconds")
-    return Answered(
-        one.rater,
-        one.task or "",
-        body["purpose"],
-        body["answer"],
-        tuple(body.get("order", ())),
-        elapsed if seconds is None else seconds,
-        body["late"],
-        excluded,
-        one.at,
-        one.seq,
-        body.get("comment", ""),
-    )
 
 
 def _same(rater: str, kind: str, task: str | None, body: Mapping[str, Any]) -> str:
