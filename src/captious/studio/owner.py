@@ -32,7 +32,6 @@ from captious.render.html import draw
 from captious.stats.bootstrap import Estimate
 from captious.studio.access import form_token, new_token, same_token, token_hash
 from captious.studio.events import Event, answers_of
-from captious.studio.export import FILES, export_study
 from captious.studio.log import Log
 from captious.studio.plan import Plan
 from captious.studio.running import STATISTICS, USUAL, MetricAgreement, measure_captions, metric_agreement
@@ -186,7 +185,9 @@ class OwnerPages:
                 self._board = Board(self.plan, self.log, self._metrics)
             return self._board
 
-    def _posted(self, work: Callable[[Request, Mapping[str, str]], Response]) -> Callable[[Request], Awaitable[Response]]:
+    def _posted(
+        self, work: Callable[[Request, Mapping[str, str]], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
         """An endpoint that reads a form of this page, and works on it in a thread."""
 
         async def endpoint(request: Request) -> Response:
@@ -220,7 +221,7 @@ class OwnerPages:
             failed=failed,
             links=links,
             source=plan.source.name,
-            files=[FILES[plan.kind], "raters.csv", "events.jsonl", "study.toml"],
+            files=["raters.csv", "events.jsonl", "study.toml"],
             release=__version__,
             kind=plan.kind,
             overlap=plan.overlap,
@@ -336,6 +337,8 @@ class OwnerPages:
             return _download(path.read_bytes(), path.name, "application/octet-stream")
 
     def _exported(self, folder: Path) -> list[Path]:
+        from captious.studio.export import export_study
+
         export_study(self.log, folder / "export")
         return sorted((folder / "export").iterdir())
 
