@@ -38,11 +38,11 @@ from captious.studio.access import (
     same_token,
     token_hash,
 )
+from captious.studio.database import DatabaseAway
 from captious.studio.events import Page
 from captious.studio.kinds import Gap, Incomplete, kind_of
 from captious.studio.log import Log
 from captious.studio.plan import Plan
-from captious.studio.schema import DatabaseAway
 from captious.studio.sessions import (
     TURK_FORMS,
     TURK_FRAMES,
