@@ -38,12 +38,12 @@ from captious.studio.access import (
     same_token,
     token_hash,
 )
+from captious.studio.database import DatabaseAway
 from captious.studio.events import Page
 from captious.studio.kinds import Gap, Incomplete, kind_of
 from captious.studio.log import Log
 from captious.studio.owner import OwnerPages
 from captious.studio.plan import Plan
-from captious.studio.database import DatabaseAway
 from captious.studio.sessions import (
     TURK_FORMS,
     TURK_FRAMES,

@@ -16,7 +16,8 @@ from urllib.parse import urlencode, urlsplit
 
 from captious.studio.access import Limit, form_token, token_hash
 from captious.studio.events import Rater
-from captious.studio.log import PERSON, Log
+from captious.studio.log import Log
+from captious.studio.people import PERSON
 from captious.studio.plan import Plan
 
 TURK_HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
