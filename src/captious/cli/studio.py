@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Session
+from captious.cli.session import Metrics, Session
 from captious.errors import InputError
 from captious.options import Argument, Option
 from captious.studio.plan import KindName
+
+if TYPE_CHECKING:
+    from captious.studio.log import Log
 
 app = typer.Typer(help="Collect people's judgments of captions on pages of your own.", no_args_is_help=True)
 Database = Annotated[
     str | None,
     Option("Where the answers are: a file, or postgresql://…; STUDY.db, if not given.", env="CAPTIOUS_STUDIO_DB"),
 ]
+Port = Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)]
+RaterId = Annotated[str, Option("The rater, such as r17.", metavar="ID")]
+Reason = Annotated[str, Option("Why; the log keeps it.", metavar="TEXT")]
 Raters = Annotated[int, Option("Number of raters.", min=1, max=100_000)]
 PublicUrl = Annotated[str | None, Option("Address of the study for people, if not this machine's.", metavar="URL")]
 StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio new writes it.", metavar="STUDY")]
@@ -75,7 +83,7 @@ def serve(
     study: StudyFile,
     db: Database = None,
     host: Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)] = 8765,
+    port: Port = 8765,
     public_url: PublicUrl = None,
     owner_token_file: Annotated[
         Path | None, Option("File of the owner's token, else a new one.", metavar="FILE")
@@ -121,3 +129,175 @@ def invite(
     links = new_links(log, raters, (public_url or f"http://{HOST}:{PORT}").rstrip("/"))
     log.close()
     typer.echo("rater,link\n" + "\n".join(f"{rater},{link}" for rater, link in links))
+
+
+@command(app)
+def status(
+    study: StudyFile,
+    session: Annotated[Session, Only("samples", "seed", "level", "out", "overwrite", "json")],
+    db: Database = None,
+    metrics: Metrics = (),
+) -> None:
+    """How a study stands: coverage, agreement so far, time per task, flags of raters with their reasons, comments.
+
+    A flag is a hint for you: nobody is rejected by it. With --metrics also how far these agree with the raters so far.
+
+    Example: captious studio status study.toml --metrics "bleu(n=4),cider"
+    """
+    from captious.studio.standing import study_standing
+
+    with session.working() as step, _opened(study, db) as log:
+        step("standing")
+        result = study_standing(log, metrics, session.resampling)
+    session.deliver(result)
+
+
+@command(app)
+def exclude(
+    study: StudyFile,
+    rater: RaterId,
+    reason: Reason,
+    session: Annotated[Session, Only("json")],
+    db: Database = None,
+) -> None:
+    """Leave a rater out: the answers stay in the log, count nowhere, and their tasks are given to others.
+
+    Example: captious studio exclude study.toml --rater r17 --reason "failed 3 of 4 checks"
+    """
+    with _opened(study, db) as log:
+        log.exclude(rater, reason)
+    _report(session, f"{rater} is excluded", rater=rater, kind="excluded", reason=reason)
+
+
+@command(app)
+def reinstate(
+    study: StudyFile,
+    rater: RaterId,
+    reason: Reason,
+    session: Annotated[Session, Only("json")],
+    db: Database = None,
+) -> None:
+    """Take an excluded rater back; the answers count again where nobody else has taken their place.
+
+    Example: captious studio reinstate study.toml --rater r17 --reason "the checks were wrong"
+    """
+    with _opened(study, db) as log:
+        log.reinstate(rater, reason)
+    _report(session, f"{rater} is reinstated", rater=rater, kind="reinstated", reason=reason)
+
+
+@command(app)
+def release(
+    study: StudyFile,
+    session: Annotated[Session, Only("json")],
+    rater: RaterId | None = None,
+    reason: Reason = "released by the owner",
+    db: Database = None,
+) -> None:
+    """Free the task that a rater has open, at once; without --rater all open tasks whose time has run out.
+
+    Tasks whose time has run out are also given on by themselves, when somebody asks for work.
+
+    Example: captious studio release study.toml --rater r17
+    """
+    with _opened(study, db) as log:
+        raters = _expired(log) if rater is None else [rater]
+        for one in raters:
+            log.release(one, reason)
+    text = f"open tasks released of {', '.join(raters)}" if raters else "no open task whose time has run out"
+    _report(session, text, raters=raters, kind="released", reason=reason)
+
+
+@command(app)
+def simulate(
+    study: StudyFile,
+    session: Annotated[Session, Only("seed", "out", "overwrite", "json")],
+    db: Database = None,
+    raters: Raters = 20,
+    share: Annotated[
+        tuple[str, ...],
+        Option("Kinds of raters, such as careful=0.5,random=0.5; also noisy, lazy, leaving.", metavar="SHARES"),
+    ] = (),
+    url: Annotated[str | None, Option("Server of the study to send answers to, else none is needed.")] = None,
+    ratings: Annotated[
+        Path | None, Option("Known ratings that careful raters follow, else CIDEr.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Let simulated raters fill in a study through its pages, to see what coverage, agreement and flags will look like.
+
+    Careful ones follow the quality of the captions, noisy ones see it badly, random ones answer anything, lazy ones
+    click the same everywhere, leaving ones stop in the middle. A study with answers of people is refused.
+
+    Example: captious studio simulate study.toml --raters 200 --share careful=0.5,random=0.5
+    """
+    from captious.studio.server import open_study
+    from captious.studio.simulate import read_share, simulate_raters
+
+    shares = read_share(share) or None
+    with session.working() as step:
+        plan, log = open_study(study, db)
+        result = simulate_raters(
+            plan,
+            log,
+            raters=raters,
+            share=shares,
+            seed=session.resampling.seed,
+            url=url,
+            ratings=ratings,
+            progress=step,
+        )
+        log.close()
+    session.deliver(result)
+
+
+@command(app)
+def demo(
+    session: Annotated[Session, Only("out")],
+    port: Port = 8765,
+    open: Annotated[bool, Option("Open no browser.")] = True,
+) -> None:
+    """Try the studio: a study of drawn scenes with twenty simulated raters, for you to rate in and to look at.
+
+    It lies in a temporary folder, or in that of --out, where it can be gone on with. Ctrl-C ends it.
+    """
+    import webbrowser
+    from tempfile import TemporaryDirectory
+
+    from captious.studio.demo import demo_study
+    from captious.studio.server import StudyServer
+    from captious.studio.server import invite as new_links
+
+    with TemporaryDirectory(prefix="captious-studio-") as folder:
+        with session.working() as step:
+            step("twenty simulated raters")
+            plan, log = demo_study(Path(session.output.out or folder))
+        server = StudyServer.of(plan, log, port=port)
+        ((_, link),) = new_links(log, 1, server.address)
+        typer.echo(f"{plan.title}\n  rate     {link}\n  owner    {server.owner_link}\nCtrl-C ends the demo.")
+        for address in (link, server.owner_link) if open else ():
+            webbrowser.open(address)
+        server.run()
+
+
+@contextmanager
+def _opened(study: Path, db: str | None) -> Iterator[Log]:
+    """The log of a study that has begun, closed at the end."""
+    from captious.studio.log import open_log
+    from captious.studio.plan import read_plan
+
+    with closing(open_log(read_plan(study), db)) as log:
+        yield log
+
+
+def _expired(log: Log) -> list[str]:
+    """Raters who have a task open whose time has run out."""
+    from datetime import datetime, timezone
+
+    now = datetime.now(timezone.utc)
+    held = {slot.rater: slot.lease for slot in log.slots() if slot.rater and slot.lease}
+    return [rater for rater, lease in held.items() if lease <= now]
+
+
+def _report(session: Session, text: str, **facts: Any) -> None:
+    """What was done, in a line or as JSON."""
+    typer.echo(json.dumps(facts, indent=2) if session.output.json else text)

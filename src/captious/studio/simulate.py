@@ -15,12 +15,12 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 
 from captious._random import keys_of
-from captious.errors import InputError, nearest
+from captious.errors import InputError, nearest, require
 from captious.metrics.registry import parse
 from captious.options import choices_of
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
-from captious.studio.access import App, new_token, token_hash
+from captious.studio.access import App, Rules, new_token, token_hash
 from captious.studio.events import Page
 from captious.studio.kinds import kind_of
 from captious.studio.kinds.kind import Answer
@@ -36,6 +36,16 @@ SHARES: Mapping[str, float] = {"careful": 0.6, "noisy": 0.15, "random": 0.1, "la
 """The crowd that is simulated unless another is asked for."""
 REQUESTS, PATIENCE = 100, 0.1
 """Redirects and further attempts of a bot before it gives up, and seconds before an attempt."""
+
+
+COMMENTS = (
+    "The image is hard to see on my screen.",
+    "Two of the captions say the same.",
+    "One caption is right but says too little.",
+    "I would have liked a half point here.",
+)
+REMARKS = 0.02
+"""Share of the pages of careful bots with a comment."""
 
 
 class Bot(NamedTuple):
@@ -119,10 +129,9 @@ class Simulation(Result):
         return Table("simulated", "Simulated raters, and what the flags found", columns, rows, note)
 
 
-def simulate(
+def simulate_raters(
     plan: Plan,
     log: Log,
-    app: App | None = None,
     *,
     raters: int = 20,
     share: Mapping[str, float] | None = None,
@@ -137,12 +146,12 @@ def simulate(
     ----------
     plan, log
         The study, whose log has begun.
-    app, url
-        The pages of raters: an app in this process, or the address of a server of the same study.
     raters, share
         How many, and the share of each kind: careful, noisy, random, lazy, leaving.
     seed
-        Of everything random; in one process the same seed gives the same answers.
+        Of everything random; without a server the same seed gives the same answers.
+    url
+        Address of a server of the same study. Without it the pages are asked for in this process.
     ratings
         Known ratings of the captions, in any form that ``captious.correlate`` takes. Careful raters follow them.
         Without them CIDEr stands for quality, and without references the length of a caption.
@@ -155,9 +164,7 @@ def simulate(
     step("quality")
     tasks = log.tasks()
     judge = Judge(plan, qualities(plan, tasks, ratings), seed)
-    send = _over_http(url) if url is not None else InProcess(app).send if app is not None else None
-    if send is None:
-        raise InputError("simulate needs an app, or the address of a server: pass url=...")
+    send = InProcess(app_of(plan, log)).send if url is None else _over_http(url)
     tokens = [new_token() for _ in names]
     people = log.add_raters([token_hash(token) for token in tokens])
     visits = []
@@ -174,6 +181,14 @@ def simulate(
     step("standing")
     bots = {visit.rater: visit.name for visit in visits}
     return Simulation(bots, sum(visit.browser.requests for visit in visits), study_standing(log))
+
+
+def app_of(plan: Plan, log: Log) -> App:
+    """The pages of a study, for bots in this process."""
+    require("starlette", "studio")
+    from captious.studio.app import build_app
+
+    return build_app(plan, log, Rules(), "http://localhost", new_token())
 
 
 def refuse_real(log: Log) -> None:
@@ -553,5 +568,7 @@ class Visit:
         lacking = [name for name, value in fields.items() if value not in form.choices.get(name, ())]
         if lacking:
             raise InputError(f"the page of task {page.task.id!r} has no field {lacking[0]}")
+        if self.name == "careful" and self._rng.random() < REMARKS:
+            fields["comment"] = str(self._rng.choice(COMMENTS))
         seconds = BOTS[self.name].seconds * float(np.exp(0.4 * self._rng.normal()))
         self.browser.open(form.action, {**form.hidden, **fields, "seconds": f"{seconds:.1f}"})
