@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import EVERYDAY, Metrics, Permutations, Session, named
+from captious.cli.session import EVERYDAY, Metrics, Permutations, Session
 from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
@@ -81,10 +81,11 @@ def compare(
     Example: captious compare XE=ck0/results.json RL=ck1/results.json --references refs.json
     """
     from captious.comparison import compare
+    from captious.io.formats import named_files
     from captious.metrics.registry import parse_all
 
     parse_all(metrics)  # a misspelt name is said before anything is read
-    paths = named(systems)
+    paths = named_files(systems)
     with session.working() as step:
         result = compare(
             {name: session.read(path) for name, path in paths.items()},

@@ -43,7 +43,19 @@ class Event:
     kind: EventName
     task: str | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
-    """``opened``: purpose, order, place. ``answered``: answer, order, purpose, seconds, late. ``excluded``: reason."""
+    """``opened``: purpose, order, place. ``answered``: answer, order, purpose, seconds, comment; late and place are
+    added by the log. ``excluded``, ``reinstated``, ``released``: reason."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of an event that was handed to the log."""
+
+    seq: int
+    new: bool
+    """False where the same event was stored before: a double click, a retry, a reload."""
+    late: bool = False
+    """Whether an answer came after its lease, when others had every place of its task."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,38 @@ class Rater:
     excluded: bool = False
     consented: bool = False
     finished: bool = False
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One of the answers that a task needs: free, kept for a rater until the lease ends, or done."""
+
+    task: str
+    place: int
+    """0 for the first answer of the task."""
+    rater: str | None = None
+    lease: datetime | None = None
+    """Until when an open page keeps it; None where it is free or done."""
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The last answer of a rater to a task."""
+
+    rater: str
+    task: str
+    purpose: Purpose
+    answer: Mapping[str, Any]
+    order: tuple[str, ...]
+    seconds: float | None
+    """As the page measured it; else from opening to answer by the server's clock."""
+    late: bool
+    excluded: bool
+    """Whether the rater is excluded now."""
+    at: datetime
+    seq: int
+    comment: str = ""
 
 
 @dataclass(frozen=True)
