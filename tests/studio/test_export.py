@@ -69,7 +69,10 @@ class Study:
         return export_study(self.log, self.folder / "export", **options)
 
 
-RATINGS = {"r1": {"1/ada": 1, "1/bert": 2, "2/ada": 3, "2/bert": 4}, "r2": {"1/ada": 1, "1/bert": 3, "2/ada": 2, "2/bert": 4}}
+RATINGS = {
+    "r1": {"1/ada": 1, "1/bert": 2, "2/ada": 3, "2/bert": 4},
+    "r2": {"1/ada": 1, "1/bert": 3, "2/ada": 2, "2/bert": 4},
+}
 
 
 def by_system(task, values):
@@ -81,8 +84,9 @@ def overall(rater, task):
 
 
 def captions(folder):
-    for system in ("ada", "bert"):
-        lines(folder / f"{system}.jsonl", [{"id": str(n), "caption": f"{system} sees dog {n}"} for n in (1, 2)])
+    texts = {"ada": "dog {}", "bert": "bert sees dog {} run"}
+    for system, text in texts.items():
+        lines(folder / f"{system}.jsonl", [{"id": str(n), "caption": text.format(n)} for n in (1, 2)])
     (folder / "refs.json").write_text(json.dumps({str(n): [f"a dog {n}", f"dog {n} runs"] for n in (1, 2)}))
 
 
@@ -115,31 +119,33 @@ def test_ratings_go_into_a_study(rated, run):
         "id": "1/ada",
         "item": "1",
         "system": "ada",
-        "caption": "ada sees dog 1",
+        "caption": "dog 1",
         "references": ["a dog 1", "dog 1 runs"],
         "rater": "r1",
         "rating": 1,
         "overall": 1,
         "seconds": SECONDS,
         "late": False,
-    } or first["system"] == "bert"
+    }
     scores = export.parent / "mine.csv"
     scores.write_text("id,mine\n1/ada,1\n1/bert,2\n2/ada,3\n2/bert,4\n")
     for source in (export / "ratings.jsonl", export / "ratings.toml"):
         code, out, error = run("study", "run", source, "--scores", scores, "--samples", 0, "--json")
         assert code == 0, error
         (metric,) = json.loads(out)["metrics"]
-        # Rows (value, rating): (1,1) (1,1) (2,2) (2,3) (3,3) (3,2) (4,4) (4,4). Of 28 pairs 4 are tied in the values and 4
+        # Rows (value, rating): (1,1) (1,1) (2,2) (2,3) (3,3) (3,2) (4,4) (4,4). Of 28 pairs 4 are tied in the values, 4
         # in the ratings, 2 of them in both; of the other 22 one is discordant: (21 − 1) / √((28 − 4) (28 − 4)).
         assert metric["statistics"]["tau_b"]["value"] == pytest.approx(20 / 24)
     assert run("study", "run", "ratings.toml", "--data", export, "-m", "rouge", "--samples", 0)[0] == 0
     agreement = json.loads(run("study", "agreement", export / "ratings.jsonl", "--samples", 0, "--json")[1])
-    # Units (1,1) (2,3) (3,2) (4,4): D_o = (2 · 1 + 2 · 1) / 8; D_e = 4 · 40 / (8 · 7), since 40 is the sum of (c − k)² over
-    # ordered pairs of 1, 2, 3, 4.
+    # Units (1,1) (2,3) (3,2) (4,4): D_o = (2 · 1 + 2 · 1) / 8; D_e = 4 · 40 / (8 · 7), since 40 is the sum of (c − k)²
+    # over ordered pairs of 1, 2, 3, 4.
     assert agreement["alpha"]["estimate"]["value"] == pytest.approx(1 - (4 / 8) / (160 / 56))
     assert [rater["name"] for rater in agreement["raters"]] == ["r1", "r2"]
     recipe = (export / "ratings.toml").read_text()
-    assert 'statistic = "tau_b"' in recipe and "scale = [1, 5]" in recipe and 'title = "Which is best?: ratings"' in recipe
+    assert (
+        'statistic = "tau_b"' in recipe and "scale = [1, 5]" in recipe and 'title = "Which is best?: ratings"' in recipe
+    )
     assert (export / "study.toml").read_text() == rated.plan.text
 
 
@@ -168,11 +174,15 @@ def test_an_excluded_rater_is_left_out_and_counted(rated, run):
     assert (result.answers, result.excluded_raters, result.excluded_answers) == (2, 1, 2)
     assert "left out: 2 answers of 1 excluded raters" in str(result)
     table = {row["rater"]: row for row in csv.DictReader((export / "raters.csv").open())}
-    assert table["r2"]["excluded"] == "failed 3 of 4 checks" and table["r2"]["state"] == "excluded"
+    assert (table["r2"]["excluded"], table["r2"]["reason"]) == ("True", "failed 3 of 4 checks")
     assert table["r1"]["median_seconds"] == str(SECONDS) and table["r1"]["tasks"] == "2"
     assert {event["rater"] for event in rows_of(export / "events.jsonl")} == {"r1", "r2"}
     rated.log.reinstate("r2", "a mistake of mine")
     assert rated.export(overwrite=True).answers == 4
+
+
+def full_disk(path, events):
+    raise OSError("No space left on device")
 
 
 def test_an_export_is_written_whole_and_never_over_another(rated, monkeypatch):
@@ -181,23 +191,28 @@ def test_an_export_is_written_whole_and_never_over_another(rated, monkeypatch):
     with pytest.raises(InputError, match="overwrite"):
         rated.export()
     before = sorted((rated.folder / "export").iterdir())
-    monkeypatch.setattr(type(rated.log), "events", lambda self: iter([None]))
-    with pytest.raises(Exception, match="asdict"):
+    monkeypatch.setattr("captious.studio.export._write_events", full_disk)
+    with pytest.raises(OSError, match="No space left"):
         rated.export(overwrite=True)
     assert sorted((rated.folder / "export").iterdir()) == before
     assert not [path for path in rated.folder.iterdir() if path.name.startswith(".")]
 
 
-SEVERAL = RATED.replace('[[aspects]]\nname = "overall"', '[[aspects]]\nname = "fluency"') + """
+SEVERAL = (
+    RATED.replace('[[aspects]]\nname = "overall"', '[[aspects]]\nname = "fluency"')
+    + """
 [[aspects]]
 name = "detail"
 question = "How detailed?"
 scale = [0, 10]
 """
+)
 
 
 def aspects(rater, task):
-    return {"ratings": {key: {"fluency": value, "detail": None} for key, value in by_system(task, RATINGS[rater]).items()}}
+    return {
+        "ratings": {key: {"fluency": value, "detail": None} for key, value in by_system(task, RATINGS[rater]).items()}
+    }
 
 
 def test_several_aspects_without_an_overall_one(tmp_path, run):
@@ -207,7 +222,9 @@ def test_several_aspects_without_an_overall_one(tmp_path, run):
     study.export()
     row = rows_of(tmp_path / "export" / "ratings.jsonl")[0]
     assert "rating" not in row and row["fluency"] in (1, 2) and row["detail"] is None
-    by_name = run("study", "run", tmp_path / "export" / "ratings.jsonl", "--rating", "fluency", "-m", "rouge", "--samples", 0)
+    by_name = run(
+        "study", "run", tmp_path / "export" / "ratings.jsonl", "--rating", "fluency", "-m", "rouge", "--samples", 0
+    )
     by_recipe = run("study", "run", tmp_path / "export" / "ratings.toml", "-m", "rouge", "--samples", 0)
     assert (by_name[0], by_recipe[0]) == (0, 0)
 
@@ -249,7 +266,10 @@ def test_checks_and_repeats_are_kept_apart(tmp_path):
     assert (rater["checks_passed"], rater["checks_failed"], rater["tasks"]) == ("0", "1", "2")
 
 
-PAIRS = {"r1": {"1": "ada", "2": "bert", "3": "ada", "4": None}, "r2": {"1": "ada", "2": "bert", "3": "bert", "4": None}}
+PAIRS = {
+    "r1": {"1": "ada", "2": "bert", "3": "ada", "4": None},
+    "r2": {"1": "ada", "2": "bert", "3": "bert", "4": None},
+}
 
 
 def test_pairs_go_into_a_study_and_into_agreement(tmp_path, run):
@@ -259,7 +279,8 @@ def test_pairs_go_into_a_study_and_into_agreement(tmp_path, run):
     (tmp_path / "refs.json").write_text(json.dumps({str(n): [f"a dog {n}"] for n in range(1, 5)}))
     study = Study(
         tmp_path,
-        'title = "Better?"\nkind = "pairs"\ncaptions = ["ada.jsonl", "bert.jsonl"]\nreferences = "refs.json"\nties = true\n',
+        'title = "Better?"\nkind = "pairs"\ncaptions = ["ada.jsonl", "bert.jsonl"]\nties = true\n'
+        'references = "refs.json"\n',
     )
 
     def preferred(rater, task):
@@ -290,7 +311,12 @@ RANKS = {"r1": (3, 2, 1), "r2": (1, 2, 3), "r3": (3, 2, 1)}
 
 def test_rankings_go_into_style_correlate(tmp_path, run):
     texts = ["a fine day", "a day", "the grey dog weeps"]
-    corpus = [("happy", "a fine day"), ("happy", "a fine dog"), ("gloomy", "the grey dog weeps"), ("gloomy", "grey day")]
+    corpus = [
+        ("happy", "a fine day"),
+        ("happy", "a fine dog"),
+        ("gloomy", "the grey dog weeps"),
+        ("gloomy", "grey day"),
+    ]
     save(fit(corpus, tokenizer="plain", name="moods"), tmp_path / "moods.style")
     sets = [{"id": f"happy-{n}", "style": "happy", "captions": texts} for n in (1, 2)]
     lines(tmp_path / "sets.jsonl", sets)
@@ -306,7 +332,9 @@ def test_rankings_go_into_style_correlate(tmp_path, run):
     assert len(rows) == 18
     row = next(row for row in rows if row["caption"] == "a fine day")
     assert (row["style"], row["set"], row["rater"], row["rank"]) == ("happy", "happy-1", "r1", 3)
-    code, out, error = run("style", "correlate", tmp_path / "moods.style", tmp_path / "export" / "rankings.jsonl", "--json")
+    code, out, error = run(
+        "style", "correlate", tmp_path / "moods.style", tmp_path / "export" / "rankings.jsonl", "--json"
+    )
     assert code == 0, error
     (style,) = json.loads(out)["styles"]
     # Two of three raters rank 3, 2, 1, and OnlyStyle orders the three captions in the same way in both sets.
@@ -386,9 +414,19 @@ def test_labels_go_into_the_bias_audit(tmp_path, run):
     assert len(rows) == 26 and rows["0"]["age"] == "old" and rows["0"]["age_votes"] == {"r1": "old", "r2": "old"}
     assert (rows["24"]["age"], rows["25"]["age"]) == (None, "young")
     preds = [
-        {"id": key, "caption": f"a person {key}", "references": [f"a {rows[key]['age']} person", "somebody"]} for key in ids
+        {"id": key, "caption": f"a person {key}", "references": [f"a {rows[key]['age']} person", "somebody"]}
+        for key in ids
     ]
-    arguments = (lines(tmp_path / "preds.jsonl", preds), "--label", "age", "--labels", humans, "--seeds", 1, "--no-cache")
+    arguments = (
+        lines(tmp_path / "preds.jsonl", preds),
+        "--label",
+        "age",
+        "--labels",
+        humans,
+        "--seeds",
+        1,
+        "--no-cache",
+    )
     code, out, error = run("bias", "lic", *arguments, "--json")
     assert code == 0, error
     assert "1 image (24) without a label left out" in out

@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from captious._files import MARKER, whole_folder
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
-from captious.studio.events import Answered, Event
+from captious.studio.events import Answered, Event, Rater
 from captious.studio.kinds import kind_of
 from captious.studio.plan import Plan
 from captious.studio.rows import Row, Rows, headline, humans_row
-from captious.studio.standing import RaterStanding, study_standing
 from captious.studio.tasks import Task
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ class Export(Result):
             notes.append(f"left out: {self.excluded_answers:,} answers of {self.excluded_raters:,} excluded raters")
         data = {name: value for name, value in asdict(self).items() if name != "title"}
         title = f"{self.folder}: {self.title}"
-        return Document(title, "", [Table("files", title, ["file", Column("rows")], files)], (), notes, (), data, "export")
+        return Document(
+            title, "", [Table("files", title, ["file", Column("rows")], files)], (), notes, (), data, "export"
+        )
 
 
 def export_study(log: Log, out: str | Path, overwrite: bool = False) -> Export:
@@ -71,7 +73,7 @@ def export_study(log: Log, out: str | Path, overwrite: bool = False) -> Export:
         if recipe := recipe_text(plan, tasks.values()):
             (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8")
         (folder / "study.toml").write_text(plan.text, encoding="utf-8")
-        raters = rater_columns(study_standing(log).raters)
+        raters = rater_columns(plan, tasks, log.raters(), log)
         write_csv(raters, folder / "raters.csv")
         events = _write_events(folder / "events.jsonl", log.events())
         counts = {name: len(rows) for name, rows in tables.items()}
@@ -94,7 +96,7 @@ def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answe
 
     The order is that of the tasks and of the raters, not of arrival.
     """
-    rows = Rows.of(plan, tasks.values())
+    rows = Rows(plan)
     by_task: dict[str, list[Answered]] = {}
     for one in answers:
         if not one.excluded:
@@ -137,40 +139,36 @@ def numbered(id: str) -> tuple[int, str]:
     return len(id), id
 
 
-def rater_columns(raters: Iterable[RaterStanding]) -> dict[str, list[Any]]:
-    """Every rater with speed, checks, agreement, flags and the reason of an exclusion, as columns."""
-    rows = [
-        {
-            "rater": one.id,
-            "state": one.state,
-            "tasks": one.tasks,
-            "median_seconds": one.time.median,
-            "hours": one.time.hours,
-            "checks_passed": one.passed,
-            "checks_failed": one.failed,
-            "agreement": one.agreement.alpha,
-            "repeats_agreement": one.repeats.alpha,
-            "late": one.late,
-            "comments": one.comments,
-            "flags": "; ".join(flag.reason for flag in one.flags),
-            "excluded": one.reason,
-        }
-        for one in sorted(raters, key=lambda one: numbered(one.id))
-    ]
+def rater_columns(plan: Plan, tasks: Mapping[str, Task], raters: Iterable[Rater], log: Log) -> dict[str, list[Any]]:
+    """Every rater with speed, checks and the reason of an exclusion, as columns; under pseudonyms alone."""
+    answers, reasons = log.answers(), {one.rater: one.body["reason"] for one in log.events() if one.kind == "excluded"}
+    kind, rows = kind_of(plan), []
+    for rater in raters:
+        own = [one for one in answers if one.rater == rater.id]
+        seconds = [one.seconds for one in own if one.seconds is not None]
+        checks = [kind.passes(plan, tasks[one.task], one.answer) for one in own if one.purpose == "gold"]
+        rows.append(
+            {
+                "rater": rater.id,
+                "tasks": sum(one.purpose == "work" for one in own),
+                "median_seconds": median(seconds) if seconds else None,
+                "checks_passed": checks.count(True),
+                "checks_failed": checks.count(False),
+                "late": sum(one.late for one in own),
+                "comments": sum(bool(one.comment) for one in own),
+                "finished": rater.finished,
+                "excluded": rater.excluded,
+                "reason": reasons.get(rater.id, "") if rater.excluded else "",
+            }
+        )
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {"rater": []}
 
 
 def _write_events(path: Path, events: Iterable[Event]) -> int:
     """The whole log in the order of arrival, those of excluded raters too; how many they are."""
-    number = 0
-
-    def lines() -> Iterable[Row]:
-        nonlocal number
-        for number, event in enumerate(events, 1):
-            yield {**asdict(event), "at": event.at.isoformat()}
-
-    write_jsonl(path, lines())
-    return number
+    rows = [{**asdict(event), "at": event.at.isoformat()} for event in events]
+    write_jsonl(path, rows)
+    return len(rows)
 
 
 def recipe_text(plan: Plan, tasks: Iterable[Task]) -> str:
@@ -180,7 +178,10 @@ def recipe_text(plan: Plan, tasks: Iterable[Task]) -> str:
         return ""
     title = f"{plan.title}: " + {"ratings": "ratings", "pairs": "preferences", "ranking": "ranks"}[plan.kind]
     facts: dict[str, Any] = {"title": title, "source": "captious studio export", "kind": "ratings"}
-    layout: dict[str, Any] = {"ratings": FILES[plan.kind], "image": "image" if all(one.image for one in tasks) else "item"}
+    layout: dict[str, Any] = {
+        "ratings": FILES[plan.kind],
+        "image": "image" if all(one.image for one in tasks) else "item",
+    }
     if plan.kind == "pairs":
         facts["kind"] = "pairs"
         layout |= {"caption": "captions", "preferred": "preferred"}
@@ -195,8 +196,10 @@ def recipe_text(plan: Plan, tasks: Iterable[Task]) -> str:
     layout["rater"] = "rater"
     if plan.kind != "pairs" and all(choice.system for task in tasks for choice in task.choices):
         layout["system"] = "system"
-    return "".join(f"{key} = {_toml(value)}\n" for key, value in facts.items()) + "\n[[layouts]]\n" + "".join(
-        f"{key} = {_toml(value)}\n" for key, value in layout.items()
+    return (
+        "".join(f"{key} = {_toml(value)}\n" for key, value in facts.items())
+        + "\n[[layouts]]\n"
+        + "".join(f"{key} = {_toml(value)}\n" for key, value in layout.items())
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,16 +33,9 @@ TAKEN = frozenset(
 
 @dataclass(frozen=True)
 class Rows:
-    """How the answers of one study become rows."""
+    """How the answers of one study become rows. Captions of a task stand in the order of their systems' names."""
 
     plan: Plan
-    systems: Sequence[str]
-    """In the order in which the captions of a pair stand."""
-
-    @classmethod
-    def of(cls, plan: Plan, tasks: Iterable[Task]) -> Rows:
-        """The systems come in the order of the names, so that a pair has the same sides for every rater."""
-        return cls(plan, sorted({choice.system for task in tasks for choice in task.choices}))
 
     def __call__(self, task: Task, one: Answered) -> list[Row]:
         """The rows of one answer."""
@@ -57,7 +50,7 @@ class Rows:
 
     def _ratings(self, task: Task, one: Answered) -> list[Row]:
         rows = []
-        for choice in task.choices:
+        for choice in _by_system(task):
             ratings = one.answer["ratings"].get(choice.id, {})
             aspects = {aspect.name: ratings.get(aspect.name) for aspect in self.plan.aspects}
             rating = {} if (value := headline(self.plan)) is None else {"rating": value(aspects)}
@@ -70,11 +63,11 @@ class Rows:
         ranks = one.answer["ranks"]
         return [
             {**_caption(task, choice), **group, "rank": ranks[choice.id], "rater": one.rater, **_facts(one)}
-            for choice in task.choices
+            for choice in _by_system(task)
         ]
 
     def _pairs(self, task: Task, one: Answered) -> list[Row]:
-        sides = sorted(task.choices, key=lambda choice: (self.systems.index(choice.system), choice.id))
+        sides = _by_system(task)
         ids = [choice.id for choice in sides]
         preferred = one.answer["preferred"]
         names = [choice.system for choice in sides]
@@ -112,6 +105,10 @@ class Rows:
     def _labels(self, task: Task, one: Answered) -> list[Row]:
         vote = {self.plan.label: one.answer["label"], "rater": one.rater}
         return [{**_labeled(task), **vote, **_facts(one)}]
+
+
+def _by_system(task: Task) -> list[Choice]:
+    return sorted(task.choices, key=lambda choice: (choice.system, choice.id))
 
 
 def _item(task: Task) -> Row:
