@@ -22,6 +22,7 @@ REPOSITORY = Path(__file__).parents[2]
 PANELS = {
     "Everyday": ["score", "compare", "check", "metrics", "demo"],
     "Judge metrics": ["study", "probe"],
+    "Ask people": ["studio"],
     "Audit": ["bias", "style"],
     "Models and data": ["train", "make", "cache"],
 }

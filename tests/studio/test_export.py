@@ -172,7 +172,7 @@ def test_an_excluded_rater_is_left_out_and_counted(rated, run):
     export = rated.folder / "export"
     assert {row["rater"] for row in rows_of(export / "ratings.jsonl")} == {"r1"}
     assert (result.answers, result.excluded_raters, result.excluded_answers) == (2, 1, 2)
-    assert "left out: 2 answers of 1 excluded raters" in str(result)
+    assert "left out: 2 answers of 1 excluded rater" in str(result)
     table = {row["rater"]: row for row in csv.DictReader((export / "raters.csv").open())}
     assert (table["r2"]["excluded"], table["r2"]["reason"]) == ("True", "failed 3 of 4 checks")
     assert table["r1"]["median_seconds"] == str(SECONDS) and table["r1"]["tasks"] == "2"
@@ -196,6 +196,32 @@ def test_an_export_is_written_whole_and_never_over_another(rated, monkeypatch):
         rated.export(overwrite=True)
     assert sorted((rated.folder / "export").iterdir()) == before
     assert not [path for path in rated.folder.iterdir() if path.name.startswith(".")]
+
+
+def test_the_command_prints_the_files_and_counts_as_json(rated, run, tmp_path):
+    rated.finish(2, overall)
+    out = tmp_path / "a" / "b"
+    code, printed, _ = run("studio", "export", rated.path, "--out", out)
+    assert code == 0 and "ratings.jsonl" in printed and "4 answers" in printed
+    assert {path.name for path in out.iterdir()} == {
+        *("ratings.jsonl", "ratings.toml", "study.toml", "raters.csv", "events.jsonl", "captious-run.json")
+    }
+    code, printed, _ = run("studio", "export", rated.path, "--out", out, "--overwrite", "--json")
+    counts = json.loads(printed)
+    assert (counts["answers"], counts["excluded_answers"], counts["late"]) == (4, 0, 0)
+    assert counts["rows"]["ratings.jsonl"] == 8 and counts["rows"]["raters.csv"] == 2
+    code, _, error = run("studio", "export", rated.path, "--out", out)
+    assert code == 2 and error.count("\n") == 1 and "--overwrite" in error
+
+
+def test_a_study_that_nobody_has_begun_or_answered(tmp_path, run):
+    captions(tmp_path)
+    (tmp_path / "study.toml").write_text(RATED)
+    code, _, error = run("studio", "export", tmp_path / "study.toml", "--out", tmp_path / "export")
+    assert code == 2 and "holds no study yet" in error and not (tmp_path / "export").exists()
+    Study(tmp_path, RATED)
+    assert run("studio", "export", tmp_path / "study.toml", "--out", tmp_path / "export")[0] == 0
+    assert (tmp_path / "export" / "ratings.jsonl").read_text() == ""
 
 
 SEVERAL = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from captious._files import MARKER, whole_folder
+from captious._files import MARKER, refuse_occupied, whole_folder
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
 from captious.studio.events import Answered, Event, Rater
@@ -29,6 +29,14 @@ FILES = {
     "labels": "humans.jsonl",
 }
 """Where the answers of each kind of task go."""
+NEXT = {
+    "ratings": "study run {}",
+    "ranking": "style correlate MODEL {}",
+    "pairs": "study run {}",
+    "yesno": "probe recall {}",
+    "labels": "bias lic CAPTIONS --labels {}",
+}
+"""The command that goes on with the answers."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,6 +54,8 @@ class Export(Result):
     excluded_raters: int
     excluded_answers: int
     """Answers of excluded raters, left out of everything but ``events.jsonl`` and ``raters.csv``."""
+    next: str
+    """The command that goes on with the answers."""
 
     def __repr__(self) -> str:
         return f"<Export {self.folder}: {self.answers} answers>"
@@ -55,7 +65,9 @@ class Export(Result):
         files: list[Sequence[Any]] = list(self.rows.items())
         notes = [f"{self.answers:,} answers" + (f", {self.late:,} of them late" if self.late else "")]
         if self.excluded_raters:
-            notes.append(f"left out: {self.excluded_answers:,} answers of {self.excluded_raters:,} excluded raters")
+            raters = f"{self.excluded_raters:,} excluded rater{'s' * (self.excluded_raters > 1)}"
+            notes.append(f"left out: {self.excluded_answers:,} answers of {raters}")
+        notes.append(f"go on with: captious {self.next}")
         data = {name: value for name, value in asdict(self).items() if name != "title"}
         title = f"{self.folder}: {self.title}"
         return Document(
@@ -65,6 +77,7 @@ class Export(Result):
 
 def export_study(log: Log, out: str | Path, overwrite: bool = False) -> Export:
     """Write everything that a study knows into a folder, whole or not at all."""
+    refuse_occupied(Path(out), overwrite)
     plan, tasks, answers = log.plan(), log.tasks(), log.answers()
     tables = answer_tables(plan, tasks, answers)
     with whole_folder(out, overwrite) as folder:
@@ -88,7 +101,8 @@ def _result(folder: Path, plan: Plan, answers: Sequence[Answered], rows: Mapping
     counted = [one for one in work if not one.excluded]
     excluded = {one.rater for one in answers if one.excluded}
     late = sum(one.late for one in counted)
-    return Export(folder, plan.title, rows, len(counted), late, len(excluded), len(work) - len(counted))
+    following = NEXT[plan.kind].format(folder / FILES[plan.kind])
+    return Export(folder, plan.title, rows, len(counted), late, len(excluded), len(work) - len(counted), following)
 
 
 def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]) -> dict[str, list[Row]]:
