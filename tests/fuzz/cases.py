@@ -323,6 +323,12 @@ COMMANDS = {
     "study combine": ["{ratings} --samples 20 --metrics rouge --add {scores} --folds 2"],
     "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],
     "study recipes": [""],
+    "studio new": [
+        "{out}.toml --kind ratings --captions {predictions} {system} --references {references} --images {images}",
+        "{out}.toml --template imagine-entities --tasks {answers} --json",
+        "{out}.toml --template onlystyle-ranking --tasks {rankings}",
+        "{out}.toml --template relic-age --images {images} --ids {vocabulary}",
+    ],
     "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
     "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],
     "probe hubness": [f"{{captions}} --images {{images}} --samples 20 --k 2 {MINI}"],

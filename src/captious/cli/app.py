@@ -17,13 +17,13 @@ from typer._completion_shared import Shells, install
 
 from captious._version import __version__
 from captious.cli import everyday
-from captious.cli.session import AUDIT, JUDGE, MODELS, PEOPLE
+from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError
 
 GROUPS = {
     "study": JUDGE,
     "probe": JUDGE,
-    "studio": PEOPLE,
+    "studio": JUDGE,
     "bias": AUDIT,
     "style": AUDIT,
     "train": MODELS,

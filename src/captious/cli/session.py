@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from captious.captions import CaptionSet
     from captious.render import Result
 
-EVERYDAY, JUDGE, PEOPLE, AUDIT, MODELS = "Everyday", "Judge metrics", "Ask people", "Audit", "Models and data"
+EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models and data"
 """Panels of ``captious --help``."""
 
 Metrics = Annotated[

@@ -103,6 +103,8 @@ class Breakdown:
     """Drawings that show the parts on the page, in place of their table."""
     shown: int | None = SHOWN
     """Parts that the table shows; None for all."""
+    ordered: bool = False
+    """Whether the order of the parts says something, such as that of the caption; otherwise the largest is first."""
     penalties: Sequence[Part] = ()
     """Parts that are taken off at the end, whatever their size."""
 
@@ -131,8 +133,11 @@ class Explanation(Result):
 
     @property
     def parts(self) -> Sequence[Part]:
-        """What made the value, that which adds most first; then the penalties."""
-        return [*sorted(self.breakdown.parts, key=lambda part: -abs(part.adds)), *self.breakdown.penalties]
+        """What made the value, that which adds most first unless their order says something; then the penalties."""
+        parts = self.breakdown.parts
+        if not self.breakdown.ordered:
+            parts = sorted(parts, key=lambda part: -abs(part.adds))
+        return [*parts, *self.breakdown.penalties]
 
     def document(self) -> Document:
         """The captions with the matched words marked, the parts that add most, and their sum."""

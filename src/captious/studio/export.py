@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from captious._files import MARKER, refuse_occupied, whole_folder
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
+from captious.studio.answer_rows import Row, Rows, headline, humans_row
 from captious.studio.events import Answered, Event, Rater
 from captious.studio.kinds import kind_of
 from captious.studio.plan import Plan
-from captious.studio.rows import Row, Rows, headline, humans_row
 from captious.studio.tasks import Task
 
 if TYPE_CHECKING:

@@ -152,6 +152,16 @@ class Plan:
     digest: str = ""
     """Of the text; recorded with every event, so that an edited file cannot pass for the one that was shown."""
 
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the instructions, which stays in sight."""
+        return self.instructions.partition("\n\n")[0]
+
+    @property
+    def details(self) -> str:
+        """The rest of the instructions, which can be folded away."""
+        return self.instructions.partition("\n\n")[2].strip()
+
     def file(self, name: str) -> Path:
         """The path of a file that the plan names: relative to the folder of the plan."""
         return self.path.parent / expanded(name)
@@ -192,6 +202,9 @@ def parse_plan(text: str, path: Path) -> Plan:
     table["options"] = _with_keys(_tables(table, "options", LabelOption, where))
     table["checks"] = _checks(table.get("checks", {}), where)
     table["source"] = _built(Source, table.get("source", {}), f"{where}: [source]")
+    for name in ("instructions", "consent"):
+        if isinstance(table.get(name), str):
+            table[name] = table[name].strip()
     if "lease" in table:
         table["lease"] = _seconds(table["lease"], where)
     plan = _built(Plan, {**table, "path": path, "text": text, "digest": digest(text.encode())}, where)

@@ -1,157 +1,122 @@
-"""Answers as rows of the files that other commands read, kind by kind."""
+"""Rows of the database, and the values that they stand for.
+
+Every statement is built once, when this file is read: to build one takes longer than to run it.
+Times are texts in UTC that sort as the times do; raters are numbers, which people read as r1, r2, …
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+import json
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
-from captious.io.columns import (
-    CANDIDATE_COLUMNS,
-    GROUP_COLUMNS,
-    ITEM_COLUMNS,
-    RATER_COLUMNS,
-    RATING_COLUMNS,
-    REFERENCE_COLUMNS,
-    SYSTEM_COLUMNS,
+from captious.errors import UnknownKey, require
+from captious.studio.events import Event, Slot
+from captious.studio.schema import event, rater, slot, task
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+else:
+    sa = require("sqlalchemy", "studio")
+
+
+def bind(name: str) -> sa.BindParameter[Any]:
+    """A value that a statement gets when it runs."""
+    return sa.bindparam(name)
+
+
+WRITERS = 5_150_412
+"""Number of PostgreSQL's advisory lock: writers share it, who reads the whole log holds it alone for a moment."""
+SHARE_WRITING = sa.select(sa.func.pg_advisory_xact_lock_shared(WRITERS))
+STOP_WRITING = sa.select(sa.func.pg_advisory_xact_lock(WRITERS))
+
+LOCK_RATER = sa.select(rater.c.number).where(rater.c.number == bind("rater")).with_for_update()
+COUNT_EVENT = (
+    rater.update().where(rater.c.number == bind("of_rater")).values(events=rater.c.events + 1).returning(rater.c.events)
 )
-from captious.studio.events import Answered
-from captious.studio.kinds.labels import NONE, merged
-from captious.studio.plan import KindName, Plan
-from captious.studio.tasks import Choice, Task
-
-Row = dict[str, Any]
-TAKEN = frozenset(
-    (
-        *("preferred", "category", "both_bad", "rank", "seconds", "late", "comment"),
-        *(*CANDIDATE_COLUMNS, *GROUP_COLUMNS, *ITEM_COLUMNS),
-        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS),
-    )
+STORED = sa.select(event).where(event.c.key == bind("key"))
+INSERT_EVENT = event.insert().returning(event.c.seq)
+EVENTS_OF_RATER = sa.select(event).where(event.c.rater == bind("rater"), event.c.n > bind("n")).order_by(event.c.n)
+EVENTS = (
+    sa.select(event)
+    .where(event.c.seq > bind("after"), event.c.seq <= bind("last"))
+    .order_by(event.c.seq)
+    .limit(bind("most"))
 )
-"""Columns with a meaning of their own; a field of a task that is called so is not exported."""
+LAST_EVENT = sa.select(sa.func.max(event.c.seq))
+
+_UNSEEN = ~sa.exists().where(event.c.rater == bind("rater"), event.c.task == slot.c.task)
+_FREE = sa.or_(slot.c.lease.is_(None), slot.c.lease <= bind("now"), slot.c.lease > bind("far"))
+NEXT_SLOT = (
+    sa.select(slot.c.task, slot.c.place)
+    .where(slot.c.done == 0, _FREE, _UNSEEN)
+    .order_by(slot.c.place, slot.c.position)
+    .limit(1)
+    .with_for_update(of=slot, skip_locked=True)
+)
+"""The free slot with the fewest answers before it, of a task that the rater has never opened."""
+SLOT_TO_COME = sa.select(slot.c.task).where(slot.c.done == 0, _UNSEEN).limit(1)
+"""A task that others have open, and which may become free for the rater."""
+SLOTS_OF_TASK = sa.select(slot).where(slot.c.task == bind("task")).order_by(slot.c.place).with_for_update()
+SET_SLOT = slot.update().where(slot.c.task == bind("of_task"), slot.c.place == bind("of_place"))
+SET_SLOT = SET_SLOT.values(rater=bind("rater"), lease=bind("lease"), done=bind("done"))
+FREE_SLOTS = slot.update().where(slot.c.rater == bind("of_rater"), slot.c.done <= bind("of_done"))
+FREE_SLOTS = FREE_SLOTS.values(rater=None, lease=None, done=0)
+PAYLOAD = sa.select(task.c.payload).where(task.c.id == bind("id"))
 
 
-@dataclass(frozen=True)
-class Rows:
-    """How the answers of one study become rows. Captions of a task stand in the order of their systems' names."""
-
-    plan: Plan
-
-    def __call__(self, task: Task, one: Answered) -> list[Row]:
-        """The rows of one answer."""
-        make: dict[KindName, Callable[[Task, Answered], list[Row]]] = {
-            "ratings": self._ratings,
-            "ranking": self._ranking,
-            "pairs": self._pairs,
-            "yesno": self._yesno,
-            "labels": self._labels,
-        }
-        return make[self.plan.kind](task, one)
-
-    def _ratings(self, task: Task, one: Answered) -> list[Row]:
-        rows = []
-        for choice in _by_system(task):
-            ratings = one.answer["ratings"].get(choice.id, {})
-            aspects = {aspect.name: ratings.get(aspect.name) for aspect in self.plan.aspects}
-            rating = {} if (value := headline(self.plan)) is None else {"rating": value(aspects)}
-            rows.append({**_caption(task, choice), "rater": one.rater, **rating, **aspects, **_facts(one)})
-        return rows
-
-    def _ranking(self, task: Task, one: Answered) -> list[Row]:
-        style = task.fields.get("style") or task.heading
-        group = {"style": style, "set": str(task.fields.get("set") or task.item)} if style else {}
-        ranks = one.answer["ranks"]
-        return [
-            {**_caption(task, choice), **group, "rank": ranks[choice.id], "rater": one.rater, **_facts(one)}
-            for choice in _by_system(task)
-        ]
-
-    def _pairs(self, task: Task, one: Answered) -> list[Row]:
-        sides = _by_system(task)
-        ids = [choice.id for choice in sides]
-        preferred = one.answer["preferred"]
-        names = [choice.system for choice in sides]
-        category = "-".join(names) if all(names) else None
-        row = {
-            "id": "/".join(filter(None, (task.item, category, one.rater))),
-            **_item(task),
-            "captions": [choice.text for choice in sides],
-            **({"references": list(task.references)} if task.references else {}),
-            "preferred": None if preferred is None else ids.index(preferred),
-            **({"both_bad": bool(one.answer.get("both_bad"))} if self.plan.both_bad else {}),
-            **({"category": category} if category else {}),
-        }
-        return [{**row, "rater": one.rater, **_facts(one)}]
-
-    def _yesno(self, task: Task, one: Answered) -> list[Row]:
-        """Without the things of which the rater cannot tell; no row where there is nothing else."""
-        seen = {thing: answer for thing, answer in one.answer["seen"].items() if answer is not None}
-        if not seen:
-            return []
-        shown = {"text": task.heading, "picture": task.image} if task.image else {"text": task.heading}
-        entities = [thing for thing in task.things if thing in seen]
-        return [
-            {
-                "task": task.item,
-                **shown,
-                **task.fields,
-                "rater": one.rater,
-                "entities": entities,
-                "seen": {thing: seen[thing] for thing in entities},
-                **_facts(one),
-            }
-        ]
-
-    def _labels(self, task: Task, one: Answered) -> list[Row]:
-        vote = {self.plan.label: one.answer["label"], "rater": one.rater}
-        return [{**_labeled(task), **vote, **_facts(one)}]
+def to_event(row: Any) -> Event:
+    """The event of a row."""
+    return Event(row.seq, row.key, time(row.at), f"r{row.rater}", row.n, row.kind, row.task, json.loads(row.body))
 
 
-def _by_system(task: Task) -> list[Choice]:
-    return sorted(task.choices, key=lambda choice: (choice.system, choice.id))
+def to_slot(row: Any) -> Slot:
+    """The slot of a row."""
+    who = None if row.rater is None else f"r{row.rater}"
+    return Slot(row.task, row.place, who, None if row.lease is None else time(row.lease), bool(row.done))
 
 
-def _item(task: Task) -> Row:
-    """What was judged, and the columns that the task's files had beside it."""
-    image = {"image": task.image} if task.image else {}
-    return {"item": task.item, **image, **{name: value for name, value in task.fields.items() if name not in TAKEN}}
-
-
-def _caption(task: Task, choice: Choice) -> Row:
-    part = choice.system or (choice.id if len(task.choices) > 1 else "")
-    return {
-        "id": f"{task.item}/{part}" if part else task.item,
-        **_item(task),
-        **({"system": choice.system} if choice.system else {}),
-        "caption": choice.text,
-        **({"references": list(task.references)} if task.references else {}),
+def set_slot(connection: sa.Connection, new: Slot) -> None:
+    """Store a slot."""
+    values = {
+        "rater": None if new.rater is None else number_of(new.rater),
+        "lease": None if new.lease is None else stamp(new.lease),
+        "done": int(new.done),
     }
+    connection.execute(SET_SLOT, {"of_task": new.task, "of_place": new.place, **values})
 
 
-def _facts(one: Answered) -> Row:
-    return {"seconds": one.seconds, "late": one.late, **({"comment": one.comment} if one.comment else {})}
+def number_of(rater: str) -> int:
+    """The number of a rater.
 
-
-def headline(plan: Plan) -> Callable[[Mapping[str, float | None]], float | None] | None:
-    """What makes the one rating of a caption of its aspects; None where there are several and no overall one."""
-    if plan.formula is not None:
-        return plan.formula.of
-    names = [aspect.name for aspect in plan.aspects]
-    name = "overall" if "overall" in names else names[0]
-    return None if len(names) > 1 and name != "overall" else lambda aspects: aspects[name]
-
-
-def humans_row(plan: Plan, task: Task, answers: Iterable[Answered]) -> Row:
-    """The merged label of an image, or a caption, with every vote, as ``captious bias lic`` reads it.
-
-    The label ``none`` says that no other applies, so merged it is null.
+    >>> number_of("r17")
+    17
     """
-    votes = {one.rater: one.answer["label"] for one in answers}
-    label = merged(plan, votes.values())
-    return {**_labeled(task), plan.label: None if label == NONE else label, f"{plan.label}_votes": votes}
+    number = rater[1:]
+    if not rater.startswith("r") or not number.isascii() or not number.isdigit() or len(number) > 18:
+        raise UnknownKey(f"there is no rater {rater!r}; raters are r1, r2, …")
+    return int(number)
 
 
-def _labeled(task: Task) -> Row:
-    if task.choices:
-        return _caption(task, task.choices[0])
-    return {"id": task.item, **_item(task), **({"references": list(task.references)} if task.references else {})}
+def dump(value: Any) -> str:
+    """A value in JSON, the same text for equal values."""
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
+def utc(now: datetime | None) -> datetime:
+    """A time in UTC; the present one for None."""
+    return datetime.now(timezone.utc) if now is None else now.astimezone(timezone.utc)
+
+
+def stamp(at: datetime) -> str:
+    """A time as text.
+
+    >>> stamp(datetime(2026, 3, 1, tzinfo=timezone.utc))
+    '2026-03-01T00:00:00.000000+00:00'
+    """
+    return at.isoformat(timespec="microseconds")
+
+
+def time(stamp: str) -> datetime:
+    """The time of a text."""
+    return datetime.fromisoformat(stamp)
