@@ -22,10 +22,10 @@ from captious.options import Reading as Reading
 from captious.options import Resampling as Resampling
 from captious.options import Runtime as Runtime
 from captious.options import using as using
-from captious.samples import Demo as Demo
-from captious.samples import demo as demo
 from captious.runs import Run as Run
 from captious.runs import read_run as read_run
+from captious.samples import Demo as Demo
+from captious.samples import demo as demo
 from captious.scorer import Scorer as Scorer
 from captious.study._correlate import correlate as correlate
 from captious.study.study import Study as Study
