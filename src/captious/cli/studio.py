@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Session
+from captious.cli.session import Out, Session
 from captious.errors import InputError
 from captious.options import Argument, Option
 from captious.studio.plan import KindName
+
+if TYPE_CHECKING:
+    from captious.studio.log import Log
 
 app = typer.Typer(help="Collect people's judgments of captions on pages of your own.", no_args_is_help=True)
 Database = Annotated[
@@ -22,6 +27,16 @@ Database = Annotated[
 Raters = Annotated[int, Option("Number of raters.", min=1, max=100_000)]
 PublicUrl = Annotated[str | None, Option("Address of the study for people, if not this machine's.", metavar="URL")]
 StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio new writes it.", metavar="STUDY")]
+
+
+@contextmanager
+def opened(study: Path, db: str | None) -> Iterator[Log]:
+    """The log of a study that has begun, closed at the end."""
+    from captious.studio.log import open_log
+    from captious.studio.plan import read_plan
+
+    with closing(open_log(read_plan(study), db)) as log:
+        yield log
 
 
 @command(app)
@@ -121,3 +136,24 @@ def invite(
     links = new_links(log, raters, (public_url or f"http://{HOST}:{PORT}").rstrip("/"))
     log.close()
     typer.echo("rater,link\n" + "\n".join(f"{rater},{link}" for rater, link in links))
+
+
+@command(app)
+def export(
+    study: StudyFile,
+    out: Out,
+    session: Annotated[Session, Only("overwrite", "json")],
+    db: Database = None,
+) -> None:
+    """Write the answers as files that study, style, probe recall and bias read; the log and the raters too.
+
+    Answers of excluded raters are left out and counted. Late answers are there and marked.
+
+    Example: captious studio export study.toml --out export/ && captious study run export/ratings.jsonl
+    """
+    from captious.studio.export import export_study
+
+    with session.working() as step, opened(study, db) as log:
+        step("exporting")
+        result = export_study(log, out, session.output.overwrite)
+    session.deliver(result)
