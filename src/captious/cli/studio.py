@@ -5,31 +5,54 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Metrics, Session
+from captious.cli.session import Metrics, Out, Session
 from captious.errors import InputError
-from captious.options import Argument, Option
+from captious.options import Argument, Option, Options
 from captious.studio.plan import KindName
 
 if TYPE_CHECKING:
     from captious.studio.log import Log
 
 app = typer.Typer(help="Collect people's judgments of captions on pages of your own.", no_args_is_help=True)
-Database = Annotated[
-    str | None,
-    Option("Where the answers are: a file, or postgresql://…; STUDY.db, if not given.", env="CAPTIOUS_STUDIO_DB"),
-]
 Port = Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)]
-RaterId = Annotated[str, Option("The rater, such as r17.", metavar="ID")]
-Reason = Annotated[str, Option("Why; the log keeps it.", metavar="TEXT")]
 Raters = Annotated[int, Option("Number of raters.", min=1, max=100_000)]
 PublicUrl = Annotated[str | None, Option("Address of the study for people, if not this machine's.", metavar="URL")]
 StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio new writes it.", metavar="STUDY")]
+
+
+@dataclass(frozen=True)
+class StudyData(Options):
+    """A study and where its answers are: what every command needs that works on one."""
+
+    study: StudyFile
+    db: Annotated[
+        str | None,
+        Option("Where the answers are: a file, or postgresql://…; STUDY.db, if not given.", env="CAPTIOUS_STUDIO_DB"),
+    ] = None
+
+    @contextmanager
+    def log(self) -> Iterator[Log]:
+        """The log of a study that has begun, closed at the end."""
+        from captious.studio.log import open_log
+        from captious.studio.plan import read_plan
+
+        with closing(open_log(read_plan(self.study), self.db)) as log:
+            yield log
+
+
+@dataclass(frozen=True)
+class Act(Options):
+    """What an owner does about a rater."""
+
+    rater: Annotated[str, Option("The rater, such as r17.", metavar="ID")]
+    reason: Annotated[str, Option("Why; the log keeps it.", metavar="TEXT")]
 
 
 @command(app)
@@ -80,8 +103,7 @@ def new(
 
 @command(app)
 def serve(
-    study: StudyFile,
-    db: Database = None,
+    data: StudyData,
     host: Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")] = "127.0.0.1",
     port: Port = 8765,
     public_url: PublicUrl = None,
@@ -98,10 +120,10 @@ def serve(
     """
     from captious.studio.server import StudyServer, open_study
 
-    plan, log = open_study(study, db)
+    plan, log = open_study(data.study, data.db)
     server = StudyServer.of(plan, log, host, port, public_url, owner_token_file)
     typer.echo(f"{plan.title}\n  owner    {server.owner_link}")
-    invited = f"captious studio invite {study} --raters 20 --public-url {server.address} > links.csv"
+    invited = f"captious studio invite {data.study} --raters 20 --public-url {server.address} > links.csv"
     typer.echo(f"  raters   {server.rater_link or invited}\n  answers  {log.name}\nCtrl-C stops the server.")
     server.run()
     typer.echo("stopped; every answer that was confirmed is stored", err=True)
@@ -109,8 +131,7 @@ def serve(
 
 @command(app)
 def invite(
-    study: StudyFile,
-    db: Database = None,
+    data: StudyData,
     raters: Raters = 10,
     public_url: PublicUrl = None,
 ) -> None:
@@ -123,9 +144,11 @@ def invite(
     from captious.studio.server import invite as new_links
 
     Rules.of_server(HOST, public_url)  # refuses what is no address
-    plan, log = open_study(study, db)
+    plan, log = open_study(data.study, data.db)
     if plan.source.name != "links":
-        raise InputError(f"{study}: raters come by source = {plan.source.name!r}, expected 'links' for personal links")
+        raise InputError(
+            f"{data.study}: raters come by source = {plan.source.name!r}, expected 'links' for personal links"
+        )
     links = new_links(log, raters, (public_url or f"http://{HOST}:{PORT}").rstrip("/"))
     log.close()
     typer.echo("rater,link\n" + "\n".join(f"{rater},{link}" for rater, link in links))
@@ -133,9 +156,8 @@ def invite(
 
 @command(app)
 def status(
-    study: StudyFile,
+    data: StudyData,
     session: Annotated[Session, Only("samples", "seed", "level", "out", "overwrite", "json")],
-    db: Database = None,
     metrics: Metrics = (),
 ) -> None:
     """How a study stands: coverage, agreement so far, time per task, flags of raters with their reasons, comments.
@@ -146,53 +168,37 @@ def status(
     """
     from captious.studio.standing import study_standing
 
-    with session.working() as step, _opened(study, db) as log:
+    with session.working() as step, data.log() as log:
         step("standing")
         result = study_standing(log, metrics, session.resampling)
     session.deliver(result)
 
 
 @command(app)
-def exclude(
-    study: StudyFile,
-    rater: RaterId,
-    reason: Reason,
-    session: Annotated[Session, Only("json")],
-    db: Database = None,
-) -> None:
+def exclude(data: StudyData, act: Act, session: Annotated[Session, Only("json")]) -> None:
     """Leave a rater out: the answers stay in the log, count nowhere, and their tasks are given to others.
 
     Example: captious studio exclude study.toml --rater r17 --reason "failed 3 of 4 checks"
     """
-    with _opened(study, db) as log:
-        log.exclude(rater, reason)
-    _report(session, f"{rater} is excluded", rater=rater, kind="excluded", reason=reason)
+    with data.log() as log:
+        log.exclude(act.rater, act.reason)
+    _report(session, f"{act.rater} is excluded", kind="excluded", **asdict(act))
 
 
 @command(app)
-def reinstate(
-    study: StudyFile,
-    rater: RaterId,
-    reason: Reason,
-    session: Annotated[Session, Only("json")],
-    db: Database = None,
-) -> None:
-    """Take an excluded rater back; the answers count again where nobody else has taken their place.
+def reinstate(data: StudyData, act: Act, session: Annotated[Session, Only("json")]) -> None:
+    """Take an excluded rater back; the answers count again where nobody else has taken their data.
 
     Example: captious studio reinstate study.toml --rater r17 --reason "the checks were wrong"
     """
-    with _opened(study, db) as log:
-        log.reinstate(rater, reason)
-    _report(session, f"{rater} is reinstated", rater=rater, kind="reinstated", reason=reason)
+    with data.log() as log:
+        log.reinstate(act.rater, act.reason)
+    _report(session, f"{act.rater} is reinstated", kind="reinstated", **asdict(act))
 
 
 @command(app)
 def release(
-    study: StudyFile,
-    session: Annotated[Session, Only("json")],
-    rater: RaterId | None = None,
-    reason: Reason = "released by the owner",
-    db: Database = None,
+    data: StudyData, session: Annotated[Session, Only("json")], act: Act = Act("", "released by the owner")
 ) -> None:
     """Free the task that a rater has open, at once; without --rater all open tasks whose time has run out.
 
@@ -200,19 +206,18 @@ def release(
 
     Example: captious studio release study.toml --rater r17
     """
-    with _opened(study, db) as log:
-        raters = _expired(log) if rater is None else [rater]
-        for one in raters:
-            log.release(one, reason)
+    with data.log() as log:
+        raters = [act.rater] if act.rater else _expired(log)
+        for rater in raters:
+            log.release(rater, act.reason)
     text = f"open tasks released of {', '.join(raters)}" if raters else "no open task whose time has run out"
-    _report(session, text, raters=raters, kind="released", reason=reason)
+    _report(session, text, kind="released", raters=raters, reason=act.reason)
 
 
 @command(app)
 def simulate(
-    study: StudyFile,
+    data: StudyData,
     session: Annotated[Session, Only("seed", "out", "overwrite", "json")],
-    db: Database = None,
     raters: Raters = 20,
     share: Annotated[
         tuple[str, ...],
@@ -235,7 +240,7 @@ def simulate(
 
     shares = read_share(share) or None
     with session.working() as step:
-        plan, log = open_study(study, db)
+        plan, log = open_study(data.study, data.db)
         result = simulate_raters(
             plan,
             log,
@@ -279,14 +284,24 @@ def demo(
         server.run()
 
 
-@contextmanager
-def _opened(study: Path, db: str | None) -> Iterator[Log]:
-    """The log of a study that has begun, closed at the end."""
-    from captious.studio.log import open_log
-    from captious.studio.plan import read_plan
+@command(app)
+def export(
+    data: StudyData,
+    out: Out,
+    session: Annotated[Session, Only("overwrite", "json")],
+) -> None:
+    """Write the answers as files that study, style, probe recall and bias read; the log and the raters too.
 
-    with closing(open_log(read_plan(study), db)) as log:
-        yield log
+    Answers of excluded raters are left out and counted. Late answers are there and marked.
+
+    Example: captious studio export study.toml --out export/ && captious study run export/ratings.jsonl
+    """
+    from captious.studio.export import export_study
+
+    with session.working() as step, data.log() as log:
+        step("exporting")
+        result = export_study(log, out, session.output.overwrite)
+    session.deliver(result)
 
 
 def _expired(log: Log) -> list[str]:

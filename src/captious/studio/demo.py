@@ -59,7 +59,7 @@ def demo_study(folder: Path) -> tuple[Plan, Log]:
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         write_jsonl(folder / "gold.jsonl", _gold(ratings))
-        files = {"captions": [str(DEMO / "predictions" / f"{name}.json") for name in CAPTIONERS]}
+        files: dict[str, object] = {"captions": [str(DEMO / "predictions" / f"{name}.json") for name in CAPTIONERS]}
         files |= {"references": str(DEMO / "references.json"), "images": str(DEMO / "images")}
         path.write_text(TEXT.format(**{name: json.dumps(file) for name, file in files.items()}), encoding="utf-8")
     plan, log = open_study(path)

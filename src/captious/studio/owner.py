@@ -32,6 +32,7 @@ from captious.render.html import draw
 from captious.stats.bootstrap import Estimate
 from captious.studio.access import form_token, new_token, same_token, token_hash
 from captious.studio.events import Event, answers_of
+from captious.studio.export import FILES, export_study
 from captious.studio.log import Log
 from captious.studio.plan import Plan
 from captious.studio.running import STATISTICS, USUAL, MetricAgreement, measure_captions, metric_agreement
@@ -221,7 +222,7 @@ class OwnerPages:
             failed=failed,
             links=links,
             source=plan.source.name,
-            files=["raters.csv", "events.jsonl", "study.toml"],
+            files=[FILES[plan.kind], "raters.csv", "events.jsonl", "study.toml"],
             release=__version__,
             kind=plan.kind,
             overlap=plan.overlap,
@@ -337,8 +338,6 @@ class OwnerPages:
             return _download(path.read_bytes(), path.name, "application/octet-stream")
 
     def _exported(self, folder: Path) -> list[Path]:
-        from captious.studio.export import export_study
-
         export_study(self.log, folder / "export")
         return sorted((folder / "export").iterdir())
 
