@@ -55,6 +55,9 @@ class Act(Options):
     reason: Annotated[str, Option("Why; the log keeps it.", metavar="TEXT")]
 
 
+RELEASE = Act("", "released by the owner")
+
+
 @command(app)
 def new(
     study: StudyFile,
@@ -197,9 +200,7 @@ def reinstate(data: StudyData, act: Act, session: Annotated[Session, Only("json"
 
 
 @command(app)
-def release(
-    data: StudyData, session: Annotated[Session, Only("json")], act: Act = Act("", "released by the owner")
-) -> None:
+def release(data: StudyData, session: Annotated[Session, Only("json")], act: Act = RELEASE) -> None:
     """Free the task that a rater has open, at once; without --rater all open tasks whose time has run out.
 
     Tasks whose time has run out are also given on by themselves, when somebody asks for work.
