@@ -14,6 +14,10 @@ from captious.options import Argument, Option
 from captious.studio.plan import KindName
 
 app = typer.Typer(help="Collect people's judgments of captions on pages of your own.", no_args_is_help=True)
+Database = Annotated[
+    str | None,
+    Option("Where the answers are: a file, or postgresql://…; STUDY.db, if not given.", env="CAPTIOUS_STUDIO_DB"),
+]
 StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio new writes it.", metavar="STUDY")]
 
 
@@ -61,3 +65,36 @@ def new(
     typer.echo(f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}")
     for mistake in mistakes:
         typer.echo(f"to be mended: {mistake}", err=True)
+
+
+@command(app)
+def verify(study: StudyFile, session: Annotated[Session, Only("json")], db: Database = None) -> None:
+    """Examine the database of a study: nothing missing, nothing changed. Exit code 2 if anything is wrong."""
+    from captious.studio.log import open_log
+    from captious.studio.plan import read_plan
+    from captious.studio.verify import verify
+
+    result = verify(open_log(read_plan(study), db))
+    session.deliver(result)
+    if result.problems:
+        raise typer.Exit(2)
+
+
+@command(app)
+def backup(
+    study: StudyFile, session: Annotated[Session, Only("out", "overwrite", "json")], db: Database = None
+) -> None:
+    """Copy the database of a study into one file, while raters go on: SQLite, or SQL of pg_dump.
+
+    Example: captious studio backup study.toml --out monday.db
+    """
+    from captious.errors import InputError
+    from captious.studio.log import open_log
+    from captious.studio.plan import read_plan
+    from captious.studio.verify import back_up
+
+    if session.output.out is None:
+        raise InputError("name the file of the copy: --out FILE")
+    path = back_up(open_log(read_plan(study), db), session.output.out, session.output.overwrite)
+    size = path.stat().st_size
+    typer.echo(json.dumps({"file": str(path), "bytes": size}) if session.output.json else f"{path}: {size:,} bytes")
