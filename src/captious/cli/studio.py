@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Session
+from captious.cli.session import Out, Session
+from captious.errors import InputError
 from captious.options import Argument, Option
 from captious.studio.plan import KindName
+
+if TYPE_CHECKING:
+    from captious.studio.log import Log
 
 app = typer.Typer(help="Collect people's judgments of captions on pages of your own.", no_args_is_help=True)
 Database = Annotated[
     str | None,
     Option("Where the answers are: a file, or postgresql://…; STUDY.db, if not given.", env="CAPTIOUS_STUDIO_DB"),
 ]
+Raters = Annotated[int, Option("Number of raters.", min=1, max=100_000)]
+PublicUrl = Annotated[str | None, Option("Address of the study for people, if not this machine's.", metavar="URL")]
 StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio new writes it.", metavar="STUDY")]
+
+
+@contextmanager
+def opened(study: Path, db: str | None) -> Iterator[Log]:
+    """The log of a study that has begun, closed at the end."""
+    from captious.studio.log import open_log
+    from captious.studio.plan import read_plan
+
+    with closing(open_log(read_plan(study), db)) as log:
+        yield log
 
 
 @command(app)
@@ -68,13 +86,86 @@ def new(
 
 
 @command(app)
+def serve(
+    study: StudyFile,
+    db: Database = None,
+    host: Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)] = 8765,
+    public_url: PublicUrl = None,
+    owner_token_file: Annotated[
+        Path | None, Option("File of the owner's token, else a new one.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Serve a study: pages for raters, and a page for you that only your link opens. Ctrl-C stops it; nothing is lost.
+
+    The first time, the study and its tasks are frozen in the database; the files are not read again afterwards.
+
+    Example: captious studio serve study.toml
+    Example: captious studio serve study.toml --db postgresql://studio@db/study --public-url https://rate.example.org
+    """
+    from captious.studio.server import StudyServer, open_study
+
+    plan, log = open_study(study, db)
+    server = StudyServer.of(plan, log, host, port, public_url, owner_token_file)
+    typer.echo(f"{plan.title}\n  owner    {server.owner_link}")
+    invited = f"captious studio invite {study} --raters 20 --public-url {server.address} > links.csv"
+    typer.echo(f"  raters   {server.rater_link or invited}\n  answers  {log.name}\nCtrl-C stops the server.")
+    server.run()
+    typer.echo("stopped; every answer that was confirmed is stored", err=True)
+
+
+@command(app)
+def invite(
+    study: StudyFile,
+    db: Database = None,
+    raters: Raters = 10,
+    public_url: PublicUrl = None,
+) -> None:
+    """Make a personal link for each of some new raters, as CSV. A link is printed once and stored nowhere.
+
+    Example: captious studio invite study.toml --raters 20 > links.csv
+    """
+    from captious.studio.access import Rules
+    from captious.studio.server import HOST, PORT, open_study
+    from captious.studio.server import invite as new_links
+
+    Rules.of_server(HOST, public_url)  # refuses what is no address
+    plan, log = open_study(study, db)
+    if plan.source.name != "links":
+        raise InputError(f"{study}: raters come by source = {plan.source.name!r}, expected 'links' for personal links")
+    links = new_links(log, raters, (public_url or f"http://{HOST}:{PORT}").rstrip("/"))
+    log.close()
+    typer.echo("rater,link\n" + "\n".join(f"{rater},{link}" for rater, link in links))
+
+
+@command(app)
+def export(
+    study: StudyFile,
+    out: Out,
+    session: Annotated[Session, Only("overwrite", "json")],
+    db: Database = None,
+) -> None:
+    """Write the answers as files that study, style, probe recall and bias read; the log and the raters too.
+
+    Answers of excluded raters are left out and counted. Late answers are there and marked.
+
+    Example: captious studio export study.toml --out export/ && captious study run export/ratings.jsonl
+    """
+    from captious.studio.export import export_study
+
+    with session.working() as step, opened(study, db) as log:
+        step("exporting")
+        result = export_study(log, out, session.output.overwrite)
+    session.deliver(result)
+
+
+@command(app)
 def verify(study: StudyFile, session: Annotated[Session, Only("json")], db: Database = None) -> None:
     """Examine the database of a study: nothing missing, nothing changed. Exit code 2 if anything is wrong."""
-    from captious.studio.log import open_log
-    from captious.studio.plan import read_plan
     from captious.studio.verify import verify
 
-    result = verify(open_log(read_plan(study), db))
+    with opened(study, db) as log:
+        result = verify(log)
     session.deliver(result)
     if result.problems:
         raise typer.Exit(2)
@@ -82,19 +173,14 @@ def verify(study: StudyFile, session: Annotated[Session, Only("json")], db: Data
 
 @command(app)
 def backup(
-    study: StudyFile, session: Annotated[Session, Only("out", "overwrite", "json")], db: Database = None
+    study: StudyFile, out: Out, session: Annotated[Session, Only("overwrite", "json")], db: Database = None
 ) -> None:
     """Copy the database of a study into one file, while raters go on: SQLite, or SQL of pg_dump.
 
     Example: captious studio backup study.toml --out monday.db
     """
-    from captious.errors import InputError
-    from captious.studio.log import open_log
-    from captious.studio.plan import read_plan
     from captious.studio.verify import back_up
 
-    if session.output.out is None:
-        raise InputError("name the file of the copy: --out FILE")
-    path = back_up(open_log(read_plan(study), db), session.output.out, session.output.overwrite)
-    size = path.stat().st_size
-    typer.echo(json.dumps({"file": str(path), "bytes": size}) if session.output.json else f"{path}: {size:,} bytes")
+    with opened(study, db) as log:
+        size = back_up(log, out, session.output.overwrite)
+    typer.echo(json.dumps({"file": str(out), "bytes": size}) if session.output.json else f"{out}: {size:,} bytes")

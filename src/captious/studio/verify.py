@@ -196,15 +196,18 @@ EXAMINATIONS: tuple[tuple[str, Examine], ...] = (
 )
 
 
-def back_up(log: Log, path: str | Path, overwrite: bool = False) -> Path:
-    """Copy a study's database into a file, while raters go on: a database of SQLite, or a script of ``pg_dump``."""
+def back_up(log: Log, path: str | Path, overwrite: bool = False) -> int:
+    """Copy a study's database into a file, while raters go on: a database of SQLite, or a script of ``pg_dump``.
+
+    Gives the size of the copy in bytes.
+    """
     refuse_existing(path, overwrite)
     with whole_file(path) as draft:
         if log.database.sqlite:
             _copy_sqlite(log, draft)
         else:
             _dump_postgresql(log, draft)
-    return Path(path)
+    return Path(path).stat().st_size
 
 
 def _copy_sqlite(log: Log, draft: Path) -> None:
