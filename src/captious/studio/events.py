@@ -120,6 +120,8 @@ class Page:
     """Tasks that the rater will see in all, as far as is known."""
     answer: Mapping[str, Any] | None = None
     """What the rater answered before, where the page is opened again."""
+    comment: str = ""
+    """What the rater wrote with that answer."""
 
 
 def answers_of(events: Iterable[Event]) -> list[Answered]:

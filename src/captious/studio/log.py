@@ -313,8 +313,9 @@ class Log:
         task = self._read_task(connection, opened.task)
         assert task is not None
         total = total_pages(self._plan, self._work, len(self._gold))
-        answer = None if opened.answer is None else opened.answer.body["answer"]
-        return Page(task, opened.purpose, opened.order, before + 1, max(total, before + 1), answer)
+        body = {} if opened.answer is None else opened.answer.body
+        number, answer, comment = before + 1, body.get("answer"), body.get("comment", "")
+        return Page(task, opened.purpose, opened.order, number, max(total, number), answer, comment)
 
     def page_of(self, rater: str, task: str, purpose: Purpose = "work") -> Page | None:
         """A page that the rater has opened before, with the answer; None where the rater has not."""
