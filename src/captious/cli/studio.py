@@ -305,6 +305,31 @@ def export(
     session.deliver(result)
 
 
+@command(app)
+def verify(data: StudyData, session: Annotated[Session, Only("json")]) -> None:
+    """Examine the database of a study: nothing missing, nothing changed. Exit code 2 if anything is wrong."""
+    from captious.studio.verify import verify
+
+    with data.log() as log:
+        result = verify(log)
+    session.deliver(result)
+    if result.problems:
+        raise typer.Exit(2)
+
+
+@command(app)
+def backup(data: StudyData, out: Out, session: Annotated[Session, Only("overwrite", "json")]) -> None:
+    """Copy the database of a study into one file, while raters go on: SQLite, or SQL of pg_dump.
+
+    Example: captious studio backup study.toml --out monday.db
+    """
+    from captious.studio.verify import back_up
+
+    with data.log() as log:
+        size = back_up(log, out, session.output.overwrite)
+    typer.echo(json.dumps({"file": str(out), "bytes": size}) if session.output.json else f"{out}: {size:,} bytes")
+
+
 def _expired(log: Log) -> list[str]:
     """Raters who have a task open whose time has run out."""
     from datetime import datetime, timezone
