@@ -36,7 +36,7 @@ NAMES = [f"{key}.png" for key in IDS]
 
 
 class RatingStudy:
-    """A study that three raters have answered, of whom one is excluded: the file, its captions or its database spoiled."""
+    """A study with three raters, one of them excluded: the file, its captions or its database spoiled."""
 
     toml = """title = "Dogs"
 kind = "ratings"
