@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -81,6 +81,11 @@ class Slot:
     """Until when an open page keeps it; None where it is free or done."""
     done: bool = False
 
+    def __str__(self) -> str:
+        if self.rater is None:
+            return "free"
+        return f"done by {self.rater}" if self.done else f"kept for {self.rater} until {self.lease}"
+
 
 @dataclass(frozen=True)
 class Answered:
@@ -115,3 +120,43 @@ class Page:
     """Tasks that the rater will see in all, as far as is known."""
     answer: Mapping[str, Any] | None = None
     """What the rater answered before, where the page is opened again."""
+    comment: str = ""
+    """What the rater wrote with that answer."""
+
+
+def answers_of(events: Iterable[Event]) -> list[Answered]:
+    """The last answer of every rater to every task and purpose, in the order of their first answers."""
+    opened: dict[tuple[str, str | None, Purpose], datetime] = {}
+    answers: dict[tuple[str, str | None, Purpose], Event] = {}
+    excluded: set[str] = set()
+    for one in events:
+        if one.kind == "excluded":
+            excluded.add(one.rater)
+        elif one.kind == "reinstated":
+            excluded.discard(one.rater)
+        elif one.kind == "opened":
+            opened[one.rater, one.task, one.body["purpose"]] = one.at
+        elif one.kind == "answered":
+            answers[one.rater, one.task, one.body["purpose"]] = one
+    return [
+        _answered(one, max(0.0, (one.at - opened[key]).total_seconds()), one.rater in excluded)
+        for key, one in answers.items()
+    ]
+
+
+def _answered(one: Event, elapsed: float, excluded: bool) -> Answered:
+    body = one.body
+    seconds = body.get("seconds")
+    return Answered(
+        one.rater,
+        one.task or "",
+        body["purpose"],
+        body["answer"],
+        tuple(body.get("order", ())),
+        elapsed if seconds is None else seconds,
+        body["late"],
+        excluded,
+        one.at,
+        one.seq,
+        body.get("comment", ""),
+    )
