@@ -171,7 +171,7 @@ class Gallery:
         return Input(path, f"gallery.json: {spoiled.what}", spoiled.wrong)
 
 
-class StudyFile:
+class PlannedStudy:
     """A study of the studio with its files: a line of it, or all of it, spoiled."""
 
     text = """title = "A study"
@@ -186,21 +186,9 @@ flag = { failed = 2, seconds = 3 }
 [source]
 name = "open"
 """
-    values = (
-        "",
-        "-1",
-        "1e99",
-        "[]",
-        "{}",
-        '""',
-        "true",
-        '"nosuch"',
-        "[[1]]",
-        "nan",
-        "2026-11-16",
-        '"\\u0000"',
-        '"/dev/zero"',
-    )
+    values = """
+        -1 1e99 [] {} "" true "nosuch" [[1]] nan 2026-11-16 "\\u0000" "/dev/zero"
+    """.split()
 
     def right(self, folder, name, text=text):
         """The study as it should be."""
@@ -316,7 +304,7 @@ SLOTS = {
         unique=("id",),
     ),
     "gallery": Gallery(),
-    "study": StudyFile(),
+    "plan": PlannedStudy(),
     "sets": Table(
         rows(set=lambda i: IDS[i], style=lambda i: "calm", captions=others),
         {"set": ID, "captions": "texts"},
@@ -411,7 +399,7 @@ COMMANDS = {
         "{out}.toml --template imagine-entities --tasks {entities} --json",
         "{out}.toml --template onlystyle-ranking --tasks {sets} --ids {ids}",
     ],
-    "studio check": ["{study}", "{study} --json"],
+    "studio check": ["{plan}", "{plan} --json"],
     "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
     "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],
     "probe hubness": [f"{{captions}} --images {{images}} --samples 20 --k 2 {MINI}"],
