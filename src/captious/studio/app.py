@@ -42,6 +42,7 @@ from captious.studio.database import DatabaseAway
 from captious.studio.events import Page
 from captious.studio.kinds import Gap, Incomplete, kind_of
 from captious.studio.log import Log
+from captious.studio.owner import OwnerPages
 from captious.studio.plan import Plan
 from captious.studio.sessions import (
     TURK_FORMS,
@@ -80,9 +81,10 @@ def build_app(plan: Plan, log: Log, rules: Rules, address: str, owner_token: str
     if plan.source.name == "mturk":
         rules = replace(rules, frames=TURK_FRAMES, forms=TURK_FORMS)
     pages = RaterPages(plan, log, rules, views, answers or Limit(5, seconds=1))
+    owner = OwnerPages(plan, log, owner_token, address, views)
     failures = Failures(rules)
     handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
-    app = Starlette(routes=pages.routes(), exception_handlers=handlers)
+    app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)
     gate = TokenGate(app, owner_token, OWNER_COOKIE, rules, pages.sessions.wrong)
 
     async def gated(scope: Scope, receive: Receive, send: Send) -> None:

@@ -81,6 +81,11 @@ class Slot:
     """Until when an open page keeps it; None where it is free or done."""
     done: bool = False
 
+    def __str__(self) -> str:
+        if self.rater is None:
+            return "free"
+        return f"done by {self.rater}" if self.done else f"kept for {self.rater} until {self.lease}"
+
 
 @dataclass(frozen=True)
 class Answered:

@@ -156,7 +156,10 @@ class Log:
     def _plan(self) -> Plan:
         with self.database.reading() as connection:
             row = connection.execute(sa.select(schema.study)).one()
-        return thaw(json.loads(row.plan), row.toml, row.digest)
+        try:
+            return thaw(json.loads(row.plan), row.toml, row.digest)
+        except (ValueError, TypeError, KeyError):
+            raise InputError(f"{self.name}: the plan is damaged in the database") from None
 
     @cached_property
     def _lease(self) -> timedelta:
@@ -185,7 +188,10 @@ class Log:
 
     def _task(self, id: str, payload: str) -> Task:
         if id not in self._tasks:
-            self._tasks[id] = Task.from_dict(json.loads(payload))
+            try:
+                self._tasks[id] = Task.from_dict(json.loads(payload))
+            except (ValueError, TypeError, KeyError):
+                raise InputError(f"{self.name}: task {id!r} is damaged in the database") from None
         return self._tasks[id]
 
     @cached_property
