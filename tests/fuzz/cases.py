@@ -171,7 +171,7 @@ class Gallery:
         return Input(path, f"gallery.json: {spoiled.what}", spoiled.wrong)
 
 
-class PlannedStudy:
+class PlanOfPairs:
     """A study of the studio with its files: a line of it, or all of it, spoiled."""
 
     text = """title = "A study"
@@ -186,9 +186,20 @@ flag = { failed = 2, seconds = 3 }
 [source]
 name = "open"
 """
-    values = """
-        -1 1e99 [] {} "" true "nosuch" [[1]] nan 2026-11-16 "\\u0000" "/dev/zero"
-    """.split()
+    values = [
+        "-1",
+        "1e99",
+        "[]",
+        "{}",
+        '""',
+        "true",
+        '"nosuch"',
+        "[[1]]",
+        "nan",
+        "2026-11-16",
+        '"\\u0000"',
+        '"/dev/zero"',
+    ]
 
     def right(self, folder, name, text=text):
         """The study as it should be."""
@@ -304,7 +315,7 @@ SLOTS = {
         unique=("id",),
     ),
     "gallery": Gallery(),
-    "plan": PlannedStudy(),
+    "pairs_plan": PlanOfPairs(),
     "sets": Table(
         rows(set=lambda i: IDS[i], style=lambda i: "calm", captions=others),
         {"set": ID, "captions": "texts"},
@@ -399,7 +410,7 @@ COMMANDS = {
         "{out}.toml --template imagine-entities --tasks {entities} --json",
         "{out}.toml --template onlystyle-ranking --tasks {sets} --ids {ids}",
     ],
-    "studio check": ["{plan}", "{plan} --json"],
+    "studio check": ["{plan}", "{pairs_plan} --json"],
     "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
     "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],
     "probe hubness": [f"{{captions}} --images {{images}} --samples 20 --k 2 {MINI}"],
