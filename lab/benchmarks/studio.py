@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import random
 import shutil
 import subprocess
@@ -25,7 +24,6 @@ from typing import NamedTuple
 
 from lab.benchmarks.measure import table
 from lab.postgres import PostgreSQL
-from lab.studio.browser import Browser
 from lab.studio.raters import Rater, Tally, audit
 from lab.studio.serving import Server, captious, invite, write_study
 
@@ -220,7 +218,7 @@ def kill_postgres(options: Options) -> Row:
         with Server(path, database) as server:
             paths = invite(path, 40, database)
             tally = Tally()
-        resumed: list[float] = []
+            resumed: list[float] = []
 
             async def run() -> None:
                 end = asyncio.get_running_loop().time() + seconds
@@ -232,7 +230,7 @@ def kill_postgres(options: Options) -> Row:
                     await asyncio.to_thread(postgres.start)
                     back = time.perf_counter()
                     confirmed = len(tally.confirmed)
-                    while len(tally.confirmed) == confirmed:
+                    while len(tally.confirmed) == confirmed and time.perf_counter() - back < 30:
                         await asyncio.sleep(0.01)
                     resumed.append(time.perf_counter() - back)
                 await asyncio.gather(*jobs)
@@ -379,9 +377,9 @@ def readonly(options: Options) -> Row:
 
 def balance(options: Options) -> Row:
     """10,000 pages without HTTP: which caption stands where, and how evenly the tasks are answered."""
+    from captious.studio.log import Log
     from scipy.stats import chisquare
 
-    from captious.studio.log import Log
     from captious.studio.plan import read_plan
     from captious.studio.tasks import build_tasks
 
@@ -392,7 +390,7 @@ def balance(options: Options) -> Row:
         log.begin(plan, build_tasks(plan))
         working = log.add_raters([f"{number:064x}" for number in range(raters)])
         positions = [Counter[str]() for _ in range(systems)]
-        answers: Counter[str] = Counter({task: 0 for task in log.tasks()})
+        answers: Counter[str] = Counter(dict.fromkeys(log.tasks(), 0))
         rng, pages, widest = random.Random(8), 0, 0
         while working:
             rater = working[rng.randrange(len(working))]

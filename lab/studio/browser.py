@@ -10,7 +10,7 @@ import random
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode, urljoin, urlsplit
 
 SECONDS = 30
@@ -62,12 +62,14 @@ class Browser:
         """JSON sent by a script."""
         return await self.request("POST", path, json.dumps(data).encode(), "application/json")
 
-    async def follow(self, path: str) -> tuple[Response, str]:
-        """A page after all redirects, and its path."""
+    async def follow(self, path: str) -> Response:
+        """A page after all redirects, and the seconds of all of them."""
+        seconds = 0.0
         for _ in range(6):
             response = await self.get(path)
+            seconds += response.seconds
             if response.status not in (302, 303, 307):
-                return response, path
+                return replace(response, seconds=seconds)
             path = local(urljoin(self.address + path, response.headers["location"]))
         raise Broken(f"{path} redirects without end")
 

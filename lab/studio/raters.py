@@ -61,7 +61,7 @@ class Rater:
 
     async def page(self, name: str = "next", path: str = "/task") -> TaskPage | None:
         """The page of the next task and its image; None if there is nothing left to do."""
-        response = await self.ask(name, partial(self._follow, path))
+        response = await self.ask(name, partial(self.browser.follow, path))
         if response is None:
             return None
         page = TaskPage.read(response.text)
@@ -119,9 +119,6 @@ class Rater:
             await asyncio.sleep(0.1)
         self.tally.errors.append(problem)
         return None
-
-    async def _follow(self, path: str) -> Response:
-        return (await self.browser.follow(path))[0]
 
 
 @dataclass(frozen=True)
