@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from lab.benchmarks.measure import table
 from lab.postgres import PostgreSQL
-from lab.studio.raters import Rater, Tally, audit
+from lab.studio.raters import Rater, Tally, after, audit
 from lab.studio.serving import Server, captious, invite, write_study
 
 
@@ -86,11 +86,11 @@ def load(options: Options) -> Row:
         memory: list[float] = []
 
         async def run() -> None:
-            end = asyncio.get_running_loop().time() + seconds
+            over = after(seconds)
 
             async def one(number: int, rater: Rater) -> None:
                 await asyncio.sleep(ramp * number / options.raters)
-                await rater.work(end, options.pause)
+                await rater.work(over, options.pause)
 
             jobs = [asyncio.create_task(one(*pair)) for pair in enumerate(people(links, running, tally))]
             await asyncio.sleep(ramp + (seconds - ramp) * 0.1)
@@ -187,9 +187,9 @@ def kill(options: Options) -> Row:
         resumed: list[float] = []
 
         async def run() -> None:
-            end = asyncio.get_running_loop().time() + seconds
-            jobs = [asyncio.create_task(r.work(end, 0.5)) for r in people(paths, [server], tally, patient=True)]
-            while asyncio.get_running_loop().time() + 6 < end:
+            over, last = after(seconds), after(seconds - 6)
+            jobs = [asyncio.create_task(r.work(over, 0.5)) for r in people(paths, [server], tally, patient=True)]
+            while not last():
                 await asyncio.sleep(5)
                 server.kill()
                 resumed.append(await asyncio.to_thread(server.start))
@@ -221,9 +221,9 @@ def kill_postgres(options: Options) -> Row:
             resumed: list[float] = []
 
             async def run() -> None:
-                end = asyncio.get_running_loop().time() + seconds
-                jobs = [asyncio.create_task(r.work(end, 0.5)) for r in people(paths, [server], tally, patient=True)]
-                while asyncio.get_running_loop().time() + 12 < end:
+                over, last = after(seconds), after(seconds - 12)
+                jobs = [asyncio.create_task(r.work(over, 0.5)) for r in people(paths, [server], tally, patient=True)]
+                while not last():
                     await asyncio.sleep(10)
                     postgres.kill()
                     await asyncio.sleep(1)
@@ -254,28 +254,28 @@ def two(options: Options) -> Row:
     seconds = 60 * min(options.minutes, 1)
     with study(400) as path, servers(path, 2) as (running, database):
         paths = invite(path, 60, database)
-        tally, after = Tally(), Tally()
+        tally, later = Tally(), Tally()
 
         async def run() -> None:
-            end = asyncio.get_running_loop().time() + seconds
             raters = people(paths, running, tally, patient=True)
-            jobs = [asyncio.create_task(rater.work(end, 0.5)) for rater in raters]
+            over = after(seconds)
+            jobs = [asyncio.create_task(rater.work(over, 0.5)) for rater in raters]
             await asyncio.sleep(seconds / 2)
             running[0].kill()
             for rater in raters:
-                rater.tally = after
+                rater.tally = later
             await asyncio.gather(*jobs)
 
         asyncio.run(run())
-        check = audit(database, [tally, after], overlap=3)
+        check = audit(database, [tally, later], overlap=3)
         verified = verify(path, database)
-    show(tally, after)
+    show(tally, later)
     measured = (
-        f"{len(tally.confirmed):,} answers before the kill, {len(after.confirmed):,} after; {check.missing} missing, "
-        f"{check.over} tasks over target, {check.twice} twice by one rater; {len(tally.errors + after.errors)} errors; "
+        f"{len(tally.confirmed):,} answers before the kill, {len(later.confirmed):,} after; {check.missing} missing, "
+        f"{check.over} tasks over target, {check.twice} twice by one rater; {len(tally.errors + later.errors)} errors; "
         f"verify: {verified}"
     )
-    met = check.faults == 0 and verified == "ok" and bool(after.confirmed) and not tally.errors + after.errors
+    met = check.faults == 0 and verified == "ok" and bool(later.confirmed) and not tally.errors + later.errors
     return Row("two servers, one killed", measured, "none over target, none twice; the other goes on", met)
 
 
@@ -432,11 +432,11 @@ def peer(options: Options) -> Row:
         with served(folder, options.python, options.raters, int(seconds / options.pause * 2)) as address:
 
             async def run() -> None:
-                end = asyncio.get_running_loop().time() + seconds
+                over = after(seconds)
 
                 async def one(number: int) -> None:
                     await asyncio.sleep(ramp * number / options.raters)
-                    await work(address, number, tally, end, options.pause)
+                    await work(address, number, tally, over, options.pause)
 
                 await asyncio.gather(*(one(number) for number in range(options.raters)))
 

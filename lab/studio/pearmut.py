@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -72,13 +72,13 @@ def _answers(address: str) -> bool:
         return False
 
 
-async def work(address: str, number: int, tally: Tally, until: float, pause: float) -> None:
+async def work(address: str, number: int, tally: Tally, enough: Callable[[], bool], pause: float) -> None:
     """One rater: next item, pause, answer, as the page's script asks and sends."""
     browser, rng = Browser(address), random.Random(number)
     identity = {"campaign_id": "load", "user_id": f"rater{number}"}
     item = 0
     try:
-        while asyncio.get_running_loop().time() < until:
+        while not enough():
             following = await browser.send("/get-next-item", identity)
             tally.seconds["next"].append(following.seconds)
             await asyncio.sleep(pause * rng.uniform(0.6, 1.4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -88,11 +89,10 @@ class Rater:
             await self.ask("answer", send)
         return True
 
-    async def work(self, until: float, pause: float, repeated: float = 0.1) -> None:
-        """Rate task after task until a moment of the event loop's clock; a share of the answers is sent twice."""
-        clock = asyncio.get_running_loop().time
+    async def work(self, enough: Callable[[], bool], pause: float, repeated: float = 0.1) -> None:
+        """Rate task after task until it is enough; a share of the answers is sent twice."""
         page = await self.open()
-        while page and clock() < until:
+        while page and not enough():
             await asyncio.sleep(pause * self.rng.uniform(0.6, 1.4))
             if not await self.save(page, self.rng.random() < repeated) and not self.patient:
                 break
@@ -119,6 +119,12 @@ class Rater:
             await asyncio.sleep(0.1)
         self.tally.errors.append(problem)
         return None
+
+
+def after(seconds: float) -> Callable[[], bool]:
+    """Whether so many seconds have passed since now."""
+    end = time.perf_counter() + seconds
+    return lambda: time.perf_counter() > end
 
 
 @dataclass(frozen=True)
