@@ -376,24 +376,37 @@ def readonly(options: Options) -> Row:
 
 
 def balance(options: Options) -> Row:
-    """10,000 pages without HTTP: which caption stands where, and how evenly the tasks are answered."""
-    from captious.studio.log import Log
+    """Pages without HTTP: which system's caption stands where, and how evenly the tasks are answered."""
+    sides, side_gap, pairs_done = given_out("pairs", 2, options.pages)
+    orders, order_gap, ratings_done = given_out("ratings", 4, options.pages)
+    measured = (
+        f"side of pairs p = {min(sides):.3f}, order of four captions p ≥ {min(orders):.3f} (χ², a test a position); "
+        f"answers a task differ by {max(side_gap, order_gap)} at most; {min(pairs_done, ratings_done):.0%} of the "
+        "tasks end at their target"
+    )
+    met = min(*sides, *orders) > 0.001 and max(side_gap, order_gap) <= 1 and pairs_done == ratings_done == 1
+    return Row(f"balance of {options.pages:,} simulated pages", measured, "uniform (p > .001); within ± 1", met)
+
+
+def given_out(kind: str, systems: int, pages: int) -> tuple[list[float], int, float]:
+    """Rate a study to its end: p values by position, widest gap between tasks, share of tasks at their target."""
     from scipy.stats import chisquare
 
+    from captious.studio.log import Log
     from captious.studio.plan import read_plan
     from captious.studio.tasks import build_tasks
 
-    systems, overlap, raters = 4, 4, 100
-    with study(options.pages // overlap, systems, overlap=overlap, per_rater=options.pages // raters) as path:
+    overlap, raters = 4, 100
+    with study(pages // overlap, systems, kind=kind, overlap=overlap, per_rater=2 * pages // raters) as path:
         plan = read_plan(path)
-        log = Log.open(f"sqlite:///{path.parent / 'study.db'}")
+        log = Log.open(path.parent / "study.db")
         log.begin(plan, build_tasks(plan))
-        working = log.add_raters([f"{number:064x}" for number in range(raters)])
+        working = [rater.id for rater in log.add_raters([f"{number:064x}" for number in range(raters)])]
         positions = [Counter[str]() for _ in range(systems)]
-        answers: Counter[str] = Counter(dict.fromkeys(log.tasks(), 0))
-        rng, pages, widest = random.Random(8), 0, 0
+        answers = dict.fromkeys(log.tasks(), 0)
+        rng, widest = random.Random(8), 0
         while working:
-            rater = working[rng.randrange(len(working))]
+            rater = rng.choice(working)
             page = log.next_page(rater)
             if page is None:
                 working.remove(rater)
@@ -402,20 +415,14 @@ def balance(options: Options) -> Row:
             for place, choice in enumerate(page.order):
                 positions[place][system[choice]] += 1
             ratings = {choice: {"overall": 3} for choice in page.order}
-            body = {"answer": {"ratings": ratings}, "order": list(page.order), "purpose": page.purpose, "seconds": 5.0}
-            log.record(rater, "answered", f"key{pages}", task=page.task.id, body=body)
+            answer = {"ratings": ratings} if kind == "ratings" else {"preferred": page.order[0], "both_bad": False}
+            body = {"answer": answer, "order": list(page.order), "purpose": page.purpose, "seconds": 5.0}
+            log.record(rater, "answered", f"key{sum(positions[0].values())}", task=page.task.id, body=body)
             answers[page.task.id] += 1
-            pages += 1
-            if pages % 100 == 0:
-                widest = max(widest, max(answers.values()) - min(answers.values()))
-    values = [chisquare(list(place.values())).pvalue for place in positions]
-    complete = sum(count == overlap for count in answers.values())
-    measured = (
-        f"{pages:,} pages: order p = {min(values):.3f} at least (χ², one test a position); answers a task differ by "
-        f"{widest} at most; {complete:,} of {len(answers):,} tasks at their target"
-    )
-    met = min(values) > 0.001 and widest <= 1
-    return Row(f"balance of {options.pages:,} simulated pages", measured, "uniform (p > .001); within ± 1", met)
+            widest = max(widest, max(answers.values()) - min(answers.values()))
+        log.close()
+    values = [float(chisquare(list(place.values())).pvalue) for place in positions]
+    return values, widest, sum(count == overlap for count in answers.values()) / len(answers)
 
 
 def peer(options: Options) -> Row:
