@@ -41,7 +41,7 @@ WORDS = (
 
 
 def write_study(folder: Path, tasks: int, systems: int = 1, **values: object) -> Path:
-    """A ``study.toml`` of ratings with its captions and images; further keys of the plan as arguments."""
+    """A ``study.toml`` of ratings or pairs with its captions and images; further keys of the plan as arguments."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(5)
     names = [f"im{number:06d}" for number in range(tasks)]
@@ -56,11 +56,12 @@ def write_study(folder: Path, tasks: int, systems: int = 1, **values: object) ->
         "kind": "ratings",
         "captions": [f"system{system}.jsonl" for system in range(systems)],
         "images": "photos",
-        "together": systems,
         "overlap": 3,
         "per_rater": tasks,
         **values,
     }
+    if plan["kind"] == "ratings":
+        plan["together"] = systems
     lines = [f"{name} = {json.dumps(value)}" for name, value in plan.items()]
     if plan["kind"] == "ratings":
         lines += ["[[aspects]]", 'name = "overall"', 'question = "How good is the caption?"', "scale = [1, 5]"]
