@@ -25,9 +25,10 @@ PANELS = {
     "Audit": ["bias", "style"],
     "Models and data": ["train", "make", "cache"],
 }
-WITHOUT_JSON = {"demo", "make idf", "cache add"}
+WITHOUT_JSON = {"demo", "make idf", "cache add", "studio serve", "studio invite"}
 """What they write is their result."""
 SEVERAL_MEANINGS = {
+    "--raters": "study power plans ratings per caption; studio invites so many people",
     "--test": "a study has other paired tests than a comparison",
     "--rating": "a study reads several columns of ratings",
     "--style": "one style is explained, several are listed",

@@ -10,10 +10,17 @@ import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import Session
+from captious.errors import InputError
 from captious.options import Argument, Option
 from captious.studio.plan import KindName
 
 app = typer.Typer(help="Collect people's judgments of captions on pages of your own.", no_args_is_help=True)
+Database = Annotated[
+    str | None,
+    Option("Where the answers are: a file, or postgresql://…; STUDY.db, if not given.", env="CAPTIOUS_STUDIO_DB"),
+]
+Raters = Annotated[int, Option("Number of raters.", min=1, max=100_000)]
+PublicUrl = Annotated[str | None, Option("Address of the study for people, if not this machine's.", metavar="URL")]
 StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio new writes it.", metavar="STUDY")]
 
 
@@ -61,3 +68,56 @@ def new(
     typer.echo(f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}")
     for mistake in mistakes:
         typer.echo(f"to be mended: {mistake}", err=True)
+
+
+@command(app)
+def serve(
+    study: StudyFile,
+    db: Database = None,
+    host: Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)] = 8765,
+    public_url: PublicUrl = None,
+    owner_token_file: Annotated[
+        Path | None, Option("File of the owner's token, else a new one.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Serve a study: pages for raters, and a page for you that only your link opens. Ctrl-C stops it; nothing is lost.
+
+    The first time, the study and its tasks are frozen in the database; the files are not read again afterwards.
+
+    Example: captious studio serve study.toml
+    Example: captious studio serve study.toml --db postgresql://studio@db/study --public-url https://rate.example.org
+    """
+    from captious.studio.server import StudyServer, open_study
+
+    plan, log = open_study(study, db)
+    server = StudyServer.of(plan, log, host, port, public_url, owner_token_file)
+    typer.echo(f"{plan.title}\n  owner    {server.owner_link}")
+    invited = f"captious studio invite {study} --raters 20 --public-url {server.address} > links.csv"
+    typer.echo(f"  raters   {server.rater_link or invited}\n  answers  {log.name}\nCtrl-C stops the server.")
+    server.run()
+    typer.echo("stopped; every answer that was confirmed is stored", err=True)
+
+
+@command(app)
+def invite(
+    study: StudyFile,
+    db: Database = None,
+    raters: Raters = 10,
+    public_url: PublicUrl = None,
+) -> None:
+    """Make a personal link for each of some new raters, as CSV. A link is printed once and stored nowhere.
+
+    Example: captious studio invite study.toml --raters 20 > links.csv
+    """
+    from captious.studio.access import Rules
+    from captious.studio.server import HOST, PORT, open_study
+    from captious.studio.server import invite as new_links
+
+    Rules.of_server(HOST, public_url)  # refuses what is no address
+    plan, log = open_study(study, db)
+    if plan.source.name != "links":
+        raise InputError(f"{study}: raters come by source = {plan.source.name!r}, expected 'links' for personal links")
+    links = new_links(log, raters, (public_url or f"http://{HOST}:{PORT}").rstrip("/"))
+    log.close()
+    typer.echo("rater,link\n" + "\n".join(f"{rater},{link}" for rater, link in links))
