@@ -153,7 +153,9 @@ def audit(database: str, tallies: Iterable[Tally], overlap: int) -> Audit:
     from captious.studio.log import Log
 
     log = Log.open(database)
-    events = {event.key: event for event in log.events() if event.kind == "answered"}
+    # The server puts the rater before the key of a form: r7.4f0c…
+    events = {event.key.partition(".")[2]: event for event in log.events() if event.kind == "answered"}
+    log.close()
     confirmed = {key: form for tally in tallies for key, form in tally.confirmed.items()}
     stored = {key: events[key] for key in confirmed if key in events}
     work = [event for event in events.values() if event.body.get("purpose", "work") == "work"]

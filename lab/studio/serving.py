@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import random
@@ -15,7 +13,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from lab.postgres import free_port
 
@@ -95,9 +92,13 @@ def captious(*arguments: object) -> str:
 
 
 def invite(study: Path, raters: int, database: str) -> list[str]:
-    """Paths of new personal links, ``/r/<token>``."""
-    rows = csv.DictReader(io.StringIO(captious("studio", "invite", study, "--raters", raters, "--db", database)))
-    return [urlsplit(row["link"]).path for row in rows]
+    """Paths of new personal links, ``/r/<token>``; the study has begun."""
+    from captious.studio.server import invite, open_study
+
+    _, log = open_study(study, database)
+    links = invite(log, raters, "")
+    log.close()
+    return [link for _, link in links]
 
 
 class Server:
