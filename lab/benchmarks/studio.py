@@ -84,6 +84,7 @@ def load(options: Options) -> Row:
         links = invite(path, options.raters, database)
         tally = Tally()
         memory: list[float] = []
+        spent = sum(server.cpu() for server in running)
 
         async def run() -> None:
             over = after(seconds)
@@ -99,13 +100,15 @@ def load(options: Options) -> Row:
 
         asyncio.run(run())
         memory.append(sum(server.memory() for server in running))
+        spent = sum(server.cpu() for server in running) - spent
         check = audit(database, [tally], overlap=3)
     following, answer = tally.percentiles("next"), tally.percentiles("answer")
     doubled = check.answers - len(tally.confirmed)
     measured = (
         f"{len(tally.confirmed):,} answers; next {ms(following)} ms, answer {ms(answer)} ms (p50/p95/p99); "
         f"{len(tally.errors)} errors; {tally.repeats - doubled} of {tally.repeats} repeats refused; "
-        f"{check.faults} faults in the log; memory {memory[0]:.0f} → {memory[1]:.0f} MB"
+        f"{check.faults} faults in the log; memory {memory[0]:.0f} → {memory[1]:.0f} MB; "
+        f"{1000 * spent / max(len(tally.confirmed), 1):.0f} ms of processor time a task"
     )
     show(tally)
     met = (

@@ -176,19 +176,19 @@ class TaskPage:
 
     @classmethod
     def read(cls, text: str) -> TaskPage:
-        """The fields of the form that saves the answer, and what the page loads."""
-        form = max(re.findall(r"<form\b.*?</form>", text, re.DOTALL | re.IGNORECASE), key=len, default="")
+        """The fields of the page's form, and what the page loads."""
         hidden: dict[str, str] = {}
         choices: dict[str, list[str]] = {}
-        for _, values in tags(form):
-            name, value = values.get("name", ""), values.get("value", "")
-            if values.get("type") == "hidden":
-                hidden[name] = value
+        images, files = [], []
+        for tag, values in tags(text):
+            if tag == "img":
+                images.append(values["src"])
+            elif tag in ("script", "link"):
+                files += [values[name] for name in ("src", "href") if name in values]
+            elif values.get("type") == "hidden":
+                hidden[values["name"]] = values.get("value", "")
             elif values.get("type") == "radio":
-                choices.setdefault(name, []).append(value)
-        images = [values["src"] for tag, values in tags(text) if tag == "img" and values.get("src")]
-        files = [values["src"] for tag, values in tags(text) if tag == "script" and values.get("src")]
-        files += [values["href"] for tag, values in tags(text) if tag == "link" and values.get("href")]
+                choices.setdefault(values["name"], []).append(values.get("value", ""))
         return cls(hidden, choices, images, files)
 
     @property
