@@ -3,6 +3,7 @@
 import csv
 import json
 from collections import Counter
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -17,8 +18,8 @@ from captious.metrics.style.model import fit, save
 from captious.studio.events import Answered
 from captious.studio.export import Export, answer_tables, export_study
 from captious.studio.log import Log
-from captious.studio.plan import read_plan
-from captious.studio.tasks import build_tasks
+from captious.studio.plan import Aspect, Plan, read_plan
+from captious.studio.tasks import Choice, Task, build_tasks
 
 SECONDS = 7.5
 
@@ -143,9 +144,7 @@ def test_ratings_go_into_a_study(rated, run):
     assert agreement["alpha"]["estimate"]["value"] == pytest.approx(1 - (4 / 8) / (160 / 56))
     assert [rater["name"] for rater in agreement["raters"]] == ["r1", "r2"]
     recipe = (export / "ratings.toml").read_text()
-    assert (
-        'statistic = "tau_b"' in recipe and "scale = [1, 5]" in recipe and 'title = "Which is best?: ratings"' in recipe
-    )
+    assert 'statistic = "tau_b"' in recipe and "scale = [1, 5]" in recipe and 'title = "Which is best?"' in recipe
     assert (export / "study.toml").read_text() == rated.plan.text
 
 
@@ -174,14 +173,14 @@ def test_an_excluded_rater_is_left_out_and_counted(rated, run):
     assert (result.answers, result.excluded_raters, result.excluded_answers) == (2, 1, 2)
     assert "left out: 2 answers of 1 excluded rater" in str(result)
     table = {row["rater"]: row for row in csv.DictReader((export / "raters.csv").open())}
-    assert (table["r2"]["excluded"], table["r2"]["reason"]) == ("True", "failed 3 of 4 checks")
+    assert (table["r2"]["state"], table["r2"]["excluded"]) == ("excluded", "failed 3 of 4 checks")
     assert table["r1"]["median_seconds"] == str(SECONDS) and table["r1"]["tasks"] == "2"
     assert {event["rater"] for event in rows_of(export / "events.jsonl")} == {"r1", "r2"}
     rated.log.reinstate("r2", "a mistake of mine")
     assert rated.export(overwrite=True).answers == 4
 
 
-def full_disk(path, events):
+def full_disk(columns, path):
     raise OSError("No space left on device")
 
 
@@ -191,7 +190,7 @@ def test_an_export_is_written_whole_and_never_over_another(rated, monkeypatch):
     with pytest.raises(InputError, match="overwrite"):
         rated.export()
     before = sorted((rated.folder / "export").iterdir())
-    monkeypatch.setattr("captious.studio.export._write_events", full_disk)
+    monkeypatch.setattr("captious.studio.export.write_csv", full_disk)
     with pytest.raises(OSError, match="No space left"):
         rated.export(overwrite=True)
     assert sorted((rated.folder / "export").iterdir()) == before
@@ -247,7 +246,7 @@ def test_several_aspects_without_an_overall_one(tmp_path, run):
     study.finish(2, aspects)
     study.export()
     row = rows_of(tmp_path / "export" / "ratings.jsonl")[0]
-    assert "rating" not in row and row["fluency"] in (1, 2) and row["detail"] is None
+    assert row["rating"] == row["fluency"] == 1 and row["detail"] is None  # the first aspect stands for the rating
     by_name = run(
         "study", "run", tmp_path / "export" / "ratings.jsonl", "--rating", "fluency", "-m", "rouge", "--samples", 0
     )
@@ -266,6 +265,24 @@ def test_a_computed_overall_rating(tmp_path, formula, rating, scale):
     study.export()
     assert {row["rating"] for row in rows_of(tmp_path / "export" / "ratings.jsonl")} == {rating}
     assert "scale" not in (tmp_path / "export" / "ratings.toml").read_text()  # aspects of different scales
+
+
+def test_a_late_answer_is_there_and_marked(tmp_path):
+    captions(tmp_path)
+    study = Study(tmp_path, RATED.replace("overlap = 3", 'overlap = 1\nlease = "1 min"'))
+    slow, quick = study.join(2)
+    begin = datetime(2030, 1, 1, tzinfo=timezone.utc)
+    page = study.log.next_page(slow, begin)
+    later = begin + timedelta(minutes=5)
+    while (other := study.log.next_page(quick, later)) is not None:
+        body = {"order": list(other.order), "purpose": "work", "answer": overall("r2", other.task), "seconds": 1.0}
+        study.log.record(quick, "answered", f"quick-{other.task.id}", other.task.id, body, later)
+    body = {"order": list(page.order), "purpose": "work", "answer": overall("r1", page.task), "seconds": 1.0}
+    assert study.log.record(slow, "answered", "slow", page.task.id, body, later).late
+    result = study.export()
+    rows = rows_of(tmp_path / "export" / "ratings.jsonl")
+    assert {row["rater"]: row["late"] for row in rows} == {"r1": True, "r2": False}
+    assert result.late == 1 and "3 answers, 1 of them late" in str(result)
 
 
 def test_checks_and_repeats_are_kept_apart(tmp_path):
@@ -474,11 +491,6 @@ ANSWERS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(ANSWERS, st.randoms(use_true_random=False))
 def test_rows_do_not_depend_on_the_order_of_arrival(tmp_path_factory, drawn, random):
-    from datetime import datetime, timezone
-
-    from captious.studio.plan import Aspect, Plan
-    from captious.studio.tasks import Choice, Task
-
     plan = Plan(tmp_path_factory.getbasetemp() / "s.toml", "T", "ratings", aspects=(Aspect("overall", "?"),))
     tasks = {key: Task(key, f"i{key}", choices=(Choice("a", "x", "s"), Choice("b", "y", "t"))) for key in TASKS}
 
