@@ -186,20 +186,7 @@ flag = { failed = 2, seconds = 3 }
 [source]
 name = "open"
 """
-    values = [
-        "-1",
-        "1e99",
-        "[]",
-        "{}",
-        '""',
-        "true",
-        '"nosuch"',
-        "[[1]]",
-        "nan",
-        "2026-11-16",
-        '"\\u0000"',
-        '"/dev/zero"',
-    ]
+    values = ("-1", "1e99", "[]", "{}", '""', "true", '"nosuch"', "[[1]]", "nan", '"\\u0000"', '"/dev/zero"')
 
     def right(self, folder, name, text=text):
         """The study as it should be."""
