@@ -25,9 +25,11 @@ PANELS = {
     "Audit": ["bias", "style"],
     "Models and data": ["train", "make", "cache"],
 }
-WITHOUT_JSON = {"demo", "make idf", "cache add", "studio serve", "studio invite"}
+WITHOUT_JSON = {"demo", "make idf", "cache add", "studio serve", "studio invite", "studio demo"}
 """What they write is their result."""
 SEVERAL_MEANINGS = {
+    "--rater": "a study names the column of raters; the studio names one of them",
+    "--ratings": "raters follow known ratings where they are simulated",
     "--raters": "study power plans ratings per caption; studio invites so many people",
     "--test": "a study has other paired tests than a comparison",
     "--rating": "a study reads several columns of ratings",

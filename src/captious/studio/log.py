@@ -156,7 +156,10 @@ class Log:
     def _plan(self) -> Plan:
         with self.database.reading() as connection:
             row = connection.execute(sa.select(schema.study)).one()
-        return thaw(json.loads(row.plan), row.toml, row.digest)
+        try:
+            return thaw(json.loads(row.plan), row.toml, row.digest)
+        except (ValueError, TypeError, KeyError):
+            raise InputError(f"{self.name}: the plan is damaged in the database") from None
 
     @cached_property
     def _lease(self) -> timedelta:
@@ -185,7 +188,10 @@ class Log:
 
     def _task(self, id: str, payload: str) -> Task:
         if id not in self._tasks:
-            self._tasks[id] = Task.from_dict(json.loads(payload))
+            try:
+                self._tasks[id] = Task.from_dict(json.loads(payload))
+            except (ValueError, TypeError, KeyError):
+                raise InputError(f"{self.name}: task {id!r} is damaged in the database") from None
         return self._tasks[id]
 
     @cached_property
@@ -307,8 +313,9 @@ class Log:
         task = self._read_task(connection, opened.task)
         assert task is not None
         total = total_pages(self._plan, self._work, len(self._gold))
-        answer = None if opened.answer is None else opened.answer.body["answer"]
-        return Page(task, opened.purpose, opened.order, before + 1, max(total, before + 1), answer)
+        body = {} if opened.answer is None else opened.answer.body
+        number, answer, comment = before + 1, body.get("answer"), body.get("comment", "")
+        return Page(task, opened.purpose, opened.order, number, max(total, number), answer, comment)
 
     def page_of(self, rater: str, task: str, purpose: Purpose = "work") -> Page | None:
         """A page that the rater has opened before, with the answer; None where the rater has not."""

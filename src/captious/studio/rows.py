@@ -10,7 +10,7 @@ import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from captious.errors import UnknownKey, require
+from captious.errors import InputError, UnknownKey, require
 from captious.studio.events import Event, Slot
 from captious.studio.schema import event, rater, slot, task
 
@@ -45,7 +45,7 @@ EVENTS = (
 )
 LAST_EVENT = sa.select(sa.func.max(event.c.seq))
 
-_UNSEEN = ~sa.exists().where(event.c.rater == bind("rater"), event.c.task == slot.c.task)
+_UNSEEN = ~sa.exists(1).where(event.c.rater == bind("rater"), event.c.task == slot.c.task)
 _FREE = sa.or_(slot.c.lease.is_(None), slot.c.lease <= bind("now"), slot.c.lease > bind("far"))
 NEXT_SLOT = (
     sa.select(slot.c.task, slot.c.place)
@@ -67,7 +67,10 @@ PAYLOAD = sa.select(task.c.payload).where(task.c.id == bind("id"))
 
 def to_event(row: Any) -> Event:
     """The event of a row."""
-    return Event(row.seq, row.key, time(row.at), f"r{row.rater}", row.n, row.kind, row.task, json.loads(row.body))
+    try:
+        return Event(row.seq, row.key, time(row.at), f"r{row.rater}", row.n, row.kind, row.task, json.loads(row.body))
+    except (ValueError, TypeError):
+        raise InputError(f"event {row.seq} is damaged in the database; captious studio verify says more") from None
 
 
 def to_slot(row: Any) -> Slot:
