@@ -18,8 +18,8 @@ from captious.options import Argument, choices_of, declared
 ROOT = typer.main.get_command(build())
 READS_NOTHING = {"metrics", "demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
 """Commands without a file to read; their options are spoiled all the same."""
-NOT_RUN = {"demo", "studio serve", "studio invite", "studio demo"}
-"""Demos take seconds and have no file, servers never end; tests/studio has the invitation."""
+NOT_RUN = {"demo", "studio serve", "studio demo"}
+"""Demos take seconds and have no file, servers never end."""
 
 CAPTIONS = (
     "a red dog runs on the green grass",
@@ -355,6 +355,7 @@ COMMANDS = {
     "probe masking": [f"{{texts}} --samples 20 {DRAWN.replace('seeds=1', 'seeds=2')}"],
     "probe entities": ["{gallery} --out {out}.jsonl"],
     "probe recall": ["{answers} --samples 20"],
+    "studio invite": ["{study} --raters 2"],
     "studio export": ["{study} --out {out}"],
     "studio status": ["{study} --samples 20", "{study} --samples 20 --json --metrics rouge", "{study} --out {out}"],
     "studio exclude": ["{study} --rater r1 --reason fast"],
