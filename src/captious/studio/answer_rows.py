@@ -6,29 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from captious.io.columns import (
-    CANDIDATE_COLUMNS,
-    GROUP_COLUMNS,
-    ITEM_COLUMNS,
-    RATER_COLUMNS,
-    RATING_COLUMNS,
-    REFERENCE_COLUMNS,
-    SYSTEM_COLUMNS,
-)
 from captious.studio.events import Answered
 from captious.studio.kinds.labels import NONE, merged
-from captious.studio.plan import KindName, Plan
+from captious.studio.plan import EXPORTED, Aspect, KindName, Plan
 from captious.studio.tasks import Choice, Task
 
 Row = dict[str, Any]
-TAKEN = frozenset(
-    (
-        *("preferred", "category", "both_bad", "rank", "seconds", "late", "comment"),
-        *(*CANDIDATE_COLUMNS, *GROUP_COLUMNS, *ITEM_COLUMNS),
-        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS),
-    )
-)
-"""Columns with a meaning of their own; a field of a task that is called so is not exported."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +36,8 @@ class Rows:
         for choice in _by_system(task):
             ratings = one.answer["ratings"].get(choice.id, {})
             aspects = {aspect.name: ratings.get(aspect.name) for aspect in self.plan.aspects}
-            rating = {} if (value := headline(self.plan)) is None else {"rating": value(aspects)}
-            rows.append({**_caption(task, choice), "rater": one.rater, **rating, **aspects, **_facts(one)})
+            rated = {"rater": one.rater, "rating": overall_rating(self.plan, aspects), **aspects}
+            rows.append({**_caption(task, choice), **rated, **_facts(one)})
         return rows
 
     def _ranking(self, task: Task, one: Answered) -> list[Row]:
@@ -112,9 +95,9 @@ def _by_system(task: Task) -> list[Choice]:
 
 
 def _item(task: Task) -> Row:
-    """What was judged, and the columns that the task's files had beside it."""
+    """What was judged, and the columns that its files had beside it, save those that mean something else here."""
     image = {"image": task.image} if task.image else {}
-    return {"item": task.item, **image, **{name: value for name, value in task.fields.items() if name not in TAKEN}}
+    return {"item": task.item, **image, **{name: value for name, value in task.fields.items() if name not in EXPORTED}}
 
 
 def _caption(task: Task, choice: Choice) -> Row:
@@ -132,13 +115,14 @@ def _facts(one: Answered) -> Row:
     return {"seconds": one.seconds, "late": one.late, **({"comment": one.comment} if one.comment else {})}
 
 
-def headline(plan: Plan) -> Callable[[Mapping[str, float | None]], float | None] | None:
-    """What makes the one rating of a caption of its aspects; None where there are several and no overall one."""
-    if plan.formula is not None:
-        return plan.formula.of
-    names = [aspect.name for aspect in plan.aspects]
-    name = "overall" if "overall" in names else names[0]
-    return None if len(names) > 1 and name != "overall" else lambda aspects: aspects[name]
+def overall_rating(plan: Plan, aspects: Mapping[str, float | None]) -> float | None:
+    """The one rating of a caption: what the formula makes, else the aspect ``overall``, else the first."""
+    return plan.formula.of(aspects) if plan.formula is not None else aspects.get(rated_aspect(plan).name)
+
+
+def rated_aspect(plan: Plan) -> Aspect:
+    """The aspect that stands for the overall rating where there is no formula."""
+    return next((aspect for aspect in plan.aspects if aspect.name == "overall"), plan.aspects[0])
 
 
 def humans_row(plan: Plan, task: Task, answers: Iterable[Answered]) -> Row:

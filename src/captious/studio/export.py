@@ -6,16 +6,17 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from captious._files import MARKER, refuse_occupied, whole_folder
+from captious.options import Resampling
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
-from captious.studio.answer_rows import Row, Rows, headline, humans_row
-from captious.studio.events import Answered, Event, Rater
+from captious.studio.answer_rows import Row, Rows, humans_row, rated_aspect
+from captious.studio.events import Answered, answers_of
 from captious.studio.kinds import kind_of
 from captious.studio.plan import Plan
+from captious.studio.standing import RaterStanding, standing_of
 from captious.studio.tasks import Task
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Export(Result):
     excluded_raters: int
     excluded_answers: int
     """Answers of excluded raters, left out of everything but ``events.jsonl`` and ``raters.csv``."""
+    simulated_raters: int
     next: str
     """The command that goes on with the answers."""
 
@@ -70,39 +72,51 @@ class Export(Result):
         notes.append(f"go on with: captious {self.next}")
         data = {name: value for name, value in asdict(self).items() if name != "title"}
         title = f"{self.folder}: {self.title}"
-        return Document(
-            title, "", [Table("files", title, ["file", Column("rows")], files)], (), notes, (), data, "export"
-        )
+        bots = f"{self.simulated_raters:,} raters are simulated: what they say is no result"
+        warnings = [bots] if self.simulated_raters else []
+        table = Table("files", title, ["file", Column("rows")], files)
+        return Document(title, "", [table], warnings, notes, (), data, "export")
 
 
 def export_study(log: Log, out: str | Path, overwrite: bool = False) -> Export:
     """Write everything that a study knows into a folder, whole or not at all."""
     refuse_occupied(Path(out), overwrite)
-    plan, tasks, answers = log.plan(), log.tasks(), log.answers()
+    plan, tasks, events = log.plan(), log.tasks(), list(log.events())
+    answers = answers_of(events)
     tables = answer_tables(plan, tasks, answers)
+    # The whole log in the order of arrival, excluded raters too.
+    tables["events.jsonl"] = [{**vars(event), "at": event.at.isoformat()} for event in events]
+    known = [rater.id for rater in log.raters()]
+    raters = standing_of(plan, tasks, events, known, resampling=Resampling(samples=0)).raters
+    rows = {name: len(table) for name, table in tables.items()} | {"raters.csv": len(raters)}
+    result = _result(Path(out), plan, answers, rows, sum(bool(rater.simulated) for rater in raters))
     with whole_folder(out, overwrite) as folder:
-        for name, rows in tables.items():
-            write_jsonl(folder / name, rows)
+        for name, table in tables.items():
+            write_jsonl(folder / name, table)
         if recipe := recipe_text(plan, tasks.values()):
             (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8")
         (folder / "study.toml").write_text(plan.text, encoding="utf-8")
-        raters = rater_columns(plan, tasks, log.raters(), log)
-        write_csv(raters, folder / "raters.csv")
-        events = _write_events(folder / "events.jsonl", log.events())
-        counts = {name: len(rows) for name, rows in tables.items()}
-        counts |= {"raters.csv": len(raters["rater"]), "events.jsonl": events}
-        result = _result(Path(out), plan, answers, counts)
+        write_csv(rater_columns(raters), folder / "raters.csv")
         (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8")
     return result
 
 
-def _result(folder: Path, plan: Plan, answers: Sequence[Answered], rows: Mapping[str, int]) -> Export:
+def _result(
+    folder: Path, plan: Plan, answers: Sequence[Answered], rows: Mapping[str, int], simulated_raters: int
+) -> Export:
     work = [one for one in answers if one.purpose == "work"]
     counted = [one for one in work if not one.excluded]
-    excluded = {one.rater for one in answers if one.excluded}
-    late = sum(one.late for one in counted)
-    following = NEXT[plan.kind].format(folder / FILES[plan.kind])
-    return Export(folder, plan.title, rows, len(counted), late, len(excluded), len(work) - len(counted), following)
+    return Export(
+        folder,
+        plan.title,
+        rows,
+        len(counted),
+        sum(one.late for one in counted),
+        len({one.rater for one in answers if one.excluded}),
+        len(work) - len(counted),
+        simulated_raters,
+        NEXT[plan.kind].format(folder / FILES[plan.kind]),
+    )
 
 
 def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]) -> dict[str, list[Row]]:
@@ -153,81 +167,64 @@ def numbered(id: str) -> tuple[int, str]:
     return len(id), id
 
 
-def rater_columns(plan: Plan, tasks: Mapping[str, Task], raters: Iterable[Rater], log: Log) -> dict[str, list[Any]]:
-    """Every rater with speed, checks and the reason of an exclusion, as columns; under pseudonyms alone."""
-    answers, reasons = log.answers(), {one.rater: one.body["reason"] for one in log.events() if one.kind == "excluded"}
-    kind, rows = kind_of(plan), []
-    for rater in raters:
-        own = [one for one in answers if one.rater == rater.id]
-        seconds = [one.seconds for one in own if one.seconds is not None]
-        checks = [kind.passes(plan, tasks[one.task], one.answer) for one in own if one.purpose == "gold"]
-        rows.append(
-            {
-                "rater": rater.id,
-                "tasks": sum(one.purpose == "work" for one in own),
-                "median_seconds": median(seconds) if seconds else None,
-                "checks_passed": checks.count(True),
-                "checks_failed": checks.count(False),
-                "late": sum(one.late for one in own),
-                "comments": sum(bool(one.comment) for one in own),
-                "finished": rater.finished,
-                "excluded": rater.excluded,
-                "reason": reasons.get(rater.id, "") if rater.excluded else "",
-            }
-        )
+def rater_columns(raters: Iterable[RaterStanding]) -> dict[str, list[Any]]:
+    """Every rater with speed, checks, agreement, flags and exclusion, as columns; under pseudonyms alone."""
+    rows = [
+        {
+            "rater": one.id,
+            "state": one.state,
+            "tasks": one.tasks,
+            "median_seconds": one.time.median,
+            "checks_passed": one.passed,
+            "checks_failed": one.failed,
+            "agreement": one.agreement.alpha,
+            "repeats_agreement": one.repeats.alpha,
+            "late": one.late,
+            "comments": one.comments,
+            "flags": "; ".join(flag.reason for flag in one.flags),
+            "excluded": one.reason,
+            "simulated": one.simulated,
+        }
+        for one in sorted(raters, key=lambda one: numbered(one.id))
+    ]
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {"rater": []}
-
-
-def _write_events(path: Path, events: Iterable[Event]) -> int:
-    """The whole log in the order of arrival, those of excluded raters too; how many they are."""
-    rows = [{**asdict(event), "at": event.at.isoformat()} for event in events]
-    write_jsonl(path, rows)
-    return len(rows)
 
 
 def recipe_text(plan: Plan, tasks: Iterable[Task]) -> str:
     """The protocol as a recipe in TOML for ``captious study run``; empty for a kind that is no study of metrics."""
     tasks = list(tasks)
-    if plan.kind not in ("ratings", "pairs", "ranking"):
-        return ""
-    title = f"{plan.title}: " + {"ratings": "ratings", "pairs": "preferences", "ranking": "ranks"}[plan.kind]
-    facts: dict[str, Any] = {"title": title, "source": "captious studio export", "kind": "ratings"}
-    layout: dict[str, Any] = {
-        "ratings": FILES[plan.kind],
-        "image": "image" if all(one.image for one in tasks) else "item",
-    }
-    if plan.kind == "pairs":
-        facts["kind"] = "pairs"
-        layout |= {"caption": "captions", "preferred": "preferred"}
-    elif plan.kind == "ranking":  # ranks of one set cannot be compared with those of another
+    facts: dict[str, Any] = {"title": plan.title, "source": "captious studio export"}
+    # Ranks of one set cannot be compared with those of another set of the same image.
+    group = "image" if plan.kind != "ranking" and all(task.image for task in tasks) else "item"
+    layout = {"ratings": FILES[plan.kind], "image": group, "rater": "rater"}
+    if plan.kind == "ratings":
+        facts |= {"rows": "each", "statistic": "tau_b", **({"scale": scale} if (scale := _scale(plan)) else {})}
+        layout |= {"rating": "rating"}
+    elif plan.kind == "ranking":
         facts |= {"rows": "each", "statistic": "sample_tau"}
         layout |= {"rating": "rank"}
+    elif plan.kind == "pairs":
+        facts |= {"kind": "pairs"}
+        layout |= {"caption": "captions", "preferred": "preferred"}
     else:
-        facts |= {"rows": "each", "statistic": "tau_b"}
-        if scale := _scale(plan):
-            facts["scale"] = scale
-        layout["rating"] = "rating" if headline(plan) else plan.aspects[0].name
-    layout["rater"] = "rater"
+        return ""
     if plan.kind != "pairs" and all(choice.system for task in tasks for choice in task.choices):
-        layout["system"] = "system"
-    return (
-        "".join(f"{key} = {_toml(value)}\n" for key, value in facts.items())
-        + "\n[[layouts]]\n"
-        + "".join(f"{key} = {_toml(value)}\n" for key, value in layout.items())
-    )
+        layout |= {"system": "system"}
+    return f"{_toml(facts)}\n[[layouts]]\n{_toml(layout)}"
 
 
 def _scale(plan: Plan) -> list[float]:
     """The ends of the scale of the one rating; none where a formula other than the mean makes it."""
     ends = {(aspect.points[0], aspect.points[-1]) for aspect in plan.aspects}
     if plan.formula is None:
-        rated = next((aspect for aspect in plan.aspects if aspect.name == "overall"), plan.aspects[0])
+        rated = rated_aspect(plan)
         ends = {(rated.points[0], rated.points[-1])}
     elif plan.formula.text != "mean":
         return []
     return list(ends.pop()) if len(ends) == 1 else []
 
 
-def _toml(value: Any) -> str:
-    """A text, a number or a list of numbers as TOML writes them."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _toml(table: Mapping[str, Any]) -> str:
+    """Texts, numbers and lists of numbers as lines of TOML, which writes them as JSON does."""
+    lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in table.items())
+    return "".join(lines).replace("\x7f", "\\u007f")

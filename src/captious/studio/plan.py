@@ -16,6 +16,15 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from captious._files import digest, expanded, read_regular
 from captious.errors import InputError, nearest
+from captious.io.columns import (
+    CANDIDATE_COLUMNS,
+    GROUP_COLUMNS,
+    ITEM_COLUMNS,
+    RATER_COLUMNS,
+    RATING_COLUMNS,
+    REFERENCE_COLUMNS,
+    SYSTEM_COLUMNS,
+)
 from captious.studio.formula import MEAN, Formula, read_formula
 
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
@@ -105,7 +114,7 @@ class Plan:
     items: int | None = None
     """So many items, drawn by the seed; all of them where it is None."""
     missing: Literal["error", "skip"] = "error"
-    """Items that a file of captions lacks: an error, or left out."""
+    """Items that a file of captions, the references or the images lack: an error, or left out."""
     distinct: bool = False
     """Only items whose captions all differ, in more than case and punctuation."""
     show_references: bool = False
@@ -265,8 +274,14 @@ KINDS_OF_KEY: dict[str, tuple[KindName, ...]] = {
     "votes": ("labels",),
 }
 """Keys that only some kinds of task have."""
-EXPORTED = ("id", "image", "system", "caption", "references", "rater", "rating", "seconds", "comment", MEAN)
-"""Columns of exports, which no aspect and no label may be called."""
+EXPORTED = frozenset(
+    (
+        *("preferred", "category", "both_bad", "rank", "seconds", "late", "comment", MEAN),
+        *(*CANDIDATE_COLUMNS, *GROUP_COLUMNS, *ITEM_COLUMNS),
+        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS),
+    )
+)
+"""Columns that have a meaning in exports, which no aspect and no label may be called."""
 RESERVED_KEYS = "u?"
 """Keys of the page itself: back, help."""
 
@@ -389,14 +404,18 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
     for name, kinds in KINDS_OF_KEY.items():
         if table.get(name) and plan.kind not in kinds:
             raise InputError(f"{where}: {name} is for kind {' or '.join(kinds)}, and kind is {plan.kind}")
+    if not plan.title.isprintable():
+        raise InputError(f"{where}: title = {_short(plan.title)}, expected {_FORMS['title']}")
     if plan.captions and plan.tasks:
         raise InputError(f"{where}: both captions and tasks, expected one of them")
     if not plan.captions and not plan.tasks and not (plan.kind == "labels" and plan.images):
         needed = {"yesno": "tasks", "labels": "tasks, captions or images"}.get(plan.kind, "captions or tasks")
         raise InputError(f"{where}: nothing to ask about, expected {needed}")
-    for name in ("captions", "references", "images", "tasks"):
-        if "" in (getattr(plan, name) if name == "captions" else (getattr(plan, name),)):
-            raise InputError(f"{where}: {name} has an empty name, expected {_FORMS[name]}")
+    ids = plan.ids if isinstance(plan.ids, str) else None
+    files = [*(("captions", one) for one in plan.captions), ("references", plan.references), ("images", plan.images)]
+    for name, file in (*files, ("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold)):
+        if file is not None and (not file or "\0" in file):
+            raise InputError(f"{where}: {name} has the file {_short(file)}, expected {_FORMS[name]}")
     if plan.kind == "ratings":
         _check_aspects(plan, where)
     if plan.kind == "labels":
