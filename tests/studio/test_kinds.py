@@ -180,7 +180,7 @@ LABELS = 'kind = "labels"\ntasks = "images.jsonl"\n{}' + "".join(
 
 
 def test_a_label_is_the_name_of_an_option(folder):
-    table(folder, "images.jsonl", {"image": "7.jpg"}, {"image": "8.jpg"})
+    table(folder, "images.jsonl", {"image": "7.jpg", "text": "a man"}, {"image": "8.jpg", "text": "a dog"})
     plan = study(folder, LABELS.format("cannot_judge = true\n"))
     tasks, kind = build_tasks(plan), KINDS["labels"]
     assert [task.item for task in tasks] == ["7.jpg", "8.jpg"]
@@ -255,7 +255,7 @@ def test_gold_of_the_other_kinds(folder):
     ids = {choice.system: choice.id for choice in task.choices}
     assert KINDS["ranking"].passes(plan, task, {"ranks": {ids["oscar"]: 1, ids["sat"]: 2}})
     assert not KINDS["ranking"].passes(plan, task, {"ranks": {ids["oscar"]: 2, ids["sat"]: 2}})
-    table(folder, "images.jsonl", {"image": "7.jpg"}, {"image": "8.jpg"})
+    table(folder, "images.jsonl", {"image": "7.jpg", "text": "a man"}, {"image": "8.jpg", "text": "a dog"})
     plan, (task,) = gold_of(folder, LABELS.format(""), {"id": "7.jpg", "expected": ["old", "none"]})
     assert KINDS["labels"].passes(plan, task, {"label": "old"})
     assert not KINDS["labels"].passes(plan, task, {"label": None})
