@@ -64,6 +64,9 @@ def test_the_wheel_is_small_typed_and_holds_the_data(distributions):
     assert wheel.stat().st_size < LARGEST
     for wanted in ("py.typed", "__init__.pyi", "data/demo/references.json", "render/page/page.html"):
         assert f"captious/{wanted}" in names
+    # Pages, scripts, styles, templates, stubs and data: a file that the source tree runs with is in the wheel.
+    sources = (path.relative_to(ROOT / "src") for path in (ROOT / "src" / "captious").rglob("*") if path.is_file())
+    assert {path.as_posix() for path in sources if "__pycache__" not in path.parts} <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "lab/", "docs/"))]
 
 

@@ -1,0 +1,1 @@
+from captious.studio.plan import Plan as Plan

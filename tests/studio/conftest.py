@@ -1,0 +1,90 @@
+"""A browser, a PostgreSQL and a server for the tests of the studio; a test skips with the reason if one is absent."""
+
+import os
+import shutil
+import threading
+import time
+
+import pytest
+from lab.postgres import PostgreSQL, free_port, missing
+
+SECONDS = 60
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """One PostgreSQL for all tests of this process."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'captious[studio-postgres]'")
+    if missing():
+        pytest.skip(missing())
+    with PostgreSQL() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server):
+    """The address of an empty PostgreSQL database."""
+    url = postgres_server.database()
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request, tmp_path):
+    """The address of an empty database: the test runs on SQLite and on PostgreSQL."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'study.sqlite'}"
+    return request.getfixturevalue("postgres")
+
+
+# Not one for the session: while Playwright runs, `asyncio.run` is refused in this thread, also in tests of other rooms.
+@pytest.fixture(scope="module")
+def chromium():
+    """The installed Chromium, driven by Playwright; one browser for the tests of a file."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no Chromium to open the pages with (Debian: apt-get install chromium)")
+    # Chromium's sandbox refuses root; containers have little shared memory.
+    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium):
+    """An empty tab with its own cookies. A script error on any page it opens fails the test."""
+    context = chromium.new_context()
+    tab = context.new_page()
+    errors = []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    yield tab
+    context.close()
+    assert errors == []
+
+
+@pytest.fixture
+def serve():
+    """``serve(app)`` answers on a free port of the loopback until the test ends; gives ``http://127.0.0.1:port``."""
+    uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'captious[studio]'")
+    running = []
+
+    def start(app):
+        port = free_port()
+        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        running.append((server, thread))
+        deadline = time.monotonic() + SECONDS
+        while not server.started:
+            assert thread.is_alive() and time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.01)
+        return f"http://127.0.0.1:{port}"
+
+    yield start
+    for server, _ in running:
+        server.should_exit = server.force_exit = True
+    for _, thread in running:
+        thread.join(SECONDS)
