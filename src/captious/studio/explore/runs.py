@@ -1,4 +1,4 @@
-"""Runs as ``captious score`` and ``captious compare`` wrote them: the items of every system, and what its metrics are."""
+"""Runs as ``captious score`` and ``compare`` wrote them: the items of every system, and what its metrics are."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ def _read(path: Path) -> pa.Table:
     try:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{path}: is no Parquet file that can be read ({' '.join(str(error).split())[:120]})") from None
+        raise InputError(
+            f"{path}: is no Parquet file that can be read ({' '.join(str(error).split())[:120]})"
+        ) from None
     lists = pa.list_(pa.string())
     try:
         for column, kind in (("id", pa.string()), ("candidates", lists), ("references", lists)):
