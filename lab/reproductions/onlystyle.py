@@ -25,7 +25,8 @@ from captious.metrics.style.model import ORDERS
 from captious.metrics.style.onlystyle import ModelNgrams, Rows, added, runs
 from captious.metrics.style.stylecider import SIGMA
 from captious.options import Resampling
-from captious.probes.style import StyledCaptions, correlate, read_styled, shares_below
+from captious.probes.rankings import correlate
+from captious.probes.style import StyledCaptions, read_styled, shares_below
 
 TABLE_1 = {"flickrstyle": (0.9994, 0.9032), "PERSONALITY-CAPTIONS": (0.9775, 0.9484)}
 """OnlyStyle and StyleCIDEr: the share of captions that score higher under their own style."""

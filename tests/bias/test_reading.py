@@ -79,3 +79,28 @@ def test_captioners_are_called_as_their_files_or_their_columns(tmp_path):
     assert names(files, "x") == ["model-0.2", "model-0.3"]
     assert names(files[:1], "x,z") == ["x", "z"]
     assert names(files, "x,z") == ["model-0.2-x", "model-0.2-z", "model-0.3-x", "model-0.3-z"]
+
+
+def test_labels_may_stand_in_a_file_of_their_own(tmp_path):
+    rows = [{"id": key, "caption": "x", "references": ["y"], "age": "z"} for key in LABELS]
+    preds = write(tmp_path / "sat.jsonl", rows)
+    labels = [{"id": key, "age": None if key == "4" else LABELS[key], "age_votes": {"r1": "a"}} for key in LABELS]
+    file = write(tmp_path / "humans.jsonl", [*labels, {"id": "99", "age": "a"}])
+    (subject,) = read_subjects([preds], "age", labels=file)
+    assert len(subject.ids) == 39 and {*subject.labels} == {"a", "b"}
+    assert subject.notes == ("1 image (4) without a label left out",)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"id": "1", "gender": "a"}], "row 1: no label: found columns id, gender, expected 'age'"),
+        ([{"id": "1", "age": ["a"]}], "row 1: age is a list"),
+        ([{"id": "1", "age": "a"}, {"id": "1", "age": "b"}], "row 2: age of id '1' is 'b', an earlier row says 'a'"),
+        ([{"id": "99", "age": "a"}], "no id has a label, such as 0, 1, 2"),
+    ],
+)
+def test_a_file_of_labels_that_cannot_be_used(tmp_path, rows, message):
+    preds = write(tmp_path / "sat.jsonl", [{"id": key, "caption": "x", "references": ["y"]} for key in LABELS])
+    with pytest.raises(InputError, match=message):
+        read_subjects([preds], "age", labels=write(tmp_path / "labels.jsonl", rows))

@@ -13,7 +13,8 @@ from lab.toy import make
 from captious.errors import InputError
 from captious.metrics.style.model import StyleModel, fit
 from captious.options import Resampling
-from captious.probes.style import Agreement, StyledCaptions, StyledCorpus, check, correlate, read_styled
+from captious.probes.rankings import RankedSet, correlate
+from captious.probes.style import StyledCaptions, StyledCorpus, check, read_styled
 
 CORPUS = [
     ("happy", "a fine day"),
@@ -149,16 +150,24 @@ def rows(ranks: dict[str, list[int]], captions: list[str], style: str = "happy")
     ]
 
 
-def agreements(model: StyleModel, path: Path) -> tuple[Agreement, ...]:
-    return correlate(model, path).styles
+def ranked_set(model: StyleModel, path: Path) -> RankedSet:
+    (style,) = correlate(model, path).styles
+    (ranked,) = style.sets
+    assert (style.style, style.raters, style.pearson, style.spearman) == (
+        "happy",
+        len(ranked.raters),
+        pytest.approx(ranked.pearson, nan_ok=True),
+        pytest.approx(ranked.spearman, nan_ok=True),
+    )
+    return ranked
 
 
 def test_the_most_common_ranking_stands_for_people(model: StyleModel, tmp_path: Path) -> None:
     captions = ["a fine day", "a day", "the grey dog weeps"]
     votes = {"1": [3, 2, 1], "2": [1, 2, 3], "3": [3, 2, 1]}
-    (agreement,) = agreements(model, write(tmp_path / "r.jsonl", rows(votes, captions)))
+    agreement = ranked_set(model, write(tmp_path / "r.jsonl", rows(votes, captions)))
     assert agreement.ranking == (3, 2, 1)
-    assert (agreement.style, agreement.raters) == ("happy", 3)
+    assert agreement.raters == ("1", "2", "3")
     assert agreement.spearman == pytest.approx(1.0)
     # Pearson by the textbook formula for n = 3: ranks 3, 2, 1 have deviations 1, 0, −1.
     high, middle, low = agreement.scores
@@ -169,13 +178,40 @@ def test_the_most_common_ranking_stands_for_people(model: StyleModel, tmp_path: 
 
 def test_a_swapped_pair_gives_one_half(model: StyleModel, tmp_path: Path) -> None:
     captions = ["a fine day", "a day", "the grey dog weeps"]
-    (agreement,) = agreements(model, write(tmp_path / "r.jsonl", rows({"1": [2, 3, 1]}, captions)))
+    agreement = ranked_set(model, write(tmp_path / "r.jsonl", rows({"1": [2, 3, 1]}, captions)))
     assert agreement.spearman == pytest.approx(0.5)
 
 
 def test_constant_scores_have_no_correlation(model: StyleModel, tmp_path: Path) -> None:
-    (agreement,) = agreements(model, write(tmp_path / "r.jsonl", rows({"1": [1, 2]}, ["zebra", "yak"])))
+    agreement = ranked_set(model, write(tmp_path / "r.jsonl", rows({"1": [1, 2]}, ["zebra", "yak"])))
     assert math.isnan(agreement.pearson) and math.isnan(agreement.spearman)
+
+
+def test_of_several_sets_a_style_has_the_mean_correlation(model: StyleModel, tmp_path: Path) -> None:
+    captions = ["a fine day", "a day", "the grey dog weeps"]
+    given = [
+        *({**row, "set": "1"} for row in rows({"a": [3, 2, 1], "b": [3, 2, 1]}, captions)),
+        *({**row, "set": "2"} for row in rows({"b": [2, 3, 1], "c": [2, 3, 1], "d": [1, 2, 3]}, captions)),
+        *({**row, "set": "3"} for row in rows({"a": [1, 2]}, ["zebra", "yak"])),
+    ]
+    result = correlate(model, write(tmp_path / "r.jsonl", given))
+    (style,) = result.styles
+    assert [one.ranking for one in style.sets] == [(3, 2, 1), (2, 3, 1), (1, 2)]  # each set has its own majority
+    assert (style.raters, style.captions) == (4, 8)
+    # Spearman is 1 in the first set and 1/2 in the second (one swap of neighbors); the third is constant, left out.
+    assert style.spearman == pytest.approx((1 + 0.5) / 2)
+    assert style.pearson == pytest.approx((style.sets[0].pearson + style.sets[1].pearson) / 2)
+    document = result.document()
+    assert document.table("styles").rows[0][:4] == ("happy", 3, 8, 4)
+    assert "Left out: 1 whose" in document.table("styles").note and len(document.table("sets").rows) == 3
+    alone = correlate(model, write(tmp_path / "r.jsonl", rows({"a": [3, 2, 1]}, captions))).document()
+    assert [str(column.name) for column in alone.table("styles").heads][:3] == ["style", "captions", "raters"]
+    assert "sets" not in alone.tables
+    unnamed = [{**row, "set": None} for row in given]
+    with pytest.raises(InputError, match="ranked twice; name the raters in a column 'rater', and the sets"):
+        correlate(model, write(tmp_path / "r.jsonl", unnamed))
+    with pytest.raises(InputError, match=r"row 1: set is \['x'\], expected a text"):
+        correlate(model, write(tmp_path / "r.jsonl", [{**given[0], "set": ["x"]}]))
 
 
 @pytest.mark.parametrize(

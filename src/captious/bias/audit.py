@@ -437,6 +437,7 @@ def audit(
     *,
     label: str | None = None,
     references: Any = None,
+    labels: Any = None,
     work: str | Path | None = None,
 ) -> Audit:
     """Measure LIC of every captioner with every classifier.
@@ -454,6 +455,8 @@ def audit(
         The column of the labels, for captions that are not subjects yet.
     references
         Human captions by id, where the captions' own rows have none.
+    labels
+        Labels by id, where neither the captions nor the references have them.
     work
         Runs that this folder holds from before are not trained again; without it nothing is stored. Tasks that are
         equal, such as those of human captions that no vocabulary changes, are trained once.
@@ -464,7 +467,7 @@ def audit(
     if not ready:
         if label is None:
             raise InputError("label: None, expected the column of the labels, such as label='gender'")
-        subjects = read_subjects(subjects, label, Reading(references))
+        subjects = read_subjects(subjects, label, Reading(references), labels=labels)
     if not subjects:
         raise InputError("no captions to audit")
     if protocol is None and label is None:

@@ -18,7 +18,7 @@ from captious.bias.masking import Style, Tokens, masked, only_symbols, tokenized
 from captious.bias.protocol import Protocol
 from captious.errors import InputError, nearest
 from captious.io.formats import name_of, rows_of, stem_of
-from captious.io.join import Gathered, gather_candidates, gather_references
+from captious.io.join import Gathered, gather_candidates, gather_column, gather_references
 from captious.io.read import refuse_unused
 from captious.options import Reading
 
@@ -141,11 +141,12 @@ def read_subjects(
     label: str,
     reading: Reading = Reading(),
     number: int | None = None,
+    labels: Any = None,
 ) -> list[Subject]:
     """One subject per source, or per source and column where ``candidate_column`` names several with commas.
 
     Sources are a list, or a dictionary by the name of the captioner: files, or anything else that ``captious.read``
-    takes. Labels may stand with the captions or with the references.
+    takes. Labels may stand with the captions, with the references, or, by id, in ``labels``, which then holds them all.
     """
     refuse_unused(reading)
     if isinstance(sources, Mapping):
@@ -158,28 +159,37 @@ def read_subjects(
         if reading.references is None
         else gather_references(rows_of(reading.references, role="references"), reading)
     )
+    by_id = None if labels is None else gather_column(rows_of(labels, role="labels"), label, reading)
     named: list[str | None] = [part.strip() for part in (reading.candidate_column or "").split(",") if part.strip()]
     subjects = []
     for name, source in zip(names, sources, strict=True):
         for column in named or [None]:
             rows = gather_candidates(rows_of(source, reading.format), replace(reading, candidate_column=column))
             parts = [name] * (len(sources) > 1) + [column] * (len(named) > 1)
-            subjects.append(
-                _subject("-".join(filter(None, parts)) or column or name, name_of(source), rows, people, label, number)
-            )
+            called = "-".join(filter(None, parts)) or column or name
+            own = _labels(name_of(source), rows, people, label) if by_id is None else by_id
+            subjects.append(_subject(called, name_of(source), rows, people, own, number))
     if repeated := [name for name, number in Counter(one.name for one in subjects).items() if number > 1]:
         raise InputError(f"two captioners are called {repeated[0]!r}: pass a dictionary of sources by different names")
     return subjects
 
 
 def _subject(
-    name: str, source: str, rows: Gathered, people: Gathered | None, label: str, number: int | None
+    name: str, source: str, rows: Gathered, people: Gathered | None, labels: Mapping[str, Any], number: int | None
 ) -> Subject:
     if not rows.candidates:
         raise InputError(f"{source}: holds no captions")
     humans = (people or rows).references
     if not humans:
         raise InputError(f"{source}: no human captions: pass references=FILE, or rows with references")
+    captions = {key: texts[0] for key, texts in rows.candidates.items()}
+    if not labels.keys() & captions.keys():
+        raise InputError(f"{source}: no id has a label, such as {', '.join(list(captions)[:3])}")
+    return Subject.of(name, labels, captions, humans, number)
+
+
+def _labels(source: str, rows: Gathered, people: Gathered | None, label: str) -> dict[str, Any]:
+    """The labels that stand with the captions or with the references."""
     parts = [part for part in (rows, people) if part]
     labels = {
         key: next((value for part in parts if (value := part.fields.get(key, {}).get(label)) is not None), None)
@@ -189,8 +199,7 @@ def _subject(
         columns = sorted({column for part in parts for row in part.fields.values() for column in row})
         hint = nearest(label, columns)
         raise InputError(f"{source}: no column {label!r} for the labels, found {', '.join(columns) or 'none'}{hint}")
-    captions = {key: texts[0] for key, texts in rows.candidates.items()}
-    return Subject.of(name, labels, captions, humans, number)
+    return labels
 
 
 def _some(keys: Sequence[str] | set[str]) -> str:

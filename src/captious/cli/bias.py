@@ -26,6 +26,10 @@ def lic(
     predictions: Annotated[tuple[str, ...], Argument("Files of captions, one a captioner; NAME=FILE names it.")],
     label: Label,
     session: Annotated[Session, Only(*READING, "device", "cache", "level", "out", "overwrite", "json", "latex", "csv")],
+    labels: Annotated[
+        str | None,
+        Option("File of labels by id, if not with captions or references.", metavar="FILE"),
+    ] = None,
     mask: Annotated[
         str | None,
         Option("gender, race, age, none, a file of words, or several with commas.", metavar="WORDS"),
@@ -64,7 +68,7 @@ def lic(
     stored = (work or data_folder() / "bias") if session.runtime.cache else None
     try:
         with session.working():
-            subjects = read_subjects(named(predictions), label, session.reading, human_captions)
+            subjects = read_subjects(named(predictions), label, session.reading, human_captions, labels)
             result = audit(subjects, protocol, classifiers, work=stored)
     except KeyboardInterrupt:
         if stored is not None:

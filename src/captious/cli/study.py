@@ -56,8 +56,9 @@ def agreement(
     study_input: Annotated[StudyInput, Omit("metrics", "scores", "scores_id_column", "statistic", "rows")],
     session: Annotated[Session, Only("id_column", "candidate_column", "samples", "seed", "level", "json")],
     measurement: Annotated[
-        Literal["nominal", "ordinal", "interval", "ratio"], Option("Level of measurement of the ratings.")
-    ] = "interval",
+        Literal["nominal", "ordinal", "interval", "ratio"] | None,
+        Option("Level of measurement: interval, that of pairs nominal, if not given."),
+    ] = None,
 ) -> None:
     """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others."""
     from captious.study import load_ratings, rater_agreement

@@ -114,11 +114,11 @@ def check(
 @command(app)
 def correlate(
     model: Model,
-    rankings: Annotated[str, Argument("Rows with style, caption, rank (1 the worst), and maybe rater.")],
+    rankings: Annotated[str, Argument("Rows with style, caption, rank (1 the worst), and maybe rater and set.")],
     session: Annotated[Session, Saved],
 ) -> None:
     """OnlyStyle against people's rankings of captions, style by style, as in the paper's Table 4."""
-    from captious.probes.style import correlate
+    from captious.probes.rankings import correlate
 
     with session.working():
         result = correlate(_load(model), rankings)

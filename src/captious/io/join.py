@@ -100,6 +100,23 @@ def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complai
     return gathered
 
 
+def gather_column(rows: Iterable[Row], column: str, reading: Reading = Reading()) -> dict[str, Any]:
+    """The values of one column by id, those that are null left out; two different ones of an id are refused."""
+    values: dict[str, Any] = {}
+    for row in rows:
+        key = _key(row, reading.id_column, refuse)
+        if column not in row.fields:
+            refuse(_no_column(row, "label", column, ()))
+        value = row.fields[column]
+        if isinstance(value, (list, dict)):
+            refuse(f"{row.where}: {column} is {described(value)}, expected a text or a number")
+        if key is None or value is None:
+            continue
+        if not _same(values.setdefault(key, value), value):
+            refuse(f"{row.where}: {column} of id {key!r} is {value!r}, an earlier row says {values[key]!r}")
+    return values
+
+
 def join(
     candidates: Gathered, others: Gathered | None, reading: Reading, name: str, complain: Complain = refuse
 ) -> CaptionSet:

@@ -1,19 +1,17 @@
-"""Do captions carry their style? Each is scored under its own style and all others, and against people's rankings.
+"""Do captions carry their style? Each is scored under its own style and all others.
 
-The first is Table 1 of Li and Harrison on any styled corpus, the second their Table 4.
+This is Table 1 of Li and Harrison on any styled corpus.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
@@ -32,7 +30,6 @@ from captious.metrics.style.model import (
 from captious.metrics.style.onlystyle import LITERAL, ModelNgrams, OnlyReading, Rows, added, columns, own_scores, runs
 from captious.options import Reading, Resampling, current
 from captious.render import Column, Document, Result, Table
-from captious.render.document import Value
 
 TIE = 1e-13
 """Scores closer than this are equal: rounding must not decide a tie, and a tie fails."""
@@ -471,92 +468,3 @@ def _fold(captions: StyledCaptions, inside: Bools) -> StyledCaptions:
     model = counted([(style, text) for style, text, tested in rows if not tested], tokenizer, corpus.name)
     part = StyledCaptions.of(model, corpus)
     return replace(part, tested=captions.tested & inside[part.order])
-
-
-class Agreement(NamedTuple):
-    """One style: its captions, people's most common ranking (higher is closer to the style), and both correlations."""
-
-    style: str
-    captions: tuple[str, ...]
-    ranking: tuple[float, ...]
-    raters: int
-    scores: tuple[float, ...]
-    pearson: float
-    spearman: float
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class StyleAgreement(Result):
-    """OnlyStyle against people's rankings, style by style."""
-
-    model: StyleModel
-    styles: tuple[Agreement, ...]
-
-    def __repr__(self) -> str:
-        return f"<StyleAgreement of {', '.join(row.style for row in self.styles)}>"
-
-    def document(self) -> Document:
-        """One row per style, as in the paper's Table 4."""
-        title = "OnlyStyle against people's rankings"
-        numbers = [Column("captions"), Column("raters"), Column("Pearson", decimals=3), Column("Spearman", decimals=3)]
-        rows: list[Sequence[Value]] = [
-            (row.style, len(row.captions), row.raters, row.pearson, row.spearman) for row in self.styles
-        ]
-        return Document(
-            title,
-            sections=[Table("styles", title, ["style", *numbers], rows)],
-            signatures=[self.model.signature],
-            data={"styles": [row._asdict() for row in self.styles]},
-        )
-
-
-def correlate(model: StyleModel, source: Any) -> StyleAgreement:
-    """Correlations per style of rows (style, caption, rank, and rater where there are several).
-
-    As in the paper, rank 1 is the worst association, and the ranking that most raters gave stands for people; of
-    equally common ones the one given first.
-    """
-    rankings: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in rows_of(source):
-        for column in ("style", "caption", "rank"):
-            if column not in row.fields:
-                raise InputError(f"{row.where}: no {column}: {_columns(row)}, expected style, caption, rank")
-            if isinstance(row.fields[column], (list, dict, bool)) or row.fields[column] is None:
-                raise InputError(f"{row.where}: {column} is {row.fields[column]!r}, expected a text or a number")
-        style, caption = str(row.fields["style"]), str(row.fields["caption"])
-        if not caption.strip():
-            raise InputError(f"{row.where}: caption is empty, expected words to rank")
-        model.style_number(style, row.where)
-        try:
-            rank = float(row.fields["rank"])
-            if isinstance(row.fields["rank"], bool) or not np.isfinite(rank):
-                raise ValueError
-        except (TypeError, ValueError, OverflowError):
-            raise InputError(f"{row.where}: rank is {row.fields['rank']!r}, expected a number") from None
-        ranks = rankings[style][str(row.fields.get("rater", ""))]
-        if caption in ranks:
-            raise InputError(f"{row.where}: caption {caption!r} is ranked twice; name the raters in a column 'rater'")
-        ranks[caption] = rank
-    if not rankings:
-        raise InputError(f"{name_of(source)}: holds no rankings")
-    rows = (_agreement(model, name_of(source), style, raters) for style, raters in rankings.items())
-    return StyleAgreement(model, tuple(rows))
-
-
-def _agreement(model: StyleModel, name: str, style: str, raters: dict[str, dict[str, float]]) -> Agreement:
-    captions = tuple(dict.fromkeys(caption for ranks in raters.values() for caption in ranks))
-    for rater, ranks in raters.items():
-        if missing := [caption for caption in captions if caption not in ranks]:
-            raise InputError(f"{name}: rater {rater!r} gives {missing[0]!r} no rank for {style!r}, others do")
-    votes = Counter(tuple(ranks[caption] for caption in captions) for ranks in raters.values())
-    ranking, _ = votes.most_common(1)[0]
-    scores = own_scores(ModelNgrams.of(model, captions), np.full(len(captions), model.style_number(style)))
-    people = np.array(ranking)
-    pearson, spearman = _pearson(people, scores), _pearson(rankdata(people), rankdata(scores))
-    return Agreement(style, captions, ranking, len(raters), tuple(scores.tolist()), pearson, spearman)
-
-
-def _pearson(one: Floats, other: Floats) -> float:
-    """NaN where either side is constant."""
-    constant = np.ptp(one) == 0 or np.ptp(other) == 0
-    return float("nan") if constant else float(np.corrcoef(one, other)[0, 1])

@@ -8,6 +8,7 @@ from captious.study.lengths import length_regimes as length_regimes
 from captious.study.load import load_ratings as load_ratings
 from captious.study.load import load_scores as load_scores
 from captious.study.options import StudyInput as StudyInput
+from captious.study.pairs import PairsAgreement as PairsAgreement
 from captious.study.power import Power as Power
 from captious.study.power import simulate_power as simulate_power
 from captious.study.ratings import Preferences as Preferences

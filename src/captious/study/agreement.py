@@ -16,6 +16,7 @@ from captious.stats.agreement import Alpha, Measurement, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import INTERVALS, column, label
 from captious.study.design import Rows
+from captious.study.pairs import PairsAgreement, pairs_agreement
 from captious.study.ratings import Preferences, Ratings, as_ratings
 
 STATISTICS = ("tau_b", "tau_c", "pearson")
@@ -125,17 +126,19 @@ class Agreement(Result):
 
 
 def rater_agreement(
-    ratings: Any, measurement: Measurement = "interval", resampling: Resampling = Resampling()
-) -> Agreement:
+    ratings: Any, measurement: Measurement | None = None, resampling: Resampling = Resampling()
+) -> Agreement | PairsAgreement:
     """Krippendorff's alpha, what a person would reach in the place of a metric, and every rater against the others.
 
-    ``ratings`` are those that ``captious.correlate`` takes.
+    ``ratings`` are those that ``captious.correlate`` takes; their level of measurement is interval, that of pairs
+    nominal, unless another is named.
     """
-    if measurement not in (levels := choices_of(Measurement)):
+    if measurement is not None and measurement not in (levels := choices_of(Measurement)):
         raise InputError(f"measurement={measurement!r}, expected {' or '.join(levels)}{nearest(measurement, levels)}")
     ratings = as_ratings(ratings)
     if isinstance(ratings, Preferences):
-        raise InputError(f"{ratings.name}: holds pairs with one answer each, agreement needs ratings")
+        return pairs_agreement(ratings, measurement or "nominal", resampling)
+    measurement = measurement or "interval"
     warnings = []
     if ordered(ratings):
         warnings.append(

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
 from captious.metrics.registry import DEFAULT
 from captious.options import Missing, Reading
 from captious.study.options import StudyInput
-from captious.study.ratings import Preferences, Ratings, open_ratings, open_recipe
+from captious.study.ratings import Preferences, Ratings, open_judgments, open_recipe
 from captious.study.recipes import Layout, Recipe, recipe_named
 from captious.study.scores import Scores, measure, read_scores
 
 
 def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | Preferences, Recipe]:
     """The ratings, and the protocol that they follow."""
-    source = study_input.source
-    recipe = recipe_named(source)
+    source, data = study_input.source, study_input.data
+    recipe = recipe_named(_in_folder(source, data))
+    if recipe is not None and data is None and source.endswith(".toml"):
+        data = Path(source).parent
     columns = {
         "id": reading.id_column,
         "rating": study_input.rating or None,
@@ -30,22 +33,28 @@ def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | P
     changes: dict[str, Any] = {"rows": study_input.rows, "scale": study_input.scale}
     changes = {name: value for name, value in changes.items() if value is not None}
     if recipe is None:
-        if study_input.data is not None:
+        if data is not None:
             raise InputError(f"{source}: a file of ratings and no recipe; leave out data=...")
         layout = Layout(source, **columns)  # type: ignore[arg-type]
         recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
-        ratings: Ratings | Preferences = open_ratings(
-            source, reading.references, columns=layout, recipe=recipe, images=reading.images
-        )
-        return ratings, recipe
+        judgments = open_judgments(source, reading.references, columns=layout, recipe=recipe, images=reading.images)
+        if isinstance(judgments, Preferences):
+            recipe = replace(recipe, kind="pairs", title=f"pairs of {source}")
+        return judgments, recipe
     columns["references"] = reading.references
     if named := [name for name, value in columns.items() if value is not None]:
         option = {"id": "id_column", "image": "group", "caption": "candidate_column"}.get(named[0], named[0])
         raise InputError(f"{source}: a recipe names its own files and columns; leave out {option}=...")
-    if study_input.data is None:
+    if data is None:
         raise InputError(f"{source}: name the folder of its data with data=...; get it from: {recipe.source}")
     recipe = replace(recipe, **changes)
-    return open_recipe(recipe, study_input.data, reading.images), recipe
+    return open_recipe(recipe, data, reading.images), recipe
+
+
+def _in_folder(source: str, data: str | Path | None) -> str:
+    """A recipe in TOML that lies with its data may be called by its name alone."""
+    beside = source.endswith(".toml") and data is not None and not Path(source).exists()
+    return str(Path(data or "") / source) if beside and (Path(data or "") / source).is_file() else source
 
 
 def load_scores(

@@ -16,7 +16,12 @@ class StudyInput(Options):
     """Ratings, the columns of their file, and the metrics to compare with them."""
 
     source: Annotated[str, Argument("A recipe (captious study recipes), a recipe in TOML, or a file with ratings.")]
-    data: Annotated[str | Path | None, Option("Folder with the data of a recipe.", type=Path, metavar="FOLDER")] = None
+    data: Annotated[
+        str | Path | None,
+        Option(
+            "Folder with the data of a recipe; that of a recipe in TOML, if not given.", type=Path, metavar="FOLDER"
+        ),
+    ] = None
     rating: Annotated[
         tuple[str, ...], Option("Column of the rating or ratings; several, one for each rater.", metavar="NAMES")
     ] = ()

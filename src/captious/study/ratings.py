@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -133,6 +133,8 @@ class Preferences:
     captions: CaptionSet | None = None
     name: str = "pairs"
     dropped: Mapping[str, int] = field(default_factory=dict)
+    answers: Ratings | None = None
+    """Every rater's answer for each two captions of an image, whichever side they stood on: 0, 1, or ½ for a tie."""
 
     def __repr__(self) -> str:
         return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
@@ -154,7 +156,7 @@ def open_recipe(recipe: Recipe | str, folder: str | Path, images: str | Path | N
     """The data of a recipe, or of the one with this name, from its folder."""
     recipe, folder = as_recipe(recipe), Path(folder)
     layout, references = locate(recipe, folder)
-    read = records(layout, folder / layout.ratings, references, recipe.kind == "pairs")
+    read = records(layout, folder / layout.ratings, references, recipe.kind)
     if images is None and layout.images and (folder / layout.images).is_dir():
         images = folder / layout.images
     return gather(recipe, read, recipe.name, images)
@@ -169,12 +171,25 @@ def open_ratings(
     images: Any = None,
 ) -> Ratings:
     """Any file with rated captions, or their rows in memory."""
+    judgments = open_judgments(source, references, columns=columns, recipe=recipe, images=images)
+    if isinstance(judgments, Preferences):
+        raise InputError(f"{judgments.name}: holds pairs with a preferred caption, expected ratings")
+    return judgments
+
+
+def open_judgments(
+    source: Any,
+    references: Any = None,
+    *,
+    columns: Layout | None = None,
+    recipe: Recipe | None = None,
+    images: Any = None,
+) -> Ratings | Preferences:
+    """Ratings or, where rows name the preferred one of two captions, preferences: a file, or its rows in memory."""
     name = name_of(source, "ratings")
     layout = columns or Layout(name)
-    recipe = recipe or Recipe(name, (layout,))
-    gathered = gather(recipe, records(layout, source, references), name, images)
-    assert isinstance(gathered, Ratings)
-    return gathered
+    kind: Literal["pairs"] | None = "pairs" if recipe is not None and recipe.kind == "pairs" else None
+    return gather(recipe or Recipe(name, (layout,)), records(layout, source, references, kind), name, images)
 
 
 def as_ratings(
@@ -182,7 +197,7 @@ def as_ratings(
 ) -> Ratings | Preferences:
     """Ratings from whatever holds them: a path, rows or a table in memory, or ratings by id."""
     if isinstance(ratings, (str, Path, list)) or hasattr(ratings, "columns"):
-        return open_ratings(ratings, references, recipe=recipe, images=images)
+        return open_judgments(ratings, references, recipe=recipe, images=images)
     if references is not None or images is not None:
         raise InputError("references=... and images=... are for ratings in a file, a frame or records, found others")
     if isinstance(ratings, (Ratings, Preferences)):
@@ -204,7 +219,7 @@ def gather(recipe: Recipe, records: Sequence[Record], name: str, images: Any = N
     if not used:
         reasons = ", ".join(f"{number} ({reason})" for reason, number in dropped.items())
         raise InputError(f"{name}: no item is left; dropped: {reasons}")
-    if recipe.kind == "pairs":
+    if len(used[0].captions) == 2:
         return _preferences(used, name, dropped, images)
     merged = _merged(used)
     raters = tuple(dict.fromkeys(rater for record in merged for rater in record.ratings))
@@ -279,7 +294,8 @@ def _merged(records: Sequence[Record]) -> list[Record]:
         if rater == UNNAMED:
             rater = f"rating {len(before) + 1}"
         if rater in before:
-            raise InputError(f"{record.where}: rater {rater!r} rates the same caption a second time")
+            judged = "judges the same pair" if len(record.captions) == 2 else "rates the same caption"
+            raise InputError(f"{record.where}: rater {rater!r} {judged} a second time")
         before[rater] = value
     return result
 
@@ -320,6 +336,30 @@ def _preferences(records: list[Record], name: str, dropped: Counter[str], images
         captions,
         name,
         {reason: number for reason, number in dropped.items() if number},
+        _answers(records, name),
+    )
+
+
+def _answers(records: Sequence[Record], name: str) -> Ratings:
+    """Answers for the same two captions of an image as one item; where their sides are swapped, so is the answer."""
+    judged: list[Record] = []
+    sides: set[tuple[str, tuple[str, ...]]] = set()
+    for record in records:
+        answer = 0.5 if record.preferred is None else record.preferred
+        captions = tuple(map(clean, record.captions))
+        if (record.image, captions) not in sides and (record.image, captions[::-1]) in sides:
+            answer, captions = 1 - answer, captions[::-1]
+        sides.add((record.image, captions))
+        rater = UNNAMED if record.rater is None else record.rater
+        judged.append(Record(record.where, record.image, captions, {rater: answer}, system=record.category))
+    merged = _merged(judged)
+    raters = tuple(dict.fromkeys(rater for record in merged for rater in record.ratings))
+    return Ratings(
+        tuple(_ids(merged)),
+        matrix([[record.ratings.get(rater) for rater in raters] for record in merged]),
+        tuple(record.image for record in merged),
+        name=name,
+        raters=tuple(rater or "rating 1" for rater in raters),
     )
 
 

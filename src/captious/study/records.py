@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from captious.errors import InputError, nearest
 from captious.io.columns import (
@@ -45,6 +45,9 @@ class Record:
     system: str | None = None
     category: str | None = None
     preferred: float | None = None
+    """Of a pair: 0 or 1, None for a tie."""
+    rater: str | None = None
+    """Who judged a pair."""
 
 
 def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
@@ -63,8 +66,8 @@ def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
     raise InputError(f"{folder}: {recipe.name} looks for {wanted}; get it from: {recipe.source or 'your own files'}")
 
 
-def records(layout: Layout, ratings: Any, references: Any, pairs: bool = False) -> list[Record]:
-    """Everything in the files of a layout."""
+def records(layout: Layout, ratings: Any, references: Any, kind: Literal["ratings", "pairs"] | None) -> list[Record]:
+    """Everything in the files of a layout; without a kind, the rows tell whether they are pairs."""
     if layout.format in ("flickr8k", "crowdflower"):
         return list(_flickr8k(ratings, str(references), share=layout.format == "crowdflower"))
     if layout.format == "clipscore":
@@ -74,8 +77,21 @@ def records(layout: Layout, ratings: Any, references: Any, pairs: bool = False) 
         reading = Reading(references_id_column=layout.references_id)
         by_image = gather_references(rows_of(references, role="references"), reading).references
     rows = list(rows_of(ratings, role="ratings"))
-    _require_columns(layout, ratings, rows)
+    pairs = kind == "pairs" or (kind is None and bool(rows) and _is_pair(rows[0].fields, layout))
+    _require_columns(layout if not pairs else replace(layout, preferred=_preferred(layout)), ratings, rows)
     return [_record(row.where, row.fields, layout, by_image, pairs) for row in rows]
+
+
+def _is_pair(row: Mapping[str, Any], layout: Layout) -> bool:
+    """Whether a row names the preferred one of its captions, and holds no rating."""
+    if layout.rating_columns or _preferred(layout) not in row:
+        return False
+    caption = _column(row, layout.caption, CANDIDATE_COLUMNS)
+    return isinstance(row[caption] if caption else None, list) or _column(row, None, RATING_COLUMNS) is None
+
+
+def _preferred(layout: Layout) -> str:
+    return layout.preferred or "preferred"
 
 
 def _require_columns(layout: Layout, source: Any, rows: Sequence[Row]) -> None:
@@ -119,17 +135,17 @@ def _record(
         system=_name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
         category=_name(where, row, layout.category, ("category",), "category"),
     )
+    rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
     if pairs:
-        chosen = row.get(layout.preferred or "preferred")
+        chosen = row.get(_preferred(layout))
         if isinstance(chosen, bool) or chosen not in (0, 1, "0", "1", None, ""):
             raise InputError(f"{where}: preferred is {_shown(chosen)}, expected 0 or 1, or null for a tie")
-        return replace(common, preferred=None if chosen in (None, "") else float(chosen))
+        return replace(common, preferred=None if chosen in (None, "") else float(chosen), rater=rater)
     wanted = layout.rating_columns
     if len(wanted) > 1:
         columns = [pick(row, name, RATING_COLUMNS, where, "rating") for name in wanted]
         return replace(common, ratings={name: number(row[name], where, name) for name in columns})
     column = pick(row, wanted[0] if wanted else None, RATING_COLUMNS, where, "rating")
-    rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
     return replace(common, ratings=_ratings(row[column], rater, where, column))
 
 

@@ -1,0 +1,187 @@
+"""OnlyStyle against people's rankings of captions by how close they are to a style: Table 4 of Li and Harrison."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from captious._typing import Floats
+from captious.errors import InputError
+from captious.io.formats import Row, name_of, rows_of
+from captious.metrics.style.model import StyleModel
+from captious.metrics.style.onlystyle import ModelNgrams, own_scores
+from captious.render import Column, Document, Result, Section, Table
+from captious.render.document import Value
+
+Ranks = dict[str, float]
+"""The rank of each caption."""
+
+
+class RankedSet(NamedTuple):
+    """Captions ranked together: people's most common ranking (higher is closer to the style), and both correlations."""
+
+    set: str
+    captions: tuple[str, ...]
+    ranking: tuple[float, ...]
+    raters: tuple[str, ...]
+    scores: tuple[float, ...]
+    pearson: float
+    spearman: float
+
+
+@dataclass(frozen=True)
+class StyleCorrelation:
+    """One style: the means of its sets' correlations; sets without one are left out of them."""
+
+    style: str
+    sets: tuple[RankedSet, ...]
+    raters: int
+    pearson: float
+    spearman: float
+
+    @property
+    def captions(self) -> int:
+        """Ranked captions of all sets."""
+        return sum(len(one.captions) for one in self.sets)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StyleAgreement(Result):
+    """OnlyStyle against people's rankings, style by style."""
+
+    model: StyleModel
+    styles: tuple[StyleCorrelation, ...]
+
+    def __repr__(self) -> str:
+        return f"<StyleAgreement of {', '.join(row.style for row in self.styles)}>"
+
+    def document(self) -> Document:
+        """One row per style, as in the paper's Table 4; where a style has several sets, they follow one by one."""
+        title = "OnlyStyle against people's rankings"
+        several = any(len(row.sets) > 1 for row in self.styles)
+        correlations = [Column("Pearson", decimals=3), Column("Spearman", decimals=3)]
+        rows: list[Sequence[Value]] = [
+            (row.style, *([len(row.sets)] * several), row.captions, row.raters, row.pearson, row.spearman)
+            for row in self.styles
+        ]
+        sets = [Column("sets")] * several
+        columns: list[Column | str] = ["style", *sets, Column("captions"), Column("raters"), *correlations]
+        sections: list[Section] = [Table("styles", title, columns, rows, self._note() if several else "")]
+        if several:
+            each: list[Sequence[Value]] = [
+                (row.style, one.set, len(one.captions), len(one.raters), one.pearson, one.spearman)
+                for row in self.styles
+                for one in row.sets
+            ]
+            columns = ["style", "set", Column("captions"), Column("raters"), *correlations]
+            sections.append(Table("sets", "Each set", columns, each, detail=True))
+        return Document(
+            title,
+            sections=sections,
+            signatures=[self.model.signature],
+            data={
+                "styles": [
+                    {
+                        "style": row.style,
+                        "sets": [one._asdict() for one in row.sets],
+                        "captions": row.captions,
+                        "raters": row.raters,
+                        "pearson": row.pearson,
+                        "spearman": row.spearman,
+                    }
+                    for row in self.styles
+                ]
+            },
+        )
+
+    def _note(self) -> str:
+        note = "The correlations of a style are the means of those of its sets."
+        constant = sum(np.isnan(one.pearson) for row in self.styles for one in row.sets)
+        return f"{note} Left out: {constant:,} whose ranks or scores are all equal." if constant else note
+
+
+def correlate(model: StyleModel, source: Any) -> StyleAgreement:
+    """Correlations per style of rows: style, caption, rank; rater and set where there are several.
+
+    As in the paper, rank 1 is the worst association, and the ranking of a set that most raters gave stands for people;
+    of equally common ones the one given first. Ranks of different sets cannot be compared, so a style has the mean of
+    its sets' correlations.
+    """
+    rankings: dict[tuple[str, str], dict[str, Ranks]] = {}
+    for row in rows_of(source):
+        _check(row)
+        style, caption, rank = str(row.fields["style"]), str(row.fields["caption"]), _rank(row)
+        model.style_number(style, row.where)
+        key = (style, "" if row.fields.get("set") is None else str(row.fields["set"]))
+        ranks = rankings.setdefault(key, {}).setdefault(str(row.fields.get("rater", "")), {})
+        if caption in ranks:
+            raise InputError(
+                f"{row.where}: caption {caption!r} is ranked twice; name the raters in a column 'rater', and the sets "
+                "of a style in a column 'set'"
+            )
+        ranks[caption] = rank
+    if not rankings:
+        raise InputError(f"{name_of(source)}: holds no rankings")
+    sets: dict[str, list[RankedSet]] = {}
+    for (style, name), raters in rankings.items():
+        sets.setdefault(style, []).append(_ranked_set(model, name_of(source), style, name, raters))
+    return StyleAgreement(model, tuple(_of_style(style, several) for style, several in sets.items()))
+
+
+def _check(row: Row) -> None:
+    for column in ("style", "caption", "rank"):
+        if column not in row.fields:
+            columns = ", ".join(map(str, row.fields)) or "none"
+            raise InputError(f"{row.where}: no {column}: found columns {columns}, expected style, caption, rank")
+        if row.fields[column] is None:
+            raise InputError(f"{row.where}: {column} is None, expected a text or a number")
+    for column in ("style", "caption", "rank", "set"):
+        if isinstance(row.fields.get(column), (list, dict, bool)):
+            raise InputError(f"{row.where}: {column} is {row.fields[column]!r}, expected a text or a number")
+    if not str(row.fields["caption"]).strip():
+        raise InputError(f"{row.where}: caption is empty, expected words to rank")
+
+
+def _rank(row: Row) -> float:
+    try:
+        rank = float(row.fields["rank"])
+        if not np.isfinite(rank):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{row.where}: rank is {row.fields['rank']!r}, expected a number") from None
+    return rank
+
+
+def _ranked_set(model: StyleModel, source: str, style: str, name: str, raters: dict[str, Ranks]) -> RankedSet:
+    captions = tuple(dict.fromkeys(caption for ranks in raters.values() for caption in ranks))
+    for rater, ranks in raters.items():
+        if missing := [caption for caption in captions if caption not in ranks]:
+            where = f"{style!r}, set {name!r}" if name else repr(style)
+            raise InputError(f"{source}: rater {rater!r} gives {missing[0]!r} no rank for {where}, others do")
+    votes = Counter(tuple(ranks[caption] for caption in captions) for ranks in raters.values())
+    ranking, _ = votes.most_common(1)[0]
+    scores = own_scores(ModelNgrams.of(model, captions), np.full(len(captions), model.style_number(style)))
+    people = np.array(ranking)
+    pearson, spearman = _pearson(people, scores), _pearson(rankdata(people), rankdata(scores))
+    return RankedSet(name, captions, ranking, tuple(raters), tuple(scores.tolist()), pearson, spearman)
+
+
+def _of_style(style: str, sets: list[RankedSet]) -> StyleCorrelation:
+    raters = {rater for one in sets for rater in one.raters}
+    defined = [one for one in sets if not np.isnan(one.pearson)]
+    pearson, spearman = (
+        float(np.mean([getattr(one, name) for one in defined])) if defined else float("nan")
+        for name in ("pearson", "spearman")
+    )
+    return StyleCorrelation(style, tuple(sets), len(raters), pearson, spearman)
+
+
+def _pearson(one: Floats, other: Floats) -> float:
+    """NaN where either side is constant."""
+    constant = np.ptp(one) == 0 or np.ptp(other) == 0
+    return float("nan") if constant else float(np.corrcoef(one, other)[0, 1])

@@ -1,0 +1,384 @@
+"""Who may ask the server for what: tokens, form tokens, security headers, limits, and images inside one folder.
+
+Nothing here knows of studies or runs: the rating pages, the owner's page and the explorer stand behind the same two
+ASGI middlewares. `Guard` is around the whole app. `TokenGate` is around what only the owner may see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import secrets
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from captious.errors import InputError
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+BODY = 65_536
+"""Most bytes of a request's body."""
+SAFE = ("GET", "HEAD", "OPTIONS")
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+SHORTEST = 16
+"""Fewest characters of a token that an owner chooses."""
+
+
+def new_token() -> str:
+    """128 random bits that fit into an address."""
+    return secrets.token_urlsafe(16)
+
+
+def token_hash(token: str) -> str:
+    """What is stored of a token: it opens nothing.
+
+    >>> token_hash("abc")[:16]
+    'ba7816bf8f01cfea'
+    """
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def same_token(token: str, expected: str) -> bool:
+    """Whether two tokens are equal, in a time that does not depend on where they differ."""
+    return hmac.compare_digest(token.encode(), expected.encode())
+
+
+def form_token(session: str) -> str:
+    """The hidden field of the forms of a session; a page of another site cannot know it, since it cannot read cookies.
+
+    >>> form_token("abc") == form_token("abc") != form_token("abd")
+    True
+    """
+    return hmac.new(session.encode(), b"captious form", hashlib.sha256).hexdigest()[:32]
+
+
+def owner_token(path: Path | None) -> str:
+    """The token in a file, or a new one where there is no file."""
+    if path is None:
+        return new_token()
+    token = path.read_text(encoding="utf-8").strip()
+    if len(token) < SHORTEST or not token.isprintable() or " " in token:
+        raise InputError(f"{path}: expected a token of at least {SHORTEST} characters without spaces")
+    return token
+
+
+def _plain_page(status: int, message: str) -> str:
+    return f"<!doctype html><html lang='en'><title>{status}</title><p>{message}</p></html>"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for every request to one server."""
+
+    hosts: frozenset[str] = frozenset()
+    """Names by which the server may be called, besides IP addresses and localhost."""
+    secure: bool = False
+    """Whether people reach the server by https, so that cookies are sent by https alone."""
+    frames: tuple[str, ...] = ()
+    """Origins that may show the pages in a frame."""
+    forms: tuple[str, ...] = ()
+    """Origins, besides the server itself, to which a form may be sent."""
+    error_page: Callable[[int, str], str] = field(default=_plain_page, compare=False)
+    """The HTML for a status code and a message of ours; the message needs no escaping."""
+
+    @classmethod
+    def of_server(cls, host: str, public_url: str | None = None, **others: Any) -> Rules:
+        """The rules of a server that listens on a host, and that people reach by an address of their own.
+
+        >>> rules = Rules.of_server("127.0.0.1", "https://studio.example.org")
+        >>> rules.secure, rules.allows_host("studio.example.org"), rules.allows_host("evil.example")
+        (True, True, False)
+        """
+        names = {host.lower()} - {"0.0.0.0", "::"}
+        if public_url is None:
+            return cls(hosts=frozenset(names), **others)
+        try:
+            address = urlsplit(public_url)
+            name = address.hostname
+        except ValueError:
+            name = None
+        if not name or address.scheme not in ("http", "https") or address.path not in ("", "/") or address.query:
+            raise InputError(f"public_url={public_url}: expected an address such as https://studio.example.org")
+        return cls(hosts=frozenset({*names, name}), secure=address.scheme == "https", **others)
+
+    @property
+    def security_policy(self) -> str:
+        """The Content-Security-Policy: nothing from elsewhere, no script or style inside a page."""
+        return "; ".join(
+            [
+                "default-src 'none'",
+                "script-src 'self'",
+                "style-src 'self'",
+                "img-src 'self'",
+                "connect-src 'self'",
+                " ".join(["form-action 'self'", *self.forms]),
+                "base-uri 'none'",
+                " ".join(["frame-ancestors", *(self.frames or ["'none'"])]),
+            ]
+        )
+
+    def headers(self) -> dict[str, str]:
+        """Headers of every answer; an app that sets one of them itself keeps its own."""
+        return {
+            "content-security-policy": self.security_policy,
+            "x-content-type-options": "nosniff",
+            "referrer-policy": "no-referrer",
+            "cross-origin-opener-policy": "same-origin",
+            "cross-origin-resource-policy": "same-origin",
+            "cache-control": "no-store",
+        }
+
+    def allows_host(self, header: str) -> bool:
+        """Whether the Host header names this server. A name of a stranger that points here (DNS rebinding) does not.
+
+        >>> Rules().allows_host("[::1]:8000"), Rules().allows_host("192.168.0.7"), Rules().allows_host("a.example:80")
+        (True, True, False)
+        """
+        try:
+            name = urlsplit(f"//{header}").hostname or ""
+        except ValueError:
+            return False
+        return name in LOCAL or name in self.hosts or _is_address(name)
+
+    def cookie(self, name: str, value: str) -> str:
+        """The Set-Cookie header of a session: for a year, or deleted where the value is empty."""
+        age = 31_536_000 if value else 0
+        secure = "; Secure" if self.secure else ""
+        return f"{name}={value}; Max-Age={age}; Path=/; HttpOnly; SameSite=Lax{secure}"
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class Limit:
+    """At most so many events of a key within so many seconds, such as wrong tokens of an address.
+
+    >>> limit = Limit(2, seconds=60, clock=lambda: 0.0)
+    >>> limit.add("a"), limit.wait("a"), limit.add("a"), limit.wait("a"), limit.wait("b")
+    (None, 0.0, None, 60.0, 0.0)
+    """
+
+    def __init__(self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most, self.seconds, self._clock = most, seconds, clock
+        self._times: dict[str, deque[float]] = {}
+        self._lock = Lock()
+
+    def wait(self, key: str) -> float:
+        """Seconds until the next event of the key is within the limit; 0 where it is now."""
+        with self._lock:
+            times = self._times.get(key, deque())
+            return max(0.0, times[0] + self.seconds - self._clock()) if len(times) == self.most else 0.0
+
+    def add(self, key: str) -> None:
+        """Count an event of the key."""
+        now = self._clock()
+        with self._lock:
+            if key not in self._times and len(self._times) > 10_000:
+                self._times = {name: times for name, times in self._times.items() if times[-1] > now - self.seconds}
+            self._times.setdefault(key, deque(maxlen=self.most)).append(now)
+
+
+class Guard:
+    """Around an app: checks Host and Origin, limits the body while it is read, and adds the security headers."""
+
+    def __init__(self, app: App, rules: Rules, body: int = BODY) -> None:
+        self.app, self.rules, self.body = app, rules, body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        send = self._with_headers(send)
+        headers = header_values(scope)
+        if not self.rules.allows_host(headers.get("host", "")):
+            await refuse(scope, send, self.rules, 400, "This server does not answer under this name.")
+        elif scope["method"] not in SAFE and not _from_own_page(headers):
+            await refuse(scope, send, self.rules, 403, "The request came from a page of another site.")
+        elif scope["method"] in SAFE:
+            await self.app(scope, receive, send)
+        else:
+            body = await _read_body(receive, self.body)
+            if body is None:
+                await refuse(scope, send, self.rules, 413, f"More than {self.body // 1024} KB were sent.")
+            else:
+                await self.app(scope, _replay(body, receive), send)
+
+    def _with_headers(self, send: Send) -> Send:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {bytes(name).lower() for name, _ in message.get("headers", ())}
+                added = [(name.encode(), value.encode()) for name, value in self.rules.headers().items()]
+                missing = [pair for pair in added if pair[0] not in own]
+                message = {**message, "headers": [*message.get("headers", ()), *missing]}
+            await send(message)
+
+        return sending
+
+
+class TokenGate:
+    """Around an app that only the holder of a token may use.
+
+    The token comes once in the address, ``?token=…``; it moves into a cookie, and the address is clean afterwards.
+    """
+
+    def __init__(self, app: App, token: str, cookie: str, rules: Rules, wrong: Limit | None = None) -> None:
+        self.app, self.token, self.cookie, self.rules = app, token, cookie, rules
+        self.wrong = wrong or Limit(10, seconds=60)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request through, move its token into a cookie, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        (token,) = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[:1]
+        session = cookie_value(scope, self.cookie)
+        address = client_address(scope)
+        if not token and session and same_token(session, self.token):
+            await self.app(scope, receive, send)
+        elif self.wrong.wait(address):
+            await refuse(scope, send, self.rules, 429, "Too many wrong tokens. Try again in a minute.")
+        elif token and same_token(token, self.token):
+            cookie = self.rules.cookie(self.cookie, self.token)
+            headers = [(b"location", scope["path"].encode()), (b"set-cookie", cookie.encode())]
+            await send({"type": "http.response.start", "status": 303, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            if token or session:
+                self.wrong.add(address)
+            await refuse(scope, send, self.rules, 403, "Open the link that the server printed when it started.")
+
+
+def header_values(scope: Scope) -> dict[str, str]:
+    """The request's headers; the last one counts where a name is there twice."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def cookie_value(scope: Scope, name: str) -> str:
+    """The cookie of this name, or an empty text."""
+    try:
+        cookies = SimpleCookie(header_values(scope).get("cookie", ""))
+    except CookieError:
+        return ""
+    return cookies[name].value if name in cookies else ""
+
+
+def client_address(scope: Scope) -> str:
+    """Where the request came from."""
+    return str(scope["client"][0]) if scope.get("client") else ""
+
+
+async def refuse(
+    scope: Scope, send: Send, rules: Rules, status: int, message: str, headers: Iterable[tuple[str, str]] = ()
+) -> None:
+    """Answer with an error: a page for people, JSON for a script that asked for it."""
+    if "application/json" in header_values(scope).get("accept", ""):
+        kind, body = "application/json", json.dumps({"error": message, "status": HTTPStatus(status).phrase})
+    else:
+        kind, body = "text/html; charset=utf-8", rules.error_page(status, message)
+    sent = [("content-type", kind), ("content-length", str(len(body.encode()))), *headers]
+    pairs = [(name.encode(), value.encode()) for name, value in sent]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body.encode()})
+
+
+def _from_own_page(headers: dict[str, str]) -> bool:
+    """Whether a request that changes something may come from a page of this server, as far as headers tell.
+
+    Browsers say it in Sec-Fetch-Site. Old ones send an Origin, which our referrer policy makes "null" for forms; what
+    neither header decides is left to the form token.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = headers.get("origin", "null")
+    return origin == "null" or urlsplit(origin).netloc == headers.get("host")
+
+
+async def _read_body(receive: Receive, most: int) -> bytes | None:
+    """The body, or None as soon as it is longer than allowed."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > most:
+            return None
+        if message["type"] == "http.disconnect" or not message.get("more_body"):
+            return bytes(body)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A channel that gives the body that was read, then whatever comes."""
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receiving() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return receiving
+
+
+_BEGINNINGS = (
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"BM", "image/bmp"),
+)
+
+
+def image_type(beginning: bytes) -> str | None:
+    """The media type by the first 16 bytes of a file; None for what browsers do not show, and for SVG, a program.
+
+    >>> image_type(b"GIF89a..."), image_type(b"RIFF0000WEBPVP8 "), image_type(b"<svg xmlns=")
+    ('image/gif', 'image/webp', None)
+    """
+    if beginning[:4] == b"RIFF" and beginning[8:12] == b"WEBP":
+        return "image/webp"
+    if beginning[4:12] in (b"ftypavif", b"ftypavis"):
+        return "image/avif"
+    return next((kind for start, kind in _BEGINNINGS if beginning.startswith(start)), None)
+
+
+def image_file(folder: Path, name: str) -> tuple[Path, str]:
+    """The file of an image and its media type; an `InputError` where it is not an image inside the folder.
+
+    Links are followed first, so that one which leads out of the folder is refused like ``../``.
+    """
+    root = folder.resolve()
+    try:
+        path = (root / name).resolve(strict=True)
+        inside = path.is_relative_to(root)
+        beginning = _first_bytes(path) if inside else b""
+    except (OSError, RuntimeError, ValueError) as error:  # absent; a loop of links; a null character
+        raise InputError(f"{name!r}: cannot be read in {folder}, expected an image") from error
+    kind = image_type(beginning)
+    if not inside:
+        raise InputError(f"{name!r}: lies outside {folder}, expected an image inside it")
+    if kind is None:
+        raise InputError(f"{name!r} in {folder}: expected a JPEG, PNG, GIF, WebP, AVIF or BMP image")
+    return path, kind
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(16)

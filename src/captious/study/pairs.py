@@ -1,0 +1,158 @@
+"""Do people prefer the same caption of a pair: alpha, the human ceiling, and every rater against the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from captious._typing import Floats, Ints
+from captious.errors import InputError
+from captious.options import Resampling
+from captious.render import Cell, Column, Document, Result, Table
+from captious.render.document import Value
+from captious.stats.agreement import Alpha, Measurement, krippendorff
+from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
+from captious.study._columns import INTERVALS
+from captious.study.design import Pairs
+from captious.study.ratings import Preferences, Ratings
+
+TIE = 0.5
+"""The answer of a rater who prefers neither caption."""
+
+
+@dataclass(frozen=True)
+class PairsRater:
+    """One rater's preferences against those of the others on the same pairs."""
+
+    name: str
+    pairs: int
+    ties: int
+    shared: int
+    """Pairs that others judged too."""
+    same: float
+    """Share of the others' answers on these pairs that the rater gave too."""
+    accuracy: float
+    """The rater in the place of a metric: the share of the others' preferences that the rater has, a tie ½."""
+    alpha_without: float
+    """Agreement of the others alone: above that of all, the rater is the odd one out."""
+
+
+@dataclass(frozen=True, repr=False)
+class PairsAgreement(Result):
+    """How far raters prefer the same caption."""
+
+    name: str
+    alpha: Alpha
+    ceiling: Estimate
+    """The accuracy of a rater in the place of a metric, averaged over raters."""
+    raters: tuple[PairsRater, ...]
+    resampling: Resampling
+
+    def __repr__(self) -> str:
+        return f"PairsAgreement({self.name}: alpha {self.alpha.estimate.value:.4f})"
+
+    def document(self) -> Document:
+        """Alpha, the human ceiling, and a table of raters."""
+        alpha, level = self.alpha, self.resampling.level
+        counts = [Column("answers"), Column("pairs"), Column("raters"), Column("single")]
+        title = f"{self.name}: agreement between raters"
+        first = Table(
+            "alpha",
+            title,
+            ["measure", Column("alpha", level=level, bold=True), *counts],
+            [
+                [
+                    f"Krippendorff's alpha ({alpha.measurement})",
+                    Cell.of(alpha.estimate),
+                    *(alpha.ratings, alpha.units, alpha.raters, alpha.single),
+                ]
+            ],
+            f"pairs: judged by two raters or more; single: by one, left out; a tie is an answer too. {INTERVALS}",
+        )
+        ceiling = Table(
+            "ceiling",
+            "The human ceiling: one rater in the place of a metric, against the preferences of the others",
+            ["statistic", _share("value", level=level)],
+            [["accuracy, a tie of the rater ½", Cell.of(self.ceiling)]],
+        )
+        columns: list[Column | str] = ["rater", Column("pairs"), Column("ties"), Column("shared")]
+        columns += [_share("same"), _share("accuracy"), Column("alpha without", decimals=3)]
+        rows: list[list[Value]] = [
+            [one.name, one.pairs, one.ties, one.shared, one.same, one.accuracy, one.alpha_without]
+            for one in self.raters
+        ]
+        raters = Table(
+            "raters",
+            "Each rater against the others",
+            columns,
+            rows,
+            "shared: pairs that others judged too; same: share of the others' answers that the rater gave too; "
+            "accuracy: in the place of a metric; alpha without: agreement of the others alone",
+        )
+        interval = self.resampling.signature("images")
+        data = {"alpha": alpha, "ceiling": {"accuracy": self.ceiling}, "raters": self.raters, "ci": interval}
+        signature = f"agreement({alpha.measurement}):{self.name}|ci:{interval}"
+        return Document(title, "", [first, ceiling, raters], (), (), (signature,), data, "agreement")
+
+
+def _share(name: str, level: float | None = None) -> Column:
+    return Column(name, scale=100, decimals=1, unit="%", level=level)
+
+
+def pairs_agreement(
+    pairs: Preferences, measurement: Measurement = "nominal", resampling: Resampling = Resampling()
+) -> PairsAgreement:
+    """Agreement of raters over the pairs that several of them judged; a tie is an answer of its own."""
+    answers = pairs.answers
+    if answers is None or not ((~np.isnan(answers.values)).sum(axis=1) > 1).any():
+        raise InputError(
+            f"{pairs.name}: no pair was judged by two raters, agreement needs the same two captions of an image judged "
+            "twice"
+        )
+    accuracies = [_accuracy(answers, index) for index in range(answers.values.shape[1])]
+    comparable = [statistic for statistic in accuracies if statistic is not None]
+
+    def mean(weights: Floats) -> dict[str, Floats]:
+        return {"mean": np.mean([statistic(weights)["mean"] for statistic in comparable], axis=0)}
+
+    return PairsAgreement(
+        pairs.name,
+        krippendorff(answers.values, measurement, resampling, answers.groups, name=pairs.name),
+        estimate(mean, len({*answers.groups}), resampling)["mean"] if comparable else Estimate(NAN),
+        tuple(_rater(answers, index, statistic, measurement) for index, statistic in enumerate(accuracies)),
+        resampling,
+    )
+
+
+def _accuracy(answers: Ratings, index: int) -> WeightedStatistic | None:
+    """A rater in the place of a metric: each preference of another on the same pair is a row of its own."""
+    own, others = answers.values[:, index], np.delete(answers.values, index, axis=1)
+    decided = ~np.isnan(others) & (others != TIE) & ~np.isnan(own)[:, None]
+    pair, other = np.nonzero(decided)
+    if not len(pair):
+        return None
+    images, image = np.unique(np.array(answers.groups), return_inverse=True)
+    preferred: Ints = 2 * pair + others[pair, other].astype(np.int64)
+    design = Pairs(
+        preferred, preferred ^ 1, image[pair].astype(np.int64), len(images), np.zeros(len(pair), np.int64), ("all",)
+    )
+    return design.family("mean", np.stack([1 - own, own], axis=1).ravel())
+
+
+def _rater(answers: Ratings, index: int, accuracy: WeightedStatistic | None, measurement: Measurement) -> PairsRater:
+    own, others = answers.values[:, index], np.delete(answers.values, index, axis=1)
+    both = ~np.isnan(others) & ~np.isnan(own)[:, None]
+    try:
+        rest = krippendorff(others, measurement, Resampling(samples=0), constant="one").estimate.value
+    except InputError:
+        rest = NAN
+    return PairsRater(
+        answers.raters[index],
+        int((~np.isnan(own)).sum()),
+        int((own == TIE).sum()),
+        int(both.any(axis=1).sum()),
+        float((others == own[:, None])[both].mean()) if both.any() else NAN,
+        NAN if accuracy is None else observed(accuracy, len({*answers.groups}))["mean"],
+        rest,
+    )
