@@ -101,7 +101,7 @@ function systemRecord(system, item, place) {
 function record(item) {
   const place = shownAt.get(item), picture = data.pictures[place];
   return {
-    item, id: data.ids[item], references: data.references[place], fields: data.fields[place], gap: several ? gapOf(item) : null,
+    item, id: data.ids[item], references: data.references[place], fields: data.fields[place],
     picture: picture === null ? null : images[picture], large: data.large && picture !== null ? data.large[picture] : null,
     systems: systems.map((_, system) => systemRecord(system, item, place)),
   };

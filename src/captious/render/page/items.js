@@ -53,8 +53,9 @@ function references(texts) {
 }
 
 function factsOf(record) {
+  const scored = finite(record.systems.map(({ values }) => values[state.metric]));
   const words = considered().map((system) => record.systems[system].words).filter((length) => length !== null);
-  const facts = [several ? null : words.length && plural(words[0], "word"), record.gap !== null && `${metrics[state.metric].label} differs by ${show(record.gap, 3)}`].filter(Boolean);
+  const facts = [several ? null : words.length && plural(words[0], "word"), scored.length > 1 && `${metrics[state.metric].label} differs by ${show(Math.max(...scored) - Math.min(...scored), 3)}`].filter(Boolean);
   const fields = Object.entries(record.fields).map(([name, value]) => h("span", { class: "field", title: name }, h("span", { class: "quiet" }, `${name} `), value));
   return [h("span", { class: "quiet" }, facts.join(" · ")), fields];
 }

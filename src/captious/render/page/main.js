@@ -58,7 +58,7 @@ readAddress();
 const opened = state.item;
 redraw();
 if (opened !== null) openItem(opened);
-byId("worst-captions").addEventListener("click", () => { update({ order: "worst", ...UNFILTERED, page: 0 }); byId("items").scrollIntoView(); });
+byId("worst-captions")?.addEventListener("click", () => { update({ order: "worst", ...UNFILTERED, page: 0 }); byId("items").scrollIntoView(); });
 byId("search").closest("main").addEventListener("focusout", (event) => event.target.id === "search" && drawTools());
 addEventListener("keydown", keys);
 addEventListener("hashchange", follow);

@@ -291,7 +291,7 @@ class Parser:
         if side.name in ("id", "system"):
             return "text"
         column = self.table.fields.get(side.name)
-        if column is None or side.name in _SCORES(self.table):
+        if column is None or side.name in _scores(self.table):
             return "number"
         return "text" if pa.types.is_string(column.type) else "number"
 
@@ -303,7 +303,7 @@ def _split(text: str) -> tuple[str, str, str]:
     return match[1] or match[2], "@", match[3] or match[4] or ""
 
 
-def _SCORES(table: Joined) -> dict[str, int]:
+def _scores(table: Joined) -> dict[str, int]:
     return {score.key: place for place, score in enumerate(table.scores)}
 
 
@@ -404,7 +404,7 @@ class _Evaluation:
         import pyarrow as pa
 
         table, system = self.table, self.system if column.system is None else column.system
-        scores = _SCORES(table)
+        scores = _scores(table)
         if column.name in table.fields:
             return table.fields[column.name]
         if column.name in scores:

@@ -39,6 +39,8 @@ class Run:
     """The items of one system with its scores."""
 
     name: str
+    root: Path
+    """The folder that the user named."""
     folder: Path
     """Where ``items.parquet`` is."""
     items: pa.Table
@@ -86,12 +88,12 @@ def _open(folder: Path) -> dict[str, Run]:
     facts = _facts(folder)
     if (folder / ITEMS).is_file():
         name = PurePath(str(facts.get("name") or folder.resolve().name)).name.split(".")[0]
-        return {name: _run(name, folder, facts)}
+        return {name: _run(name, folder, folder, facts)}
     systems = facts.get("systems")
     if isinstance(systems, Mapping):
         folders = {name: folder / inner for name, inner in system_folders(systems).items()}
         if folders and all((inner / ITEMS).is_file() for inner in folders.values()):
-            return {name: _run(name, inner, systems[name]) for name, inner in folders.items()}
+            return {name: _run(name, folder, inner, systems[name]) for name, inner in folders.items()}
     raise InputError(f"{folder}: holds no {ITEMS}, expected a folder that captious score or captious compare wrote")
 
 
@@ -109,7 +111,7 @@ def _facts(folder: Path) -> Mapping[str, Any]:
     return facts
 
 
-def _run(name: str, folder: Path, facts: Mapping[str, Any]) -> Run:
+def _run(name: str, root: Path, folder: Path, facts: Mapping[str, Any]) -> Run:
     path = folder / ITEMS
     table = _read(path)
     scores, signatures = [], {}
@@ -124,7 +126,7 @@ def _run(name: str, folder: Path, facts: Mapping[str, Any]) -> Run:
             signatures[key] = str(metric.get("signature", ""))
     if not scores:
         raise InputError(f"{path}: holds no score that {MARKER} names")
-    return Run(name, folder, table, tuple(scores), signatures, tuple(map(str, facts.get("warnings", ()))))
+    return Run(name, root, folder, table, tuple(scores), signatures, tuple(map(str, facts.get("warnings", ()))))
 
 
 def _read(path: Path) -> pa.Table:

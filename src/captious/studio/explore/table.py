@@ -185,7 +185,7 @@ def _first(columns: Sequence[tuple[pa.ChunkedArray, Ints]]) -> pa.Array:
 
 
 def _fields(runs: Sequence[Run], rows: Sequence[Ints]) -> dict[str, pa.Array]:
-    """Further columns of texts, numbers and yes or no, each from the first run that has it."""
+    """Further columns of numbers and texts, each from the first run that has it."""
     import pyarrow as pa
 
     fields: dict[str, pa.Array] = {}
@@ -194,7 +194,7 @@ def _fields(runs: Sequence[Run], rows: Sequence[Ints]) -> dict[str, pa.Array]:
             if name in (*TEXTS, "image", *run.signatures) or name in fields:
                 continue
             column = _aligned(run.items[name], row)
-            if pa.types.is_string(column.type) or pa.types.is_boolean(column.type) or _is_number(column.type):
+            if pa.types.is_string(column.type) or _is_number(column.type):
                 fields[name] = column
             elif not pa.types.is_null(column.type):
                 fields[name] = pa.array([None if one is None else str(one) for one in column.to_pylist()], pa.string())

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
 
-from captious._typing import Bools, Floats, Ints
+from captious._typing import Bools, Floats, Ints32
 from captious.errors import InputError
-from captious.stats.correlation import ranks
 from captious.studio.explore.expression import matching
 from captious.studio.explore.table import Joined, any_of, mean_over
 
@@ -24,6 +24,8 @@ ORDERS = ("worst", "best", "gap", "between", "disagree", "raters", "shortest", "
 difference in rank between two metrics. ``raters``: largest difference between raters."""
 CORNERS = 200
 """Of a lasso."""
+DECIMALS = 6
+"""Values that differ by less share their place: smoothing tells apart what is 0."""
 KEPT = 64
 """Orders and filters that are kept."""
 
@@ -141,8 +143,11 @@ class Explorer:
 
     table: Joined
     _kept: dict[Any, Any] = field(default_factory=dict)
+    _facts: dict[Any, Any] = field(default_factory=dict)
+    """What does not depend on the view."""
+    _lock: Lock = field(default_factory=Lock)
 
-    def selection(self, view: View) -> Ints:
+    def selection(self, view: View) -> Ints32:
         """The items that a view lists, in its order."""
         mask = self.mask(view)
         order = self.order(view)
@@ -152,7 +157,7 @@ class Explorer:
         """The systems that a view considers."""
         return list(range(len(self.table.systems))) if view.system is None else [view.system]
 
-    def order(self, view: View) -> Ints:
+    def order(self, view: View) -> Ints32:
         """All items in the order of a view; those without the value that sorts them come last."""
         key = ("order", view.order, view.score, view.system, *_parameters(view))
         return self._once(key, lambda: sorted_items(self._keys(view)))
@@ -182,13 +187,39 @@ class Explorer:
         return self._once(("ranks", system, x, y), lambda: self._rank_gap(system, x, y))
 
     def _rank_gap(self, system: int, x: int, y: int) -> Floats:
-        columns = [self.table.values[system][score] * (1 if self.table.scores[score].higher else -1) for score in (x, y)]
+        columns = [
+            self.table.values[system][score] * (1 if self.table.scores[score].higher else -1) for score in (x, y)
+        ]
         both = ~(np.isnan(columns[0]) | np.isnan(columns[1]))
         result = np.full(len(self.table), np.nan)
         if both.sum() > 1:
-            first, second = (ranks(column[both]) for column in columns)
+            first, second = (mid_ranks(column[both]) for column in columns)
             result[both] = np.abs(first - second) / (both.sum() - 1)
         return result
+
+    def rho(self, system: int, x: int, y: int) -> float | None:
+        """Spearman's rho between two scores of a system."""
+        x, y = sorted((x, y))
+        values = self.table.values[system]
+        if (system, x, y) not in self._facts:
+            self._facts[system, x, y] = spearman(values[x], values[y])
+        rho: float | None = self._facts[system, x, y]
+        return rho
+
+    def agreement(self) -> list[list[list[float | None]]]:
+        """For each system Spearman's rho between all scores."""
+        scores = range(len(self.table.scores))
+        return [
+            [[1.0 if x == y else self.rho(system, x, y) for y in scores] for x in scores]
+            for system in range(len(self.table.systems))
+        ]
+
+    def share_below(self, system: int, score: int, value: float) -> float:
+        """The share of items, in per cent, whose value is smaller."""
+        if (system, score) not in self._facts:
+            self._facts[system, score] = np.sort(_present(self.table.values[system][score]).round(DECIMALS))
+        ordered = self._facts[system, score]
+        return 100 * float(np.searchsorted(ordered, round(value, DECIMALS))) / max(1, len(ordered))
 
     def mask(self, view: View) -> Bools | None:
         """Which items pass the filters of a view; None where it has none."""
@@ -237,11 +268,16 @@ class Explorer:
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         """What ``make`` returns; the results that were used last are kept."""
-        value: T = self._kept.pop(key) if key in self._kept else make()
-        self._kept[key] = value
-        while len(self._kept) > KEPT:
-            self._kept.pop(next(iter(self._kept)), None)
-        return value
+        with self._lock:
+            known = key in self._kept
+            value: Any = self._kept.pop(key, None)
+        value = value if known else make()
+        with self._lock:
+            self._kept[key] = value
+            while len(self._kept) > KEPT:
+                self._kept.pop(next(iter(self._kept)))
+        result: T = value
+        return result
 
 
 def _parameters(view: View) -> tuple[int, ...]:
@@ -251,13 +287,43 @@ def _parameters(view: View) -> tuple[int, ...]:
     return (view.x, view.y) if view.order == "disagree" else ()
 
 
-def sorted_items(keys: Floats) -> Ints:
+def _present(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
+
+
+def sorted_items(keys: Floats) -> Ints32:
     """Items by their key, the smallest first; equal ones in the order given, those without a key last.
 
     >>> sorted_items(np.array([2.0, np.nan, 1.0, 2.0])).tolist()
     [2, 0, 3, 1]
     """
-    return np.argsort(keys, kind="stable")
+    return np.argsort(keys, kind="stable").astype(np.int32)
+
+
+def mid_ranks(values: Floats) -> Floats:
+    """Ranks from 0; equal values share the mean of theirs.
+
+    >>> mid_ranks(np.array([5.0, 1.0, 5.0, 9.0])).tolist()
+    [1.5, 0.0, 1.5, 3.0]
+    """
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    middle: Floats = np.cumsum(counts) - (counts + 1) / 2
+    return middle[inverse]
+
+
+def spearman(x: Floats, y: Floats) -> float | None:
+    """Spearman's rho of two columns over the items that both have; None where one is constant.
+
+    >>> round(spearman(np.array([1.0, 2.0, 3.0, np.nan]), np.array([1.0, 3.0, 2.0, 5.0])), 3)
+    0.5
+    """
+    both = ~(np.isnan(x) | np.isnan(y))
+    if both.sum() < 2:
+        return None
+    first, second = mid_ranks(x[both]), mid_ranks(y[both])
+    first, second = first - first.mean(), second - second.mean()
+    scale = float(np.sqrt((first**2).sum() * (second**2).sum()))
+    return float((first * second).sum()) / scale if scale else None
 
 
 def _largest(columns: Sequence[Floats]) -> Floats:
@@ -271,7 +337,7 @@ def _spread(columns: Sequence[Floats]) -> Floats:
     high = np.nan_to_num(stacked, nan=-np.inf).max(axis=0)
     low = np.nan_to_num(stacked, nan=np.inf).min(axis=0)
     several = (~np.isnan(stacked)).sum(axis=0) > 1
-    return np.where(several, high - low, np.nan, ) if several.any() else np.full(len(high), np.nan)
+    return np.where(several, high - np.where(several, low, 0.0), np.nan)
 
 
 def inside(x: Floats, y: Floats, corners: Sequence[tuple[float, float]]) -> Bools:
