@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Bools, Ints
-from captious.errors import InputError, UnknownKey
+from captious.errors import InputError, UnknownKey, nearest
 from captious.render import Document, Entry, Gallery, Line, Picture
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 FIRST = 4
 """Items that a notebook shows."""
+COMPARED = 50_000
+"""Ids among which the nearest to a misspelt one is searched for; of more the first is named."""
 T = TypeVar("T")
 
 
@@ -294,15 +296,21 @@ class CaptionSet(Memo):
         return (self.item(index) for index in range(len(self)))
 
     def __getitem__(self, key: str | int) -> Item:
+        return self.item(self.position(key))
+
+    def position(self, key: str | int) -> int:
+        """Where the item with this id stands."""
         try:
-            return self.item(self._positions[str(key)])
+            return self._positions[str(key)]
         except KeyError:
             raise UnknownKey(f"{self.name}: no item with id {str(key)!r}{self._hint(key)}") from None
 
     def _hint(self, key: object) -> str:
         """What helps a person who asked for an id that is not there."""
-        position = f", and item({key}) is the item at that position" if key in range(len(self)) else ""
-        return f"; ids are such as {self.ids[0]!r}{position}" if self.ids else ""
+        if key in range(len(self)):
+            return f"; ids are such as {self.ids[0]!r}, and item({key}) is the item at that position"
+        similar = nearest(str(key), self.ids) if len(self) <= COMPARED else ""
+        return similar or (f"; ids are such as {self.ids[0]!r}" if self.ids else "")
 
     def __contains__(self, key: object) -> bool:
         return str(key) in self._positions

@@ -25,6 +25,7 @@ from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
 from captious.io.read import read
 from captious.metrics.contract import Measurement, Metric
+from captious.metrics.explanation import Explanations
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime, current, using
 from captious.render import (
@@ -35,14 +36,11 @@ from captious.render import (
     Graph,
     ItemMetric,
     Items,
-    Phrase,
     Result,
-    Section,
-    Span,
     Table,
     link,
 )
-from captious.render.document import Tone, Value
+from captious.render.document import Value
 from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
 from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.correlation import Moments
@@ -51,9 +49,6 @@ T = TypeVar("T")
 Specs = str | Metric | Iterable[str | Metric]
 ITEMS = "items"
 """What frames and files call the values of every item."""
-KINDS = {1: "object", 2: "attribute", 3: "relation"}
-RESULTS: Mapping[str, Tone] = {"matched": "good", "wrong": "bad", "missed": "quiet"}
-"""What became of a tuple, and its tone."""
 REASONS = 5
 """Different reasons that a warning names."""
 
@@ -82,6 +77,8 @@ class Report(Result):
     warnings: Sequence[str] = ()
     resampling: Resampling = Resampling()
     """Of the intervals."""
+    explanations: Explanations | None = None
+    """Why one item has its values, to show beside them: ``replace(report, explanations=report.explain(id))``."""
 
     def __getitem__(self, key: str) -> Measurement:
         """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
@@ -144,42 +141,33 @@ class Report(Result):
         columns = ("id", value_column, "candidate", "first reference")[:shown]
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
 
-    def explain(self, id: Any, metric: str | None = None) -> Document:
-        """What made the value of an item: the tuples that match the references, those that do not, those missed.
+    def explain(self, id: Any, metric: str | None = None) -> Explanations:
+        """Why an item has its values: for each metric that can tell, parts that add up to the value.
 
-        Printed it is a table; a notebook and a saved page draw the graph. ``metric`` is one that explains its values,
-        such as ``spice``: the last of those, unless it is named.
+        ``metric`` names one; without it all are explained. A notebook and a saved page draw SPICE's graphs.
+
+        >>> report = evaluate(["a red dog"], "rouge", Resampling(0), references=[["the red dog"]])
+        >>> [(part.name, round(part.adds, 4)) for part in report.explain(0)["rouge"].parts]
+        [('red', 0.3333), ('dog', 0.3333)]
         """
-        able = [key for key, one in self.measurements.items() if one.metric.explains]
-        key = able[-1] if metric is None and able else written_form(metric or "", [one.metric for one in self])
-        if key not in able:
-            raise InputError(f"{key} does not explain its values, expected {' or '.join(able) or 'spice'}")
-        value = self.measurements[key].items[id]
-        (index,) = self.captions.positions([str(id)])
-        texts = self.captions.candidates[index]
-        title = f"{self.label(key)} {value:.4f} of {self.captions.ids[index]}"
-        sections: list[Section] = []
-        for number, (graph, text) in enumerate(zip(self._graphs(key, index), texts, strict=True), 1):
-            tuples = {
-                "matched": [one.parts for one in graph.statements if one.matched],
-                "wrong": [one.parts for one in graph.statements if not one.matched],
-                "missed": graph.missed,
-            }
-            rows = [
-                (Phrase((Span(result, RESULTS[result]),)), KINDS[len(parts)], ", ".join(parts))
-                for result, members in tuples.items()
-                for parts in members
-            ]
-            name = "tuples" if number == 1 else f"tuples-{number}"
-            note = "wrong: no reference says it; missed: the references alone say it"
-            sections.append(Table(name, text, ("result", "kind", "tuple"), rows, note))
-            sections.append(replace(graph, title=text, replaces=name))
-        return Document(title, sections=sections)
+        self.captions.position(id)
+        keys = [written_form(metric, [one.metric for one in self])] if metric else list(self.measurements)
+        able = [key for key in keys if self.measurements[key].metric.explains]
+        if metric and not able:
+            known = [key for key, one in self.measurements.items() if one.metric.explains]
+            hint = f", only {', '.join(known)}" if known else ""
+            raise InputError(f"{keys[0]} does not explain single values{hint}")
+        explanations = []
+        for key in able:
+            one = self.measurements[key].metric.explain(self.captions, id)
+            explanations.append(replace(one, label=self.label(key), signature=self.signature(key)))
+        unexplained = [self.label(key) for key in keys if key not in able]
+        return Explanations(str(id), explanations, unexplained)
 
     def _graphs(self, key: str, index: int) -> Sequence[Graph]:
         """What made the value of an item, for each of its candidates."""
         metric, captions = self.measurements[key].metric, self.captions
-        return metric.explain(captions, index, captions.once(("state", metric), lambda: metric.prepare(captions)))
+        return metric.drawings(captions, index, captions.once(("state", metric), lambda: metric.prepare(captions)))
 
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
@@ -199,15 +187,20 @@ class Report(Result):
                 number, why = len(measurement.reasons), _reasons(measurement)
                 row.append(Cell(number, note=why, decimals=0, href=f"{address}&unscored=1" if number else ""))
             rows.append(row)
+        explained = self.explanations and self.explanations.document()
         counts = self.captions.references.counts
         low, high = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
         span = str(low) if low == high else f"{low}–{high}"
         return Document(
             self.title,
             f"{span} reference{'' if high == 1 else 's'} per item" if high else "no references",
-            [Table("scores", "Scores", columns, rows), explorer({PurePath(self.captions.name).name: self})],
+            [
+                Table("scores", "Scores", columns, rows),
+                *(explained.sections if explained else ()),
+                explorer({PurePath(self.captions.name).name: self}),
+            ],
             warnings=self.warnings,
-            notes=self._beside_the_original(),
+            notes=[*self._beside_the_original(), *(explained.notes if explained else ())],
             signatures=self.signatures,
             data=self.data(),
         )
@@ -237,6 +230,7 @@ class Report(Result):
             "skipped": self.captions.skipped,
             "metrics": [self._metric_data(key) for key in self.measurements],
             "warnings": list(self.warnings),
+            **({"explanations": self.explanations.data()} if self.explanations else {}),
         }
 
     def _metric_data(self, key: str) -> dict[str, Any]:
@@ -400,7 +394,7 @@ def explorer(reports: Mapping[str, Report]) -> Items:
                 one.metric.higher_is_better,
                 one.metric.range,
                 not one.metric.is_count,
-                one.metric.explains,
+                one.metric.draws,
             )
             for key, one in first.measurements.items()
         ],

@@ -43,6 +43,8 @@ class Option:
     """Environment variable that gives the default of the command line."""
     type: Any = None
     """What the command line reads, where Python takes more."""
+    words: bool = False
+    """Whether it takes all words up to the next flag, as a shell writes ``--captions preds/*.jsonl``."""
 
 
 @dataclass(frozen=True)

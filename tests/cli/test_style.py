@@ -65,8 +65,8 @@ def test_explain(run: Run, fitted: Path, tmp_path: Path) -> None:
     assert "silly" in (tmp_path / "why" / "report.html").read_text()
     _, out, _ = run("style", "explain", fitted, text, "--style", "gloomy", "--json")
     found = json.loads(out)
-    assert found["why"]["style"] == "gloomy"
-    assert sum(part["adds"] for part in found["why"]["ngrams"]) == pytest.approx(found["styles"]["gloomy"])
+    assert found["style"] == "gloomy" and found["why"]["value"] == found["styles"]["gloomy"]
+    assert sum(part["adds"] for part in found["why"]["parts"]) == pytest.approx(found["styles"]["gloomy"])
     code, out, _ = run("style", "explain", fitted, "zebra yak")
     assert "no style is closest, for 4 tie: gloomy, humorous, plain, romantic; gloomy is explained" in out
     assert not out.startswith("gloomy:")

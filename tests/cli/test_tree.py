@@ -21,7 +21,7 @@ from captious.options import Argument, declared
 REPOSITORY = Path(__file__).parents[2]
 PANELS = {
     "Everyday": ["score", "compare", "check", "metrics", "demo"],
-    "Judge metrics": ["study", "probe"],
+    "Judge metrics": ["study", "probe", "studio"],
     "Audit": ["bias", "style"],
     "Models and data": ["train", "make", "cache"],
 }
@@ -31,6 +31,7 @@ SEVERAL_MEANINGS = {
     "--test": "a study has other paired tests than a comparison",
     "--rating": "a study reads several columns of ratings",
     "--style": "one style is explained, several are listed",
+    "--captions": "a study takes those of several systems, a cache one file",
     "--margin": "each objective has its own",
     "--encoder": "probes compare several encoders; cache prune names one in the cache",
 }

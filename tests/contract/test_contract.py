@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.contract.fixtures import COLOR_METRICS, EXAMPLES, FILES, captions, mixer
 
+from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.registry import METRICS, metric_class, names, parse, parse_all
 from captious.options import Runtime, using
@@ -129,3 +130,19 @@ def test_the_facts_of_the_card_are_there(name):
     assert isinstance(metric, Metric) and metric.name == name and metric.label
     assert (metric.__doc__ or "").strip() and ">>>" in metric.__doc__
     assert metric.range[0] < metric.range[1]
+
+
+@every_metric
+def test_the_parts_of_an_explanation_add_up_to_the_value(metric, whole):
+    if not metric.explains:
+        with pytest.raises(InputError, match="does not explain single values"):
+            metric.explain(whole, whole.ids[0])
+        return
+    measured = metric.measure(whole)
+    for key, value in measured.items.items():
+        explanation = metric.explain(whole, key)
+        assert explanation.value == pytest.approx(value, abs=1e-9, nan_ok=True)
+        if key in measured.reasons:
+            assert explanation.reason == measured.reasons[key] and not explanation.parts
+        else:
+            assert sum(part.adds for part in explanation.parts) == pytest.approx(value, abs=1e-9)

@@ -251,6 +251,7 @@ BRIEF = "--epochs 1 --batch-size 4 --device cpu --out {out}"
 COMMANDS = {
     "score": [
         "{predictions} --references {references} --samples 20",
+        "{predictions} --references {references} --samples 20 --explain 1",
         "{predictions} --references {references} --samples 20 --out {out} --metrics bleu,rouge,cider(idf={idf})",
         f"{{predictions}} --images {{images}} --samples 20 --out {{out}} {SEEN}",
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
@@ -273,6 +274,12 @@ COMMANDS = {
     "study combine": ["{ratings} --samples 20 --metrics rouge --add {scores} --folds 2"],
     "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],
     "study recipes": [""],
+    "studio new": [
+        "{out}.toml --kind ratings --captions {predictions} {system} --references {references} --images {images}",
+        "{out}.toml --template imagine-entities --tasks {answers} --json",
+        "{out}.toml --template onlystyle-ranking --tasks {rankings}",
+        "{out}.toml --template relic-age --images {images} --ids {vocabulary}",
+    ],
     "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
     "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],
     "probe hubness": [f"{{captions}} --images {{images}} --samples 20 --k 2 {MINI}"],

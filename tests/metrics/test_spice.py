@@ -164,34 +164,46 @@ def test_an_item_is_explained_by_its_tuples(wordnet):
         captious.Resampling(0),
         references={"1": ["A big hound barks at a cat ."], "2": ["A cat ."]},
     )
-    document = report.explain("1")
+    explanation = report.explain("1")["spice"]
+    document = explanation.document()
     rows = [tuple(map(str, row)) for row in document.table().rows]
+    adds = str(2 / 7)
     assert rows == [
-        ("matched", "object", "dog"),
-        ("wrong", "object", "bird"),
-        ("wrong", "relation", "dog, bark at, bird"),
-        ("missed", "object", "cat"),
-        ("missed", "attribute", "hound, big"),
-        ("missed", "relation", "hound, bark at, cat"),
+        ("dog", adds, "matched", "object"),
+        ("bird", "0.0", "wrong", "object"),
+        ("dog, bark at, bird", "0.0", "wrong", "relation"),
+        ("cat", "0.0", "missed", "object"),
+        ("hound, big", "0.0", "missed", "attribute"),
+        ("hound, bark at, cat", "0.0", "missed", "relation"),
     ]
     # 1 of 3 tuples matches 1 of 4: F = 2 · 1 / (3 + 4)
     assert document.title == f"SPICE (spaCy) {2 / 7:.4f} of 1"
     assert "<svg" in document._repr_html_()
-    with pytest.raises(captious.InputError, match=r"^rouge does not explain its values, expected spice"):
-        report.explain("1", "rouge")
+    assert explanation.breakdown.formula.endswith("2 · 1 matched / (3 of the caption + 4 of the references)")
     with pytest.raises(KeyError, match="no item with id '3'"):
         report.explain("3")
 
 
-def test_soft_matching_has_no_tuples_to_explain_it_by():
-    assert Spice().explains and not Spice(matching="soft").explains
+def test_soft_matching_is_explained_by_the_nearest_phrases(minilm):
+    assert Spice().draws and not Spice(matching="soft").draws
+    report = captious.evaluate(
+        {"1": ["A brown dog runs .", "A cat ."], "2": "."},
+        f"spice(matching=soft,weights={minilm})",
+        references={"1": ["A puppy is running ."], "2": ["A cat ."]},
+    )
+    explanation = report.explain("1")["spice"]
+    assert {part.name: part.details["nearest"] for part in explanation.parts} == {
+        "dog": "puppy", "brown dog": "puppy", "run dog": "run puppy", "cat": "puppy",
+    }  # fmt: skip
+    assert sum(part.adds for part in explanation.parts) == pytest.approx(report["spice"].items["1"], abs=1e-6)
+    assert not report.explain("2")["spice"].parts and report["spice"].items["2"] == 0
 
 
 def test_a_subset_explains_its_own_tuples(wordnet):
     metric = f"spice(subset=color,resources={wordnet})"
     report = captious.evaluate({"1": "A red dog ."}, metric, references={"1": ["A red hound chases a black cat ."]})
-    rows = [tuple(map(str, row)) for row in report.explain(1).table().rows]
-    assert rows == [("matched", "attribute", "dog, red"), ("missed", "attribute", "cat, black")]
+    rows = [(part.name, *part.details.values()) for part in report.explain(1)["spice"].parts]
+    assert rows == [("dog, red", "matched", "attribute"), ("cat, black", "missed", "attribute")]
 
 
 def test_the_page_holds_the_graphs(wordnet):

@@ -23,6 +23,7 @@ from captious.errors import InputError
 GROUPS = {
     "study": JUDGE,
     "probe": JUDGE,
+    "studio": JUDGE,
     "bias": AUDIT,
     "style": AUDIT,
     "train": MODELS,

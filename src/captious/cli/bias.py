@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Label, Seeds, Session, named
+from captious.cli.session import Label, Seeds, Session
 from captious.errors import InputError
 from captious.options import Argument, Option
 
@@ -59,6 +59,7 @@ def lic(
     from captious.bias.classifiers import classifier_named
     from captious.bias.corpus import read_subjects
     from captious.bias.protocol import protocol_for
+    from captious.io.formats import named_files
 
     if work is not None and not session.runtime.cache:
         raise InputError("--work keeps finished runs and --no-cache keeps none; leave one of them out")
@@ -68,7 +69,7 @@ def lic(
     stored = (work or data_folder() / "bias") if session.runtime.cache else None
     try:
         with session.working():
-            subjects = read_subjects(named(predictions), label, session.reading, human_captions, labels)
+            subjects = read_subjects(named_files(predictions), label, session.reading, human_captions, labels)
             result = audit(subjects, protocol, classifiers, work=stored)
     except KeyboardInterrupt:
         if stored is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import EVERYDAY, Metrics, Permutations, Session, named
+from captious.cli.session import EVERYDAY, Metrics, Permutations, Session
 from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
@@ -36,12 +36,15 @@ def score(
     session: Session,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
+    explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
     --out FOLDER writes the HTML report, the values of every item and all tables.
     --out scores.csv writes one file; also .json, .parquet, .html and .tex.
     --metrics all takes every metric that the data allow and that needs no model.
+
+    --explain 1002 says why item 1002 has its scores: the n-grams, words or tuples that add up to each.
 
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
@@ -51,7 +54,12 @@ def score(
 
     parse_all(metrics)  # a misspelt name is said before anything is read
     with session.working() as step:
-        report = evaluate(session.read(predictions), metrics, session.resampling, progress=step)
+        captions = session.read(predictions)
+        if explain is not None:
+            captions.position(explain)  # an unknown id is said before anything is computed
+        report = evaluate(captions, metrics, session.resampling, progress=step)
+        if explain is not None:
+            report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
     output = session.output
     if worst and not (output.json or output.latex or output.csv):
@@ -73,10 +81,11 @@ def compare(
     Example: captious compare XE=ck0/results.json RL=ck1/results.json --references refs.json
     """
     from captious.comparison import compare
+    from captious.io.formats import named_files
     from captious.metrics.registry import parse_all
 
     parse_all(metrics)  # a misspelt name is said before anything is read
-    paths = named(systems)
+    paths = named_files(systems)
     with session.working() as step:
         result = compare(
             {name: session.read(path) for name, path in paths.items()},

@@ -84,6 +84,7 @@ def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__signature__ = inspect.Signature([param.parameter() for param in params])  # type: ignore[attr-defined]
     run.__annotations__ = {}
+    run.takes_words = [param.flag for param in params if param.option.words]  # type: ignore[attr-defined]
     run.__wrapped__ = function  # type: ignore[attr-defined]
     return run
 
@@ -232,8 +233,14 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse, after these two checks; a line that a shell completes is not whole yet."""
+        flags = getattr(self.callback, "takes_words", ())
+        args = _one_word_each(args, flags)
         if not ctx.resilient_parsing and not set(args).intersection(ctx.help_option_names):
-            _, extra, order = self.make_parser(ctx).parse_args(list(args))
+            values, extra, order = self.make_parser(ctx).parse_args(list(args))
+            for param in self.params:
+                if param.param_type_name == "argument" and param.required and not values.get(param.name):
+                    for flag in set(flags).intersection(args):
+                        ctx.fail(f"no {param.metavar or param.name}, expected it before {flag}")
             for param, number in Counter(order).items():
                 if number > 1 and not getattr(param, "multiple", False):
                     ctx.fail(f"{param.opts[0]} is given {number} times, expected once")
@@ -242,6 +249,25 @@ class Command(TyperCommand):
                 hint = f"; if it holds references, write -r {extra[0]}" if references else ""
                 ctx.fail(f"unexpected argument {extra[0]}{hint}")
         return super().parse_args(ctx, args)
+
+
+def _one_word_each(args: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """The words of a command line with a flag before each word that belongs to it.
+
+    >>> _one_word_each(["new.toml", "--captions", "a.json", "b.json", "--images", "photos"], ["--captions"])
+    ['new.toml', '--captions', 'a.json', '--captions', 'b.json', '--images', 'photos']
+    """
+    words: list[str] = []
+    flag = ""
+    for index, word in enumerate(args):
+        if word == "--":
+            return [*words, *args[index:]]
+        if word.startswith("-") and word != "-":
+            flag = word.partition("=")[0] if word.partition("=")[0] in flags else ""
+        elif flag and words[-1] != flag:
+            words.append(flag)
+        words.append(word)
+    return words
 
 
 _ARGUMENT = re.compile(

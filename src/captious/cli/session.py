@@ -11,7 +11,6 @@ A command takes the whole session, or the fields that it uses, so that it shows 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -85,28 +84,3 @@ class Session(Options):
         """Print the result, and save it where that is asked for; images look as they did to the encoder."""
         with using(self.runtime):
             deliver(result, self.output)
-
-
-def named(systems: tuple[str, ...]) -> dict[str, str]:
-    """Files by the name of the system: that before ``=``, or the file's, with its folder or a number where it repeats.
-
-    >>> named(("runs/a.json", "runs/b.v2.jsonl.gz", "old/a.json", "RL=ck1/results.json"))
-    {'runs-a': 'runs/a.json', 'b.v2': 'runs/b.v2.jsonl.gz', 'old-a': 'old/a.json', 'RL': 'ck1/results.json'}
-    """
-    from captious.io.formats import stem_of
-
-    names, paths = [], []
-    for system in systems:
-        name, equals, path = system.partition("=")
-        if not equals or not name or Path(system).exists():
-            name, path = stem_of(system), system
-        names.append(name)
-        paths.append(path)
-    repeated = {name for name, number in Counter(names).items() if number > 1}
-    unique: dict[str, str] = {}
-    for name, path in zip(names, paths, strict=True):
-        folder = Path(path).parent.name
-        longer = f"{folder}-{name}" if name in repeated and folder else name
-        number = sum(one == longer or one.rpartition("-")[0] == longer for one in unique) + 1
-        unique[longer if longer not in unique else f"{longer}-{number}"] = path
-    return unique

@@ -105,6 +105,29 @@ def stem_of(path: str | os.PathLike[str]) -> str:
     return stem.name or os.fspath(path)
 
 
+def named_files(systems: Sequence[str], folder: Path = Path()) -> dict[str, str]:
+    """Files by the name of the system: that before ``=``, or the file's, with its folder or a number where it repeats.
+
+    >>> named_files(("runs/a.json", "runs/b.v2.jsonl.gz", "old/a.json", "RL=ck1/results.json"))
+    {'runs-a': 'runs/a.json', 'b.v2': 'runs/b.v2.jsonl.gz', 'old-a': 'old/a.json', 'RL': 'ck1/results.json'}
+    """
+    names, paths = [], []
+    for system in systems:
+        name, equals, path = system.partition("=")
+        if not equals or not name or (folder / system).exists():
+            name, path = stem_of(system), system
+        names.append(name)
+        paths.append(path)
+    repeated = {name for name, number in Counter(names).items() if number > 1}
+    unique: dict[str, str] = {}
+    for name, path in zip(names, paths, strict=True):
+        parent = Path(path).parent.name
+        longer = f"{parent}-{name}" if name in repeated and parent else name
+        number = sum(one == longer or one.rpartition("-")[0] == longer for one in unique) + 1
+        unique[longer if longer not in unique else f"{longer}-{number}"] = path
+    return unique
+
+
 def _objects(source: Any, name: str, role: str, ids: Sequence[str] | None) -> Iterator[Row]:
     """Rows of what Python programs hold."""
     if isinstance(source, CaptionSet):

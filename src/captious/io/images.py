@@ -203,6 +203,11 @@ class ImageFolder:
         self._stems = {path.stem: path for path in self._names.values()}
         self._numbers = {match[1]: path for stem, path in self._stems.items() if (match := _COCO_NAME.fullmatch(stem))}
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the images in the folder itself, sorted."""
+        return list(self._names)
+
     def find(self, name: str, key: str) -> Path | None:
         """The image of an item with this id; ``name`` is what its row calls the image, which may be a path below."""
         wanted = Path(name).name or key

@@ -7,6 +7,11 @@ from captious.metrics.contract import Shared as Shared
 from captious.metrics.contract import Signature as Signature
 from captious.metrics.contract import TokenMetric as TokenMetric
 from captious.metrics.contract import TypeSets as TypeSets
+from captious.metrics.explanation import Breakdown as Breakdown
+from captious.metrics.explanation import Explanation as Explanation
+from captious.metrics.explanation import Explanations as Explanations
+from captious.metrics.explanation import MarkedText as MarkedText
+from captious.metrics.explanation import Part as Part
 from captious.metrics.registry import names as names
 from captious.metrics.registry import parse as parse
 from captious.metrics.registry import parse_all as parse_all

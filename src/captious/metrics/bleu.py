@@ -11,6 +11,8 @@ import numpy as np
 from captious._typing import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, NgramMetric, Scored
+from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.render import Column, Table
 from captious.text.tables import NgramTable, TextTable, changes
 
 TINY, SMALL = 1e-15, 1e-9
@@ -41,6 +43,7 @@ class Bleu(NgramMetric, CandidateMetric):
 
     name: ClassVar[str] = "bleu"
     highest_n: ClassVar[int] = ORDERS
+    explains: ClassVar[bool] = True
     variants: ClassVar[Mapping[str, tuple[int, ...]]] = {"n": (1, 2, 3, 4)}
     citation: ClassVar[str] = "Papineni, Roukos, Ward, Zhu. BLEU: a method for automatic evaluation. ACL 2002."
 
@@ -58,6 +61,45 @@ class Bleu(NgramMetric, CandidateMetric):
     def aggregate(self, rows: Floats) -> Floats:
         """BLEU-n of each row."""
         return bleu(rows, self.n)
+
+    def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
+        """Matched n-grams: each order has an equal share of the value, each match an equal share of its order's."""
+        table = self.table(item)
+        sums = np.asarray(self.score_candidates(item, state).rows).sum(axis=0)
+        value, parts = float(bleu(sums, self.n)), []
+        for n in range(1, self.n + 1):
+            grams, matches = table.ngrams(n), float(sums[2 * n])
+            share = value / self.n / (matches + TINY)
+            for row in grams.candidate_rows.tolist():
+                count = int(grams.count[row])
+                if clipped := min(count, int(grams.reference_max[grams.group[row]])):
+                    details = {"n": n, "matched": clipped, "count": count}
+                    name, number = table.ngram(n, int(grams.gram[row])), int(table.rank[grams.caption[row]])
+                    parts.append(Part(name, share * clipped, number, details))
+            if not matches:
+                details = {"n": n, "matched": 0, "count": int(sums[2 * n + 1])}
+                parts.append(Part(f"no match of order {n}", share * TINY, details=details))
+        precisions = [(sums[2 * n], sums[2 * n + 1]) for n in range(1, self.n + 1)]
+        length, reference_length = sums[:2].tolist()
+        penalty = float(np.exp(min(0.0, 1 - (reference_length + SMALL) / (length + TINY))))
+        product = " · ".join(f"{matches:.0f}/{grams:.0f}" for matches, grams in precisions)
+        root = f"({product})^(1/{self.n})" if self.n > 1 else product
+        rows = [(n, *map(int, pair), (pair[0] + TINY) / (pair[1] + SMALL)) for n, pair in enumerate(precisions, 1)]
+        columns = [Column("n"), Column("matched"), Column("n-grams", key="ngrams"), Column("precision")]
+        labels = candidate_labels(len(table.candidates))
+        texts = [
+            MarkedText(label, table.words(caption), table.shared_runs(caption, self.n))
+            for label, caption in zip(labels, table.candidates.tolist(), strict=True)
+        ]
+        return Breakdown(
+            parts,
+            columns=[Column("n"), Column("matched"), Column("of", key="count")],
+            texts=texts,
+            formula=f"{self.label} = brevity penalty {penalty:.4f} · {root}; {length:.0f} words, the closest reference "
+            f"length is {reference_length:.0f}",
+            factors={"brevity_penalty": penalty, "length": length, "reference_length": reference_length},
+            tables=[Table("orders", "clipped precision", columns, rows)],
+        )
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """How the reference length is chosen, and the constants."""

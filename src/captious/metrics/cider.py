@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -11,6 +12,8 @@ import numpy as np
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric, Scored, item_means
+from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.render import Column, Table
 from captious.text.idf import DocumentFrequency, find
 from captious.text.tables import TextTable, take_runs
 
@@ -49,6 +52,7 @@ class Cider(CandidateMetric, MeanMetric):
     name: ClassVar[str] = "cider"
     main: ClassVar[str] = "idf"
     range: ClassVar[tuple[float, float]] = (0.0, 10.0)
+    explains: ClassVar[bool] = True
     citation: ClassVar[str] = (
         "Vedantam, Zitnick, Parikh. CIDEr: consensus-based image description evaluation. CVPR 2015."
     )
@@ -81,9 +85,65 @@ class Cider(CandidateMetric, MeanMetric):
             ]
         return Scored(item_means(values), warnings=warnings)
 
+    def break_down(self, item: CaptionSet, state: DocumentFrequency) -> Breakdown:
+        """N-grams that a candidate shares with a reference, with their weights and what each reference adds."""
+        table = self.table(item)
+        vectors = [_vectors(table, state, n) for n in range(1, ORDERS + 1)]
+        candidates, references = table.candidates.tolist(), np.flatnonzero(~table.is_candidate).tolist()
+        scale = 10 / (ORDERS * max(len(candidates), 1) * max(len(references), 1))
+        bigrams = np.maximum(table.lengths - 1, 0)
+        parts, by_reference, penalties = [], np.zeros(len(references)), []
+        for candidate in candidates:
+            penalty = np.exp(-np.square(bigrams[candidate] - bigrams[references]) / (2 * SIGMA**2))
+            penalties.append(penalty if self.variant == "d" else np.ones(len(references)))
+            for n, (weights, norms, idf) in enumerate(vectors, 1):
+                for gram, (count, weight) in weights[candidate].items():
+                    adds = np.zeros(len(references))
+                    for number, reference in enumerate(references):
+                        other = weights[reference].get(gram, (0, 0.0))[1]
+                        product = (min(weight, other) if self.variant == "d" else weight) * other
+                        if product:
+                            lengths = norms[candidate] * norms[reference]
+                            adds[number] = scale * penalties[-1][number] * product / lengths
+                    if any(gram in weights[reference] for reference in references):
+                        by_reference += adds
+                        details = {"n": n, "count": count, "idf": float(idf[gram]), "weight": weight}
+                        details["by_reference"] = adds.tolist()
+                        parts.append(Part(table.ngram(n, gram), float(adds.sum()), int(table.rank[candidate]), details))
+        rows = [
+            (" ".join(table.words(reference)), float(adds), float(np.mean(penalty)))
+            for reference, adds, penalty in zip(references, by_reference, np.transpose(penalties), strict=True)
+        ]
+        columns: list[Column | str] = ["reference", Column("adds", bar=True), Column("length penalty", decimals=3)]
+        measure = "exp(−Δ²/72) · Σ min(h, r)·r / (‖h‖·‖r‖)" if self.variant == "d" else "Σ h·r / (‖h‖·‖r‖)"
+        over = f"{len(references)} reference{'' if len(references) == 1 else 's'}"
+        return Breakdown(
+            parts,
+            columns=[Column("n"), Column("count"), Column("idf", decimals=2), Column("weight", decimals=2)],
+            texts=[
+                MarkedText(label, table.words(one), table.shared_runs(one))
+                for label, one in zip(candidate_labels(len(candidates)), candidates, strict=True)
+            ],
+            formula=f"{self.label} = 10 · mean over {over} and over n = 1 to 4 of {measure}; weight h = count · idf",
+            tables=[Table("references", "what each reference adds", columns, rows)],
+            notes=[f"idf: ln({state.items:,} items / items whose references have the n-gram)"],
+        )
+
     def settings(self, state: DocumentFrequency) -> Mapping[str, str]:
         """The idf corpus by name, size and content."""
         return {**super().settings(state), "variant": self.variant, "idf": str(state)}
+
+
+def _vectors(
+    table: TextTable, corpus: DocumentFrequency, n: int
+) -> tuple[list[dict[int, tuple[int, float]]], list[float], Floats]:
+    """Of each caption the count and the weight of its n-grams, the length of its vector; and of each n-gram its idf."""
+    grams = table.ngrams(n)
+    idf = np.log(float(max(corpus.items, 1))) - np.log(np.maximum(1.0, corpus.frequencies(table, n)))
+    weights: list[dict[int, tuple[int, float]]] = [{} for _ in table.lengths]
+    for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True):
+        weights[caption][gram] = (count, count * float(idf[gram]))
+    return weights, [math.sqrt(sum(weight**2 for _, weight in one.values())) for one in weights], idf
 
 
 def frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequency:

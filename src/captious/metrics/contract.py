@@ -24,6 +24,7 @@ from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
 from captious.io.images import NO_SUCH
+from captious.metrics.explanation import Breakdown, Explanation
 from captious.render import Column, Document, Graph, Table
 from captious.stats.resampling import Statistic, id_order
 from captious.text.tables import TextTable
@@ -333,9 +334,42 @@ class Metric(ABC):
         """Whether `explain` says what made the value of an item."""
         return False
 
-    def explain(self, captions: CaptionSet, index: int, state: Any) -> list[Graph]:
-        """What made the value of each candidate of an item, as a graph: what matched, what did not, what is missed."""
-        raise InputError(f"{self} does not explain its values")
+    def explain(self, captions: CaptionSet, id: Any, state: Any = None) -> Explanation:
+        """Why an item has its value: parts that add up to it.
+
+        The item is one of a set, whose statistics count, such as document frequencies. ``state`` is what `prepare`
+        returned; without it the set is prepared, once for all its items.
+        """
+        if not self.explains:
+            raise InputError(f"{self} does not explain single values")
+        index = captions.position(id)
+        if state is None:
+            state = captions.once(("state", self), lambda: self._prepared(captions, self._missing_inputs(captions)))
+        item = captions.take([index])
+        measured, key = self.measure(item, state), captions.ids[index]
+        reason = measured.reasons.get(key, "")
+        return Explanation(
+            metric=str(self),
+            label=self.label,
+            id=key,
+            value=float(measured.values[0]),
+            breakdown=Breakdown([]) if reason else self.break_down(item, state),
+            reason=reason,
+            signature=str(Signature.of(self, captions, state, 0, {})),
+        )
+
+    def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
+        """What made the value of the one item of a set, which has a value. The parts must add up to it."""
+        raise NotImplementedError
+
+    @property
+    def draws(self) -> bool:
+        """Whether `drawings` shows what made the value of an item on the report's page."""
+        return False
+
+    def drawings(self, captions: CaptionSet, index: int, state: Any) -> list[Graph]:
+        """A graph for each candidate of an item: what matched, what did not, what is missed."""
+        raise NotImplementedError
 
     def compares_with(self, other: Metric) -> bool:
         """Whether its values, which another program computed, are those that a metric of captious stands for."""
@@ -375,7 +409,7 @@ class Metric(ABC):
             for index in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
                 reasons.setdefault(index, self.undefined_reason)
             if reasons:
-                rows = rows.copy()
+                rows = rows.astype(np.float64)  # a copy, and of floats where no item has a candidate
                 rows[list(reasons)] = np.nan
         return replace(scored, rows=rows, reasons=reasons)
 

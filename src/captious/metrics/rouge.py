@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -12,11 +12,15 @@ import numpy.typing as npt
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric, Scored, item_means
+from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.render import Column
 from captious.text.tables import TextTable, changes, take_runs
 
 BETA = 1.2
 BITS = 64
 """Tokens of a candidate that fit one machine word."""
+EMPTY = "(no words)"
+"""The one word of an empty caption."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Rouge(CandidateMetric, MeanMetric):
 
     name: ClassVar[str] = "rouge"
     label: ClassVar[str] = "ROUGE-L"
+    explains: ClassVar[bool] = True
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
 
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
@@ -58,9 +63,93 @@ class Rouge(CandidateMetric, MeanMetric):
         values[left[heads]] = best
         return Scored(item_means(values[table.candidates]))
 
+    def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
+        """Words of the longest common subsequences: those that precision counts, and those that recall counts."""
+        table = self.table(item)
+        texts = [table.words(caption) or [EMPTY] for caption in range(len(table.lengths))]
+        references = np.flatnonzero(~table.is_candidate).tolist()
+        labels = candidate_labels(len(table.candidates))
+        parts, marked, formulas = [], [], []
+        for rank, candidate in enumerate(table.candidates.tolist()):
+            words = texts[candidate]
+            common = [common_subsequence(words, texts[reference]) for reference in references]
+            precision = np.array([len(pairs) / len(words) for pairs in common])
+            recall = np.array([len(pairs) / len(texts[one]) for one, pairs in zip(references, common, strict=True)])
+            if self.best == "f":
+                by_precision = by_recall = int(np.argmax(f_score(precision, recall, BETA)))
+            else:
+                by_precision, by_recall = int(np.argmax(precision)), int(np.argmax(recall))
+            p, r = float(precision[by_precision]), float(recall[by_recall])
+            value = float(f_score(np.array([p]), np.array([r]), BETA)[0]) / len(table.candidates)
+            marked.append(
+                MarkedText(labels[rank], words, _runs(len(words), [pair[0] for pair in common[by_precision]]))
+            )
+            for chosen in dict.fromkeys((by_precision, by_recall)):
+                name = {by_precision: "precision from", by_recall: "recall from"}[chosen]
+                name = "reference" if by_precision == by_recall else name
+                theirs = texts[references[chosen]]
+                marked.append(MarkedText(name, theirs, _runs(len(theirs), [pair[1] for pair in common[chosen]])))
+            formulas.append(
+                f"(1 + β²)·P·R / (R + β²·P) with P = {len(common[by_precision])}/{len(words)}, "
+                f"R = {len(common[by_recall])}/{len(texts[references[by_recall]])}"
+            )
+            if not value:
+                continue
+            # P · ∂F/∂P and R · ∂F/∂R, which add up to F.
+            for_precision = value * r / (r + BETA**2 * p) / len(common[by_precision])
+            for_recall = value * BETA**2 * p / (r + BETA**2 * p) / len(common[by_recall])
+            counted = [{pair[0] for pair in common[chosen]} for chosen in (by_precision, by_recall)]
+            for index in sorted(counted[0] | counted[1]):
+                details = {
+                    "precision": for_precision if index in counted[0] else 0.0,
+                    "recall": for_recall if index in counted[1] else 0.0,
+                }
+                parts.append(Part(words[index], sum(details.values()), rank, details))
+        mean = f"mean over {len(formulas)} candidates of " if len(formulas) > 1 else ""
+        return Breakdown(
+            parts,
+            unit="word",
+            columns=[Column("through P", key="precision"), Column("through R", key="recall")],
+            texts=marked,
+            formula=f"ROUGE-L = {mean}{'; '.join(formulas)}, β = {BETA}",
+        )
+
     def settings(self, state: Any) -> Mapping[str, str]:
         """β."""
         return {**super().settings(state), "beta": str(BETA)}
+
+
+def common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
+    """Positions of a longest common subsequence in both lists of words.
+
+    >>> common_subsequence("a cat on a mat".split(), "the cat is on a mat".split())
+    [(1, 1), (2, 3), (3, 4), (4, 5)]
+    """
+    lengths = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
+    for i in reversed(range(len(left))):
+        for j in reversed(range(len(right))):
+            same = left[i] == right[j]
+            lengths[i][j] = lengths[i + 1][j + 1] + 1 if same else max(lengths[i + 1][j], lengths[i][j + 1])
+    pairs, i, j = [], 0, 0
+    while i < len(left) and j < len(right):
+        if left[i] == right[j]:
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
+        elif lengths[i + 1][j] >= lengths[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return pairs
+
+
+def _runs(length: int, positions: Sequence[int]) -> list[int]:
+    """The runs of neighboring positions, numbered; 0 at the others."""
+    runs = [0] * length
+    number = 0
+    for position in positions:
+        number += not (position and runs[position - 1])
+        runs[position] = number
+    return runs
 
 
 def f_score(precision: Floats, recall: Floats, beta: float = 1.0) -> Floats:
@@ -97,6 +186,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "rouge_n"
+    explains: ClassVar[bool] = True
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
 
     @property
@@ -117,6 +207,44 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
             number = np.bincount(left, minlength=len(values))
             values = np.bincount(left, weights=by_pair, minlength=len(values)) / np.maximum(number, 1)
         return Scored(item_means(values[table.candidates]))
+
+    def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
+        """N-grams shared with the best reference, or with any where ``over=mean``."""
+        table = self.table(item)
+        size = np.maximum(table.lengths - self.n + 1, 1)
+        counts: list[dict[int, int]] = [{} for _ in table.lengths]
+        grams = table.ngrams(self.n)
+        for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True):
+            counts[caption][gram] = count
+        references = np.flatnonzero(~table.is_candidate).tolist()
+        labels = candidate_labels(len(table.candidates))
+        parts, texts = [], []
+        for rank, candidate in enumerate(table.candidates.tolist()):
+            # What one shared n-gram adds to the value of the pair; F1 is 2 · shared / (both sizes).
+            below = {"precision": size[candidate], "recall": size, "f": (size[candidate] + size) / 2}[self.value]
+            each = np.broadcast_to(1 / below, len(size)) / len(table.candidates)
+            own = counts[candidate]
+            shared = {
+                reference: {gram: min(count, counts[reference].get(gram, 0)) for gram, count in own.items()}
+                for reference in references
+            }
+            values = [each[reference] * sum(shared[reference].values()) for reference in references]
+            chosen = references if self.over == "mean" else [references[int(np.argmax(values))]]
+            for gram, count in own.items():
+                adds = sum(float(each[one]) * shared[one][gram] for one in chosen) / len(chosen)
+                if adds:
+                    parts.append(Part(table.ngram(self.n, gram), adds, rank, {"count": count}))
+            texts.append(MarkedText(labels[rank], table.words(candidate), table.shared_runs(candidate, self.n)))
+            if self.over == "max":
+                texts.append(MarkedText("best reference", table.words(chosen[0])))
+        mean = f"mean over {len(references)} references of " if self.over == "mean" else ""
+        of = {"precision": "those of the candidate", "recall": "those of the reference", "f": "mean number of both"}
+        return Breakdown(
+            parts,
+            columns=[Column("count")],
+            texts=texts,
+            formula=f"{self.label} = {mean}shared {self.n}-grams / {of[self.value]}",
+        )
 
 
 def _overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:

@@ -249,6 +249,7 @@ def _scatter(chart: Chart) -> tuple[str, int]:
     x = Axis([float(value) for one in chart.series for value in one.x], _X[0] + JITTER, _X[1] - JITTER)
     y = Axis(_ends(chart), *_Y, ticks=5)
     parts = _plane(chart, x, y)
+    look = {"r": 2.2, "opacity": 0.3} if chart.trend else {"r": 4.5, "opacity": 0.65}
     for index, one in enumerate(chart.series):
         across, up = np.array(one.x, dtype=np.float64), np.array(one.y, dtype=np.float64)
         valid = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
@@ -256,12 +257,13 @@ def _scatter(chart: Chart) -> tuple[str, int]:
         if len(valid) > DOTS:
             drawn = np.sort(np.random.default_rng(0).permutation(valid)[:DOTS])
         # Equal ratings would hide each other: a shift by index, the same each time.
-        nudge = ((drawn * 7919) % 101 / 101 - 0.5) * JITTER
+        nudge = ((drawn * 7919) % 101 / 101 - 0.5) * (JITTER if chart.trend else 0)
         for point, shift in zip(drawn.tolist(), nudge.tolist(), strict=True):
             label = _tag("title", escape(one.labels[point])) if one.labels else ""
-            at = {"cx": round(x(across[point]) + shift, 1), "cy": y(up[point]), "r": 2.2}
-            parts.append(_tag("circle", label, **at, fill=_color(index), opacity=0.3))
-        parts.append(_trend(across[valid], up[valid], x, y))
+            at = {"cx": round(x(across[point]) + shift, 1), "cy": y(up[point])}
+            parts.append(_tag("circle", label, **at, **look, fill=_color(index)))
+        if chart.trend:
+            parts.append(_trend(across[valid], up[valid], x, y))
     return _with_legend(chart, parts)
 
 

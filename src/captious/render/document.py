@@ -230,6 +230,8 @@ class Chart:
     decimals: int = 1
     bands: Sequence[int] = ()
     """Of a chart of rows: a number per row, rows of equal number share a shade."""
+    trend: bool = True
+    """Of a scatter: whether the mean of y is drawn in steps of x. Without it the dots are few: large, and unshifted."""
 
 
 class ItemMetric(NamedTuple):

@@ -92,6 +92,8 @@ def _draw(document: Document, console: Console, plain: bool = False, signatures:
     for section in document.sections:
         if not isinstance(section, (Text, Table)) or section.detail:
             continue
+        if isinstance(section, Text) and not section.paragraphs:
+            console.print()  # a heading of what follows
         if section.title:
             console.print(words(_wrapped(section.title, console.width), "bold"), soft_wrap=True)
         if isinstance(section, Table):

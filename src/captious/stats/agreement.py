@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._typing import Floats, Ints
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.stats.bootstrap import Estimate
@@ -86,6 +86,31 @@ def krippendorff(
         int((~np.isnan(used)).any(axis=0).sum()),
         int((number == 1).sum()),
     )
+
+
+def disagreements(unit: Ints, value: Floats, measurement: Measurement) -> Floats:
+    """How far each rating is from the others of its unit, on average, where 1 is what chance would give.
+
+    Alpha is 1 less their mean, so 1 less the mean of one rater's is that rater's part in it. NaN where a unit has one
+    rating, or all ratings are equal.
+
+    >>> distance = disagreements(np.array([0, 0, 1, 1, 2, 2]), np.array([1.0, 1, 2, 2, 1, 2]), "nominal")
+    >>> distance.round(6).tolist(), round(1 - float(distance.mean()), 6)
+    ([0.0, 0.0, 0.0, 0.0, 1.666667, 1.666667], 0.444444)
+    """
+    if not len(unit):
+        return np.zeros(0)
+    scale, level = np.unique(value, return_inverse=True)
+    counts = np.zeros((int(unit.max()) + 1, len(scale)))
+    np.add.at(counts, (unit, level), 1.0)
+    others = counts.sum(axis=1)[unit] - 1
+    margin = np.bincount(level[others > 0], minlength=len(scale)).astype(np.float64)
+    n = margin.sum()
+    delta = _distances(scale, margin, measurement)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        expected = margin @ delta @ margin / (n * (n - 1))
+        mean = (counts @ delta)[unit, level] / others
+        return np.where((others > 0) & (expected > 0), mean / expected, np.nan)
 
 
 def _alpha(counts: Floats, scale: Floats, measurement: Measurement, weights: Floats) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -43,7 +43,19 @@ class Event:
     kind: EventName
     task: str | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
-    """``opened``: purpose, order, place. ``answered``: answer, order, purpose, seconds, late. ``excluded``: reason."""
+    """``opened``: purpose, order, place. ``answered``: answer, order, purpose, seconds, comment; late and place are
+    added by the log. ``excluded``, ``reinstated``, ``released``: reason."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of an event that was handed to the log."""
+
+    seq: int
+    new: bool
+    """False where the same event was stored before: a double click, a retry, a reload."""
+    late: bool = False
+    """Whether an answer came after its lease, when others had every place of its task."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,38 @@ class Rater:
     excluded: bool = False
     consented: bool = False
     finished: bool = False
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One of the answers that a task needs: free, kept for a rater until the lease ends, or done."""
+
+    task: str
+    place: int
+    """0 for the first answer of the task."""
+    rater: str | None = None
+    lease: datetime | None = None
+    """Until when an open page keeps it; None where it is free or done."""
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The last answer of a rater to a task."""
+
+    rater: str
+    task: str
+    purpose: Purpose
+    answer: Mapping[str, Any]
+    order: tuple[str, ...]
+    seconds: float | None
+    """As the page measured it; else from opening to answer by the server's clock."""
+    late: bool
+    excluded: bool
+    """Whether the rater is excluded now."""
+    at: datetime
+    seq: int
+    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,3 +115,41 @@ class Page:
     """Tasks that the rater will see in all, as far as is known."""
     answer: Mapping[str, Any] | None = None
     """What the rater answered before, where the page is opened again."""
+
+
+def answers_of(events: Iterable[Event]) -> list[Answered]:
+    """The last answer of every rater to every task and purpose, in the order of their first answers."""
+    opened: dict[tuple[str, str | None, Purpose], datetime] = {}
+    answers: dict[tuple[str, str | None, Purpose], Event] = {}
+    excluded: set[str] = set()
+    for one in events:
+        if one.kind == "excluded":
+            excluded.add(one.rater)
+        elif one.kind == "reinstated":
+            excluded.discard(one.rater)
+        elif one.kind == "opened":
+            opened[one.rater, one.task, one.body["purpose"]] = one.at
+        elif one.kind == "answered":
+            answers[one.rater, one.task, one.body["purpose"]] = one
+    return [
+        _answered(one, max(0.0, (one.at - opened[key]).total_seconds()), one.rater in excluded)
+        for key, one in answers.items()
+    ]
+
+
+def _answered(one: Event, elapsed: float, excluded: bool) -> Answered:
+    body = one.body
+    seconds = body.get("seconds")
+    return Answered(
+        one.rater,
+        one.task or "",
+        body["purpose"],
+        body["answer"],
+        tuple(body.get("order", ())),
+        elapsed if seconds is None else seconds,
+        body["late"],
+        excluded,
+        one.at,
+        one.seq,
+        body.get("comment", ""),
+    )

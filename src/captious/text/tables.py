@@ -283,6 +283,41 @@ class TextTable(Memo):
         """The tokens of a caption as text."""
         return [self.vocabulary[token] for token in self.tokens[self.starts[caption] : self.starts[caption + 1]]]
 
+    def ngram(self, n: int, gram: int) -> str:
+        """An n-gram of the table as text."""
+        words = []
+        for order in range(n, 0, -1):
+            grams = self.ngrams(order)
+            words.append(self.vocabulary[grams.last[gram]])
+            gram = int(grams.parent[gram])
+        return " ".join(reversed(words))
+
+    def shared_runs(self, caption: int, highest: int = 4) -> list[int]:
+        """Of each word of a candidate, the number of its run of words that a reference has too; 0 where none has it.
+
+        A word counts at most as often as in the reference that has it most often. Where ``highest`` is 2 or more, two
+        neighbors are of one run if a reference has them as neighbors.
+
+        >>> from captious.captions import CaptionSet
+        >>> table = TextTable.of(CaptionSet.of({"1": "a red dog a cat"}, {"1": ["the red dog", "a cat"]}))
+        >>> table.shared_runs(0)
+        [1, 2, 2, 0, 3]
+        """
+        first, end = self.starts[caption : caption + 2].tolist()
+        words, pairs = self.ngrams(1), self.ngrams(2)
+        left: dict[int, int] = {}
+        runs: list[int] = []
+        for token in range(first, end):
+            group = int(words.group_at[token])
+            left[group] = left.get(group, int(words.reference_max[group])) - 1
+            if left[group] < 0:
+                runs.append(0)
+                continue
+            pair = int(pairs.group_at[token - 1]) if token > first and highest > 1 else -1
+            joined = pair >= 0 and runs[-1] > 0 and pairs.reference_max[pair] > 0
+            runs.append(runs[-1] if joined else max(runs, default=0) + 1)
+        return runs
+
     def ngrams(self, n: int) -> NgramTable:
         """The n-gram counts of all captions, made once and shared by all metrics."""
         for order in range(1, n):

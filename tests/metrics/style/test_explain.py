@@ -25,17 +25,19 @@ MODEL = fit([("happy", "a fine day"), ("happy", "a fine fine dog"), ("gloomy", "
     ),
 )
 def test_contributions_add_up(text: str, style: str, reading: OnlyReading) -> None:
-    why = explain(MODEL, text, style, reading)
+    closest = explain(MODEL, text, style, reading)
+    why = closest.why
     if np.isnan(why.value):
-        assert all(part.styles == 0 for part in why.contributions)
+        assert all(part.details["styles"] == 0 for part in why.parts)
         return
-    assert sum(part.adds for part in why.contributions) == pytest.approx(why.value, abs=1e-12)
-    assert sum(part for _, part in why.words) == pytest.approx(why.value, abs=1e-12)
-    assert dict(why.ranking)[style] == pytest.approx(why.value, abs=1e-12)
+    assert sum(part.adds for part in why.parts) == pytest.approx(why.value, abs=1e-12)
+    assert sum(why.breakdown.texts[0].weights) == pytest.approx(why.value, abs=1e-12)
+    assert dict(closest.ranking)[style] == pytest.approx(why.value, abs=1e-12)
 
 
 def test_unseen_words_are_named() -> None:
-    assert explain(MODEL, "a zebra day", "happy").unseen == ["zebra"]
+    (note,) = explain(MODEL, "a zebra day", "happy").why.breakdown.notes
+    assert note == "no style has: zebra; they score 0 and still count"
 
 
 def test_ranking_puts_the_closest_first(model: StyleModel) -> None:

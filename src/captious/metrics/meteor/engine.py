@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -256,6 +257,44 @@ def _count(
         rows.append(row)
         best.append(chosen)
     return rows, best, cleaned
+
+
+class Aligned(NamedTuple):
+    """A candidate with its best reference, and how their words match."""
+
+    best: int
+    """The number of the reference."""
+    words: list[str]
+    reference: list[str]
+    matches: list[Match]
+    function: tuple[int, int]
+    """Function words as bits, of the reference and of the candidate."""
+    row: list[int]
+    """The counts; see :data:`COLUMNS`."""
+
+
+def aligned(
+    candidate: str, references: Sequence[str], tables: Tables, tuning: Parameters, modules: Sequence[str] = MODULES
+) -> Aligned:
+    """The alignment of one candidate with its best reference."""
+    numbers, batch, _ = _read([candidate], [references], tables, modules)
+    ours = Candidate(batch.sentences[numbers[candidate]], batch)
+    row, best = _best(ours, [batch.sentences[numbers[one]] for one in references], tuning)
+    theirs = batch.sentences[numbers[references[best]]]
+    words, other = (normalize(clean(text)[0], tables.prefixes) for text in (candidate, references[best]))
+    function = (theirs.function, ours.sentence.function)
+    return Aligned(best, words, other, align(matches(ours, theirs)), function, row)
+
+
+def weight(match: Match, function: tuple[int, int], tuning: Parameters) -> tuple[float, float]:
+    """What a match adds to the weighted matches of the reference and of the candidate, given their function words."""
+    start, end, other, other_end, module, bits, _, _ = match
+    sides: list[float] = []
+    for length, shared in ((end - start, (1 << end) - (1 << start)), (other_end - other, bits)):
+        functional = (function[len(sides)] & shared).bit_count()
+        content = length - functional
+        sides.append(tuning.weights[module] * (tuning.delta * content + (1 - tuning.delta) * functional))
+    return sides[0], sides[1]
 
 
 @contextmanager

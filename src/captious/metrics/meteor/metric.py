@@ -12,9 +12,11 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.metrics.contract import CandidateMetric, Scored
+from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
 from captious.metrics.meteor import resources
-from captious.metrics.meteor.engine import MODULES, clean, count, parameters, score
+from captious.metrics.meteor.engine import MODULES, Aligned, aligned, clean, count, parameters, score, weight
 from captious.metrics.meteor.tables import Tables
+from captious.render import Column
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Meteor(CandidateMetric):
     name: ClassVar[str] = "meteor"
     label: ClassVar[str] = "METEOR"
     main: ClassVar[str] = "task"
+    explains: ClassVar[bool] = True
     citation: ClassVar[str] = (
         "Denkowski, Lavie. Meteor Universal: language specific translation evaluation for any target language. "
         "WMT 2014."
@@ -76,17 +79,8 @@ class Meteor(CandidateMetric):
 
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: METEOR's counts of each candidate with its best reference."""
-        table = self.table(captions)
-        texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
-        bounds, own = table.first_caption, captions.candidates.counts
-        references = [texts[bounds[item] + own[item] : bounds[item + 1]] for item in range(table.items)]
-        counts = count(
-            [texts[caption] for caption in table.candidates],
-            [references[item] for item in table.item[table.candidates]],
-            self._tables(),
-            parameters(self.task),
-            self._modules,
-        )
+        candidates, references = self._texts(captions)
+        counts = count(candidates, references, self._tables(), parameters(self.task), self._modules)
         cleaned = sum(clean(text)[1] for side in (captions.candidates, captions.references) for text in side.values)
         what = "line breaks, tabs, control characters or '|||'"
         warnings = [f"METEOR: read as spaces in {cleaned} of the captions: {what}"] if cleaned else []
@@ -96,6 +90,57 @@ class Meteor(CandidateMetric):
         """METEOR of each row; a row of NaN, an item without value, stays NaN."""
         values = score(rows, parameters(self.task))
         return np.where(np.isnan(rows).any(axis=-1), np.nan, values)
+
+    def _texts(self, captions: CaptionSet) -> tuple[list[str], list[list[str]]]:
+        """The tokens of each candidate, joined, and those of the references of its item."""
+        table = self.table(captions)
+        texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
+        bounds, own = table.first_caption, captions.candidates.counts
+        references = [texts[bounds[item] + own[item] : bounds[item + 1]] for item in range(table.items)]
+        return [texts[one] for one in table.candidates], [references[one] for one in table.item[table.candidates]]
+
+    def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
+        """Each match with what it adds to F, and the penalty for the chunks."""
+        tuning, tables = parameters(self.task), self._tables()
+        pairs = [
+            aligned(candidate, references, tables, tuning, self._modules)
+            for candidate, references in zip(*self._texts(item), strict=True)
+        ]
+        counts = np.sum([pair.row for pair in pairs], axis=0)
+        delta = tuning.delta
+        lengths = delta * (counts[[1, 0]] - counts[[3, 2]]) + (1 - delta) * counts[[3, 2]]
+        shares = [np.array([weight(match, one.function, tuning) for match in one.matches]) for one in pairs]
+        labels = candidate_labels(len(pairs))
+        texts = [text for label, pair in zip(labels, pairs, strict=True) for text in _marked(label, pair)]
+        if not any(map(len, shares)):
+            return Breakdown([], "match", texts=texts, formula="METEOR is 0 where no word matches")
+        recall, precision = (np.concatenate([one for one in shares if len(one)]).sum(axis=0) / lengths).tolist()
+        mean = 1 / ((1 - tuning.alpha) / precision + tuning.alpha / recall)
+        # P · ∂F/∂P and R · ∂F/∂R, which add up to F, split over the matches.
+        slopes = np.array([tuning.alpha * (mean / recall) ** 2, (1 - tuning.alpha) * (mean / precision) ** 2]) / lengths
+        parts = []
+        for rank, (pair, share) in enumerate(zip(pairs, shares, strict=True)):
+            for match, both in zip(pair.matches, share, strict=True):
+                start, end, other, other_end, module, _, _, _ = match
+                details = {"reference": " ".join(pair.reference[start:end]), "module": MODULES[module]}
+                name = " ".join(pair.words[other:other_end])
+                parts.append(Part(name, float(both @ slopes), rank, details))
+        chunks, words = int(counts[20]), float(counts[21] + counts[22]) / 2
+        penalty = tuning.gamma * (chunks / words) ** tuning.beta
+        name = f"penalty for {chunks} chunk{'' if chunks == 1 else 's'}"
+        penalties = [Part(name, -mean * penalty, details={"reference": "", "module": ""})] if chunks else []
+        return Breakdown(
+            parts,
+            unit="match",
+            heading="caption",
+            columns=[Column("reference", "text"), Column("module", "text")],
+            texts=texts,
+            formula=f"METEOR = F · (1 − penalty) = {mean:.4f} · (1 − {penalty:.4f}); "
+            f"P = {precision:.4f}, R = {recall:.4f}, F = 1 / ({1 - tuning.alpha:.4g}/P + {tuning.alpha:.4g}/R), "
+            f"penalty = {tuning.gamma:g} · ({chunks} chunks / {words:g} words)^{tuning.beta:g}",
+            factors={"precision": precision, "recall": recall, "f": mean, "chunks": chunks, "penalty": penalty},
+            penalties=penalties,
+        )
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """Version, language, normalizer, modules, tuning, and the tables by content."""
@@ -120,3 +165,18 @@ class Meteor(CandidateMetric):
 
     def _tables(self) -> Tables:
         return resources.load(self.resources, self._modules)
+
+
+def _marked(label: str, pair: Aligned) -> list[MarkedText]:
+    """Both texts of an alignment, the words of its chunks numbered alike."""
+    chunks, others = [0] * len(pair.words), [0] * len(pair.reference)
+    chunk, after = 0, (-1, -1)
+    for start, end, other, other_end, *_ in pair.matches:
+        chunk += (start, other) != after
+        after = (end, other_end)
+        chunks[other:other_end] = [chunk] * (other_end - other)
+        others[start:end] = [chunk] * (end - start)
+    return [
+        MarkedText(label, pair.words, chunks, numbered=True),
+        MarkedText(f"reference {pair.best + 1}", pair.reference, others, numbered=True),
+    ]

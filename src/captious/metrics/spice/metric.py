@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.metrics.contract import MeanMetric, Need, Scored, Shared, candidate_means
+from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
 from captious.metrics.spice.graphs import (
     LookUp,
     Matching,
@@ -26,9 +27,11 @@ from captious.metrics.spice.graphs import (
 )
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
 from captious.options import current
-from captious.render import Graph
+from captious.render import Column, Graph
 from captious.syntax import parsing
 
+KINDS = {1: "object", 2: "attribute", 3: "relation"}
+"""What a tuple says, by its length."""
 SENTENCES = "sentence-transformers/all-MiniLM-L6-v2"
 
 
@@ -75,6 +78,7 @@ class Spice(MeanMetric):
     """METEOR's data or a folder of WordNet 3.0, for the synsets; without it the usual places are searched."""
 
     name: ClassVar[str] = "spice"
+    explains: ClassVar[bool] = True
     main: ClassVar[str] = "subset"
     needs: ClassVar[tuple[Need, ...]] = ("references", "model")
     undefined_reason: ClassVar[str] = "its references have no tuple of this kind"
@@ -123,18 +127,80 @@ class Spice(MeanMetric):
         return Scored(candidate_means(captions, values[:, 0], values[:, 1], values[:, 2]))
 
     @property
-    def explains(self) -> bool:
-        """By its tuples, where they match or do not."""
+    def draws(self) -> bool:
+        """The scene graphs, where tuples match or do not."""
         return self.matching != "soft"
 
-    def explain(self, captions: CaptionSet, index: int, state: Shared[Knowledge]) -> list[Graph]:
+    def drawings(self, captions: CaptionSet, index: int, state: Shared[Knowledge]) -> list[Graph]:
         """The graph of each candidate of an item: tuples that match or do not, and those that it misses."""
         graphs, references = self.graphs(captions, state)
         start, stop = captions.candidates.offsets[index : index + 2].tolist()
         return [compared(graph, references[index], self.subset, self.matching) for graph in graphs[start:stop]]
 
+    def break_down(self, item: CaptionSet, state: Shared[Knowledge]) -> Breakdown:
+        """Tuples: matched ones share the F-score equally, wrong and missed ones add nothing."""
+        if self.matching == "soft":
+            return self._soft_parts(item)
+        drawings, texts = self.drawings(item, 0, state), item.candidates.values
+        parts, formulas = [], []
+        for rank, graph in enumerate(drawings):
+            ours, hits = len(graph.statements), sum(bool(one.matched) for one in graph.statements)
+            # One-to-one, a tuple of the references that is like a matched one may be matched by none.
+            theirs = len(self.graphs(item, state)[1][0].tuples(self.subset))
+            each = 2 / (ours + theirs) / len(drawings) if hits else 0.0
+            tuples = {
+                "matched": [one.parts for one in graph.statements if one.matched],
+                "wrong": [one.parts for one in graph.statements if not one.matched],
+                "missed": graph.missed,
+            }
+            for result, members in tuples.items():
+                for one in members:
+                    details = {"result": result, "kind": KINDS[len(one)]}
+                    parts.append(Part(", ".join(one), each if result == "matched" else 0.0, rank, details))
+            formulas.append(f"2 · {hits} matched / ({ours} of the caption + {theirs} of the references)")
+        mean = f"mean over {len(formulas)} candidates of " if len(formulas) > 1 else ""
+        return Breakdown(
+            parts,
+            unit="tuple",
+            columns=[Column("result", "text"), Column("kind", "text")],
+            texts=_unmarked(texts),
+            formula=f"{self.label} = {mean}{'; '.join(formulas)}",
+            notes=["wrong: no reference says it; missed: the references alone say it"],
+            graphs=[replace(graph, title=text) for graph, text in zip(drawings, texts, strict=True)],
+            shown=None,
+        )
+
     def _soft(self, captions: CaptionSet) -> Floats:
         """The value of each candidate; every distinct phrase is encoded once."""
+        owners = captions.candidates.owners.tolist()
+        ours, theirs, rows = self._phrases(captions)
+        references = list(map(rows, theirs))
+        return np.array(
+            [soft_score(rows(one), references[owner], self.subset) for one, owner in zip(ours, owners, strict=True)],
+            dtype=np.float64,
+        )
+
+    def _soft_parts(self, item: CaptionSet) -> Breakdown:
+        """Phrases of the caption, each with the nearest phrase of the references."""
+        ours, (theirs,), rows = self._phrases(item)
+        parts = []
+        for rank, one in enumerate(ours):
+            cosines = rows(one) @ rows(theirs).T if one and theirs else np.zeros((0, 0))
+            for phrase, row in zip(one, cosines, strict=False):
+                best = int(np.argmax(row))
+                details = {"nearest": theirs[best], "cosine": float(row[best])}
+                parts.append(Part(phrase, float(row[best]) / len(one) / len(ours), rank, details))
+        return Breakdown(
+            parts,
+            unit="phrase",
+            columns=[Column("nearest", "text"), Column("cosine")],
+            texts=_unmarked(item.candidates.values),
+            formula=f"{self.label} = mean over the caption's phrases of the cosine with the nearest of the references' "
+            "phrases",
+        )
+
+    def _phrases(self, captions: CaptionSet) -> tuple[list[list[str]], list[list[str]], Callable[[list[str]], Floats]]:
+        """The phrases of each candidate and of each item's references, and what gives the vectors of phrases."""
         texts = (*captions.candidates.values, *captions.references.values)
         tuples = caption_facts(texts, self.parser, self.legacy_fragments)
         ours = [phrases(tuples[text], self.subset) for text in captions.candidates.values]
@@ -149,12 +215,7 @@ class Spice(MeanMetric):
         def rows(lists: list[str]) -> Floats:
             return vectors[[row[phrase] for phrase in lists]].astype(np.float64)
 
-        references = list(map(rows, theirs))
-        owners = captions.candidates.owners.tolist()
-        return np.array(
-            [soft_score(rows(one), references[owner], self.subset) for one, owner in zip(ours, owners, strict=True)],
-            dtype=np.float64,
-        )
+        return ours, theirs, rows
 
     def graphs(self, captions: CaptionSet, state: Shared[Knowledge]) -> tuple[list[SceneGraph], list[SceneGraph]]:
         """The graph of each candidate, and that of each item's references."""
@@ -172,3 +233,9 @@ class Spice(MeanMetric):
             if number % 1000 == 999 or number == len(captions) - 1:
                 progress("scene graphs", number + 1, len(captions))
         return candidates, references
+
+
+def _unmarked(texts: Sequence[str]) -> list[MarkedText]:
+    """Candidates whose words have no marks: tuples are not words of the caption."""
+    labels = candidate_labels(len(texts))
+    return [MarkedText(label, text.split()) for label, text in zip(labels, texts, strict=True)]

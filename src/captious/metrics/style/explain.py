@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from captious.errors import InputError
+from captious.metrics.explanation import Explanation
 from captious.metrics.style.model import ORDERS, StyleModel, bare
-from captious.metrics.style.onlystyle import LITERAL, ModelNgrams, OnlyReading, all_scores, amounts, own_scores
-from captious.render import Chart, Column, Document, Phrase, Result, Series, Span, Table, Text
-from captious.render.cells import number
+from captious.metrics.style.onlystyle import (
+    LITERAL,
+    ModelNgrams,
+    OnlyReading,
+    all_scores,
+    own_scores,
+    style_breakdown,
+)
+from captious.render import Chart, Column, Document, Result, Series, Table
 from captious.render.document import Value
 from captious.text.tokenizers import tokenizer_named
 
@@ -147,31 +154,24 @@ class StyleTable(Result):
         )
 
 
-class Contribution(NamedTuple):
-    """One n-gram of a caption: its score, what it adds to OnlyStyle, and in how many styles it occurs (0: unseen)."""
-
-    ngram: str
-    n: int
-    score: float
-    adds: float
-    styles: int
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation(Result):
-    """A caption under a style; the contributions add up to its OnlyStyle, and so do the words' parts."""
+class ClosestStyles(Result):
+    """The styles that a caption is closest to, and why it is close to one of them."""
 
     model: StyleModel
-    caption: str
     style: str
-    value: float
-    contributions: tuple[Contribution, ...]
-    words: tuple[tuple[str, float], ...]
-    """Each word with its part: what an n-gram adds is split evenly over its occurrences and its words."""
+    """The one that is explained."""
     ranking: tuple[tuple[str, float], ...]
     """All styles with the caption's OnlyStyle, the closest first."""
+    why: Explanation
+    """Of the OnlyStyle under that style."""
     top: int = 10
     """Styles and n-grams that the tables show."""
+
+    @property
+    def caption(self) -> str:
+        """What is explained."""
+        return self.why.id
 
     @property
     def tied(self) -> list[str]:
@@ -179,96 +179,47 @@ class Explanation(Result):
         closest = [style for style, score in self.ranking if abs(score - self.ranking[0][1]) < TIE]
         return closest if len(closest) > 1 else []
 
-    @property
-    def unseen(self) -> list[str]:
-        """Words of the caption that no style has."""
-        return [part.ngram for part in self.contributions if part.n == 1 and not part.styles]
-
     def __repr__(self) -> str:
-        return f"<Explanation {self.style} {self.value:+.4f}: {self.caption!r}>"
+        return f"<ClosestStyles {self.style} {self.why.value:+.4f}: {self.caption!r}>"
 
     def document(self) -> Document:
         """Closest styles, the caption colored by what its words add, and the n-grams that add most."""
-        most = max((abs(part) for _, part in self.words), default=0.0) or 1.0
-        spans = [Span(f"{word} ", "good" if part >= 0 else "bad", abs(part) / most) for word, part in self.words]
-        ngrams: list[Sequence[Value]] = [
-            (part.ngram, part.adds, part.score, part.styles or "unseen") for part in self.contributions[: self.top]
-        ]
-        adds = Column("adds", signed=True, bar=True)
-        columns: list[Column | str] = [
-            Column("n-gram", "text", key="ngram"),
-            adds,
-            Column("CNG", signed=True, key="score"),
-            Column("styles with it", key="styles"),
-        ]
-        notes = []
+        notes = list(self.why.breakdown.notes)
         if self.tied:
             names = ", ".join(self.tied[: self.top]) + (", …" if len(self.tied) > self.top else "")
             notes.append(f"no style is closest, for {len(self.tied)} tie: {names}; {self.style} is explained")
-        if rest := self.contributions[self.top :]:
-            notes.append(f"{len(rest)} more n-grams add {number(sum(part.adds for part in rest), adds)}")
-        if self.unseen:
-            notes.append(f"no style has: {', '.join(self.unseen)}; they score 0 and still count")
+        styles: list[Column | str] = ["style", Column("OnlyStyle", signed=True)]
         return Document(
             self.caption if self.style in self.tied else f"{self.style}: {self.caption}",
             "Each word is colored by its part of the score: green speaks for the style, orange against it.",
-            [
-                Table(
-                    "styles", "closest styles", ["style", Column("OnlyStyle", signed=True)], self.ranking[: self.top]
-                ),
-                Text([Phrase.of(f"why {self.style} ({self.value:+.4f}): ", *spans)]),
-                Table("ngrams", "what each n-gram adds", columns, ngrams),
-            ],
+            [Table("styles", "closest styles", styles, self.ranking[: self.top]), *self.why.sections()],
             notes=notes,
             signatures=[self.model.signature],
-            data={
-                "caption": self.caption,
-                "styles": dict(self.ranking),
-                "why": {
-                    "style": self.style,
-                    "value": self.value,
-                    "words": self.words,
-                    "ngrams": [part._asdict() for part in self.contributions],
-                },
-            },
+            data={"caption": self.caption, "styles": dict(self.ranking), "style": self.style, "why": self.why.data()},
         )
 
 
 def explain(
     model: StyleModel, caption: str, style: str | None = None, reading: OnlyReading = LITERAL, top: int = 10
-) -> Explanation:
-    """Every n-gram of a caption with what it adds to OnlyStyle under a style, the weightiest first.
+) -> ClosestStyles:
+    """Which styles a caption is closest to, and every n-gram with what it adds to OnlyStyle under one of them.
 
     Without a style, the one that the caption is closest to.
 
     >>> from captious.metrics.style.model import fit
-    >>> why = explain(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), "Fine day")
-    >>> [(part.ngram, part.adds) for part in why.contributions], why.words
-    ([('fine day', 0.125), ('fine', 0.0625), ('day', 0.0)], (('fine', 0.125), ('day', 0.0625)))
+    >>> closest = explain(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), "Fine day")
+    >>> closest.style, [(part.name, part.adds) for part in closest.why.parts]
+    ('happy', [('fine day', 0.125), ('fine', 0.0625), ('day', 0.0)])
     """
     ngrams = ModelNgrams.of(model, [caption])
-    table, tokens = ngrams.table, ngrams.table.words(0)
-    if not tokens:
+    if not ngrams.table.words(0):
         raise InputError(f"caption {caption!r} has no words, expected at least one")
     scores = all_scores(ngrams, reading)[0]
     ranking = [(model.styles[index], float(scores[index])) for index in np.argsort(-scores, kind="stable").tolist()]
     style = style or ranking[0][0]
-    number = model.style_number(style)
-    parts, shares = [], np.zeros(len(tokens))
-    sizes = [int(size[0]) for size in ngrams.sizes(amounts(ngrams, reading))]
-    defined = sum(size > 0 for size in sizes) if reading.short == "skip" else ORDERS
-    for rows, size in zip(ngrams.orders, sizes, strict=True):
-        cng = model.scores_under(rows.n, rows.located, np.full(len(rows.located), number))
-        styles = np.append(model.orders[rows.n - 1].occurrences, 0)[rows.located]
-        for gram in range(rows.grams.size):
-            starts = np.flatnonzero(rows.grams.at == gram)
-            amount = len(starts) if reading.grams == "multiset" else 1
-            adds = float(cng[gram]) * amount / (size * defined) if size else 0.0
-            ngram = " ".join(table.vocabulary[token] for token in table.tokens[starts[0] : starts[0] + rows.n])
-            parts.append(Contribution(ngram, rows.n, float(cng[gram]), adds, int(styles[gram])))
-            for start in starts.tolist():
-                shares[start : start + rows.n] += adds / len(starts) / rows.n
-    parts.sort(key=lambda part: -abs(part.adds))
-    value = float(own_scores(ngrams, np.array([number]), reading)[0])
-    words = tuple(zip(tokens, shares.tolist(), strict=True))
-    return Explanation(model, caption, style, value, tuple(parts), words, tuple(ranking), top)
+    value = float(own_scores(ngrams, np.array([model.style_number(style)]), reading)[0])
+    breakdown = style_breakdown(model, caption, style, reading)
+    label = f"why {style} ({value:+.4f})"
+    texts = [text._replace(label=label) for text in breakdown.texts]
+    why = Explanation("onlystyle", "OnlyStyle", caption, value, replace(breakdown, texts=texts, shown=top))
+    return ClosestStyles(model, style, tuple(ranking), why, top)

@@ -14,7 +14,9 @@ from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Scored, Shared, where
+from captious.metrics.explanation import Breakdown, MarkedText, Part
 from captious.metrics.style.model import ORDERS, StyleModel, Whole, bare, opened, sorted_table
+from captious.render import Column
 from captious.text.tables import NgramTable, TextTable
 
 
@@ -27,6 +29,7 @@ class StyleMetric(MeanMetric):
     column: str = "style"
 
     title: ClassVar[str]
+    explains: ClassVar[bool] = True
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
     needs: ClassVar[tuple[Need, ...]] = ("style",)
@@ -91,6 +94,20 @@ def table_for(captions: CaptionSet, model: StyleModel) -> TextTable:
     return TextTable.of(captions, bare(model.tokenizer))
 
 
+class OnlyReading(NamedTuple):
+    """How to read equations 5 and 6 where the paper leaves a choice; the defaults are the literal reading."""
+
+    grams: Literal["set", "multiset"] = "set"
+    """Whether an n-gram that a caption repeats counts once or as often as it stands there."""
+    unseen: Literal["zero", "skip"] = "zero"
+    """An n-gram that no style has: score 0 and still counted, or left out of the mean."""
+    short: Literal["zero", "skip"] = "zero"
+    """An order without n-grams: 0 and still counted among the four, or left out of the mean over orders."""
+
+
+LITERAL = OnlyReading()
+
+
 @dataclass(frozen=True)
 class OnlyStyle(StyleMetric):
     """OnlyStyle: the mean contrastive score (CNG) of a caption's n-grams under a style, averaged over orders 1 to 4.
@@ -127,8 +144,71 @@ class OnlyStyle(StyleMetric):
         """Rows: the sum of the candidates' values, and their number."""
         table = table_for(captions, state.value)
         style = self.style_numbers(captions, state.value)[table.item]
-        values = own_scores(ModelNgrams(state.value, table), style, OnlyReading(self.grams, self.unseen, self.short))
+        values = own_scores(ModelNgrams(state.value, table), style, self.reading)
         return self.scored(captions, table, values)
+
+    @property
+    def reading(self) -> OnlyReading:
+        """How the paper's equations are read."""
+        return OnlyReading(self.grams, self.unseen, self.short)
+
+    def break_down(self, item: CaptionSet, state: Shared[StyleModel]) -> Breakdown:
+        """Every n-gram with its contrastive score, and the words colored by their parts."""
+        model, texts = state.value, item.candidates.values
+        style = model.styles[self.style_numbers(item, model)[0]]
+        parts: list[Part] = []
+        marked, unseen = list[MarkedText](), list[str]()
+        for rank, text in enumerate(texts):
+            one = style_breakdown(model, text, style, self.reading)
+            parts += [part._replace(adds=part.adds / len(texts), candidate=rank) for part in one.parts]
+            marked += one.texts
+            unseen += [note for note in one.notes if note not in unseen]
+        return Breakdown(parts, columns=COLUMNS, texts=marked, formula=one.formula, notes=unseen)
+
+
+COLUMNS = (
+    Column("n"),
+    Column("CNG", signed=True, key="score"),
+    Column("styles with it", key="styles"),
+)
+"""Of the parts of an OnlyStyle."""
+
+
+def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyReading = LITERAL) -> Breakdown:
+    """Every n-gram of a caption with what it adds to OnlyStyle under a style.
+
+    What an n-gram adds is split evenly over its occurrences and its words to color the caption.
+
+    >>> from captious.metrics.style.model import fit
+    >>> breakdown = style_breakdown(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), "Fine day", "happy")
+    >>> [(part.name, part.adds) for part in breakdown.parts], breakdown.texts[0].weights
+    ([('day', 0.0), ('fine', 0.0625), ('fine day', 0.125)], [0.125, 0.0625])
+    """
+    ngrams, number = ModelNgrams.of(model, [caption]), model.style_number(style)
+    table, words = ngrams.table, ngrams.table.words(0)
+    parts, weights = [], np.zeros(len(words))
+    sizes = [int(size[0]) for size in ngrams.sizes(amounts(ngrams, reading))]
+    orders = sum(size > 0 for size in sizes) if reading.short == "skip" else ORDERS
+    for rows, size in zip(ngrams.orders, sizes, strict=True):
+        cng = model.scores_under(rows.n, rows.located, np.full(len(rows.located), number))
+        styles = np.append(model.orders[rows.n - 1].occurrences, 0)[rows.located]
+        for gram in range(rows.grams.size):
+            starts = np.flatnonzero(rows.grams.at == gram).tolist()
+            amount = len(starts) if reading.grams == "multiset" else 1
+            adds = float(cng[gram]) * amount / (size * orders) if size else 0.0
+            details = {"n": rows.n, "score": float(cng[gram]), "styles": int(styles[gram])}
+            parts.append(Part(table.ngram(rows.n, gram), adds, details=details))
+            for start in starts:
+                weights[start : start + rows.n] += adds / len(starts) / rows.n
+    unseen = [part.name for part in parts if part.details["n"] == 1 and not part.details["styles"]]
+    counted = "they score 0 and still count" if reading.unseen == "zero" else "they are left out"
+    return Breakdown(
+        parts,
+        columns=COLUMNS,
+        texts=[MarkedText(f"as {style}", words, weights=weights.tolist())],
+        formula=f"OnlyStyle = mean over {orders} orders of the mean CNG of their n-grams",
+        notes=[f"no style has: {', '.join(unseen)}; {counted}"] if unseen else [],
+    )
 
 
 class Rows(NamedTuple):
@@ -224,20 +304,6 @@ def runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
 def added(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:
     """Sums of weights by key; unlike `np.bincount`, of no weights at all too."""
     return np.bincount(keys, weights, size).astype(np.float64, copy=False)
-
-
-class OnlyReading(NamedTuple):
-    """How to read equations 5 and 6 where the paper leaves a choice; the defaults are the literal reading."""
-
-    grams: Literal["set", "multiset"] = "set"
-    """Whether an n-gram that a caption repeats counts once or as often as it stands there."""
-    unseen: Literal["zero", "skip"] = "zero"
-    """An n-gram that no style has: score 0 and still counted, or left out of the mean."""
-    short: Literal["zero", "skip"] = "zero"
-    """An order without n-grams: 0 and still counted among the four, or left out of the mean over orders."""
-
-
-LITERAL = OnlyReading()
 
 
 def amounts(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -11,8 +13,10 @@ from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import Need, Scored, Shared
+from captious.metrics.explanation import Breakdown, MarkedText, Part
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
 from captious.metrics.style.onlystyle import StyleMetric, added, runs, table_for
+from captious.render import Column
 from captious.text.tables import TextTable
 
 SIGMA = 6.0
@@ -90,6 +94,68 @@ class StyleCider(StyleMetric):
         values = np.divide(self.scale * total, orders, out=np.full(len(total), np.nan), where=orders > 0)
         return self.scored(captions, table, values)
 
+    def break_down(self, item: CaptionSet, state: Shared[StyleModel]) -> Breakdown:
+        """N-grams that a candidate shares with its references, with their contrastive scores."""
+        model = state.value
+        table = table_for(item, model)
+        style = int(self.style_numbers(item, model)[0])
+        orders = [self._vectors(table, model, n, style) for n in range(1, ORDERS + 1)]
+        candidates = table.candidates.tolist()
+        parts = []
+        for rank, candidate in enumerate(candidates):
+            adds: dict[tuple[int, int], float] = {}
+            for reference, share in self._shares(table, orders, candidate):
+                for n, (weights, _) in enumerate(orders, 1):
+                    for gram, amount in _products(weights, candidate, reference, self.clip).items():
+                        adds[n, gram] = adds.get((n, gram), 0.0) + share[n - 1] * amount
+            defined = sum(lengths[candidate] > 0 for _, lengths in orders) if self.short == "skip" else ORDERS
+            for (n, gram), amount in adds.items():
+                score = orders[n - 1][0][candidate][gram][1]
+                details = {"n": n, "score": score}
+                value = self.scale * amount / max(defined, 1) / len(candidates)
+                parts.append(Part(table.ngram(n, gram), value, rank, details))
+        how = {"mean": "mean over the references of", "max": "highest over the references of", "pooled": ""}
+        return Breakdown(
+            parts,
+            columns=[Column("n"), Column("CNG", signed=True, key="score")],
+            texts=[
+                MarkedText(f"as {model.styles[style]}", table.words(one), table.shared_runs(one)) for one in candidates
+            ],
+            formula=f"StyleCIDEr = {how[self.references]} the mean over orders of the cosine of CNG vectors".replace(
+                "  ", " "
+            ),
+        )
+
+    def _vectors(self, table: TextTable, model: StyleModel, n: int, style: int) -> Order:
+        """Of each caption, the amount and the CNG of its n-grams, and the length of its vector."""
+        grams = table.ngrams(n)
+        cng = model.scores_under(n, model.locate(table)[n - 1], np.full(grams.size, style))
+        cng = np.maximum(cng, 0.0) if self.negative == "zero" else cng
+        vectors: list[dict[int, tuple[float, float]]] = [{} for _ in table.lengths]
+        for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True):
+            vectors[caption][gram] = (float(count) if self.tf else 1.0, float(cng[gram]))
+        return vectors, [math.sqrt(sum((amount * score) ** 2 for amount, score in one.values())) for one in vectors]
+
+    def _shares(self, table: TextTable, orders: Sequence[Order], candidate: int) -> list[tuple[int, list[float]]]:
+        """The references that count, each with what a product of weights adds to the cosine of each order."""
+        references = np.flatnonzero(~table.is_candidate).tolist()
+        shares, cosines = [], []
+        for reference in references:
+            bigrams = np.maximum(table.lengths[[candidate, reference]] - 1, 0)
+            penalty = math.exp(-((bigrams[0] - bigrams[1]) ** 2) / (2 * SIGMA**2)) if self.length_penalty else 1.0
+            share = []
+            for vectors, lengths in orders:
+                other = _pooled(vectors, references) if self.references == "pooled" else lengths[reference]
+                below = lengths[candidate] * other
+                share.append(penalty / below if below else 0.0)
+            products = [sum(_products(vectors, candidate, reference, self.clip).values()) for vectors, _ in orders]
+            cosines.append(sum(one * amount for one, amount in zip(share, products, strict=True)))
+            shares.append((reference, share))
+        if self.references == "max":
+            return [shares[int(np.argmax(cosines))]]
+        number = 1 if self.references == "pooled" else len(references)
+        return [(reference, [one / number for one in share]) for reference, share in shares]
+
     def _order(self, table: TextTable, n: int, weights: Floats) -> tuple[Floats, Floats]:
         """Of each pair of candidate and reference its cosine, and of each caption the length of its vector."""
         grams = table.ngrams(n)
@@ -130,6 +196,31 @@ class StyleCider(StyleMetric):
             return best
         number = np.bincount(left, minlength=len(table.lengths))
         return added(left, values, len(table.lengths)) / np.maximum(number, 1)
+
+
+Order: TypeAlias = tuple[list[dict[int, tuple[float, float]]], list[float]]
+"""Of each caption, the amount and the CNG of its n-grams of an order, and the length of its vector."""
+
+
+def _products(
+    vectors: Sequence[dict[int, tuple[float, float]]], candidate: int, reference: int, clip: bool
+) -> dict[int, float]:
+    """What each n-gram that both captions have adds to the product of their vectors."""
+    products = {}
+    for gram, (amount, score) in vectors[candidate].items():
+        if gram in vectors[reference]:
+            other = vectors[reference][gram][0]
+            products[gram] = (min(amount, other) if clip else amount) * other * score**2
+    return products
+
+
+def _pooled(vectors: Sequence[dict[int, tuple[float, float]]], references: Sequence[int]) -> float:
+    """The length of the sum of the references' vectors."""
+    sums: dict[int, float] = {}
+    for reference in references:
+        for gram, (amount, score) in vectors[reference].items():
+            sums[gram] = sums.get(gram, 0.0) + amount * score
+    return math.sqrt(sum(value**2 for value in sums.values()))
 
 
 def _meetings(table: TextTable, n: int) -> tuple[Ints, Ints]:

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from captious.studio.plan import KindName, Plan
-from captious.studio.tasks import Task
+from captious.studio.subjects import Subject
+from captious.studio.tasks import Choice, Task
 
 Answer = Mapping[str, Any]
 """One whole value, in ids and never in positions. By kind: ``{"ratings": {choice: {aspect: 4 or None}}}``,
@@ -45,8 +46,8 @@ class Kind(ABC):
     """Level at which agreement is computed."""
 
     @abstractmethod
-    def tasks(self, plan: Plan) -> list[Task]:
-        """All tasks of the plan, gold ones too, in the order of the files."""
+    def tasks(self, plan: Plan, subjects: Sequence[Subject]) -> list[Task]:
+        """The tasks that ask about these subjects, in their order; `build_tasks` gives them their ids."""
 
     def order(self, plan: Plan, task: Task, rng: np.random.Generator) -> tuple[str, ...]:
         """Ids of the choices in the order of this page: shuffled, so that no system has a place of its own."""
@@ -61,9 +62,44 @@ class Kind(ABC):
         """The form fields of an answer, to show it again."""
 
     @abstractmethod
+    def gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
+        """What `passes` compares with, from the column ``expected`` of the file of gold tasks.
+
+        None where it says nothing about this page; an InputError, without the place, where it makes no sense.
+        """
+
+    @abstractmethod
     def passes(self, plan: Plan, task: Task, answer: Answer) -> bool:
         """Whether the answer of a gold task is the expected one."""
 
     @abstractmethod
-    def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, float | None]:
-        """A number for every unit that raters can agree about (caption and aspect, pair, thing, image)."""
+    def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
+        """A number for every unit that raters can agree about (caption, pair, thing, image), by what was asked.
+
+        Ratings have a table for each aspect and ``rating`` for the overall one; other kinds have one table.
+        """
+
+
+def choices_of(captions: Sequence[tuple[str, str]], rng: np.random.Generator) -> tuple[Choice, ...]:
+    """The captions as choices whose letters say nothing about the systems."""
+    letters = rng.permutation(len(captions)).tolist()
+    return tuple(
+        Choice(chr(ord("a") + letter), text, system) for letter, (system, text) in zip(letters, captions, strict=True)
+    )
+
+
+def named_choice(task: Task, name: Any) -> Choice | None:
+    """The choice of a system, or of the place (1, 2, …) of a caption without one; None where another page has it."""
+    for place, choice in enumerate(task.choices, 1):
+        if name in ((choice.system,) if choice.system else (place, str(place))):
+            return choice
+    return None
+
+
+def one_of(value: str | None, options: Mapping[str, Any], field: str, missing: str) -> tuple[Any, list[Gap]]:
+    """What a form's value stands for, or the gap that it leaves."""
+    if not value:
+        return None, [Gap(field, missing)]
+    if value not in options:
+        return None, [Gap(field, f"{value[:40]!r} is none of the choices.")]
+    return options[value], []

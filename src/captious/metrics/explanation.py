@@ -1,0 +1,283 @@
+"""Why an item has its score: parts that add up to it, and the words that they stand for.
+
+`Metric.explain` makes an `Explanation`: the value of the item and a `Breakdown` into n-grams, tuples or matched words,
+each with what it adds. The parts always add up to the value. Where a metric is not a sum (BLEU's geometric mean, the
+F-scores of METEOR and ROUGE), a part adds its amount times the derivative of the score. The score doubles when all
+amounts double, so these products add up to it (Euler's theorem on homogeneous functions).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from captious.errors import UnknownKey
+from captious.render import Column, Document, Graph, Phrase, Result, Section, Span, Table, Text
+from captious.render.cells import number
+from captious.render.document import Value
+from captious.render.tables import columns as table_columns
+
+SHOWN = 10
+"""Parts that the table shows where a breakdown does not say how many; JSON holds all."""
+SUMMANDS = 4
+"""Parts that the line of the sum spells out."""
+ADDS = Column("adds", signed=True, bar=True)
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+class Part(NamedTuple):
+    """Something that made the score, such as an n-gram, and what it adds to the value of the item."""
+
+    name: str
+    adds: float
+    candidate: int = 0
+    """The number of the candidate that it stands in, among those of the item."""
+    details: Mapping[str, Any] = {}
+    """Further facts by the keys of the breakdown's columns; those without a column are in JSON alone."""
+
+
+class MarkedText(NamedTuple):
+    """A caption as the metric reads it, with the words that count."""
+
+    label: str
+    words: Sequence[str]
+    groups: Sequence[int] = ()
+    """Of each word, the number of the matched run that it belongs to; 0 where it matches nothing."""
+    numbered: bool = False
+    """Whether the numbers are shown, since a run of another text has the same."""
+    weights: Sequence[float] = ()
+    """Of each word, its part of the score, where words have one."""
+
+    @property
+    def phrase(self) -> Phrase:
+        """The label and the words: matched runs in brackets, or words colored by what they add."""
+        spans = [Span(f"{self.label}: ", "quiet")]
+        if self.weights:
+            most = max(map(abs, self.weights)) or 1.0
+            pairs = zip(self.words, self.weights, strict=True)
+            spans += [Span(f"{word} ", "good" if part >= 0 else "bad", abs(part) / most) for word, part in pairs]
+        else:
+            spans += self._runs()
+        return Phrase(tuple(spans))
+
+    def _runs(self) -> Iterator[Span]:
+        groups = [*(self.groups or [0] * len(self.words)), 0]
+        for index, word in enumerate(self.words):
+            group = groups[index]
+            if not group:
+                yield Span(f"{word} ")
+                continue
+            start, end = not index or groups[index - 1] != group, groups[index + 1] != group
+            mark = str(group).translate(_SUBSCRIPTS) if self.numbered and end else ""
+            yield Span(f"{'[' if start else ''}{word}{']' if end else ''}{mark}", "good")
+            yield Span(" ")
+
+    def data(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        parts = {"groups": list(self.groups), "weights": list(self.weights)}
+        return {"label": self.label, "words": list(self.words), **{key: part for key, part in parts.items() if part}}
+
+
+@dataclass(frozen=True, eq=False)
+class Breakdown:
+    """What made a value: parts that add up to it, and what helps to read them."""
+
+    parts: Sequence[Part]
+    unit: str = "n-gram"
+    """What a part is."""
+    heading: str = ""
+    """Of the column of their names; without it the unit."""
+    columns: Sequence[Column] = ()
+    """Of the parts' details, by their keys."""
+    texts: Sequence[MarkedText] = ()
+    formula: str = ""
+    """How the value is computed, with the numbers of the item."""
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """Numbers of the formula by name, such as precision and brevity penalty."""
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+    """What else there is to say, such as words that a model does not know."""
+    graphs: Sequence[Graph] = ()
+    """Drawings that show the parts on the page, in place of their table."""
+    shown: int | None = SHOWN
+    """Parts that the table shows; None for all."""
+    penalties: Sequence[Part] = ()
+    """Parts that are taken off at the end, whatever their size."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Result):
+    """Why an item has its value under a metric. ``sum(part.adds for part in explanation.parts)`` is the value."""
+
+    metric: str
+    """The written form."""
+    label: str
+    id: str
+    value: float
+    """NaN where ``reason`` says why."""
+    breakdown: Breakdown
+    reason: str = ""
+    signature: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Explanation {self.title}: {len(self.parts)} parts>"
+
+    @property
+    def title(self) -> str:
+        """The value, and of what it is."""
+        return f"{self.label} {'has no value' if math.isnan(self.value) else f'{self.value:.4f}'} of {self.id}"
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What made the value, that which adds most first; then the penalties."""
+        return [*sorted(self.breakdown.parts, key=lambda part: -abs(part.adds)), *self.breakdown.penalties]
+
+    def document(self) -> Document:
+        """The captions with the matched words marked, the parts that add most, and their sum."""
+        return Document(
+            self.title,
+            sections=self.sections(),
+            notes=self.breakdown.notes,
+            signatures=[self.signature] if self.signature else [],
+            data=self.data(),
+            name="explanation",
+        )
+
+    def sections(self) -> list[Section]:
+        """What the document shows besides title and notes."""
+        breakdown = self.breakdown
+        if self.reason:
+            return [Text([f"no value: {self.reason}"])]
+        sections: list[Section] = []
+        if breakdown.texts:
+            sections.append(Text([text.phrase for text in breakdown.texts]))
+        if self.parts:
+            sections.append(self._table())
+            sections += [replace(graph, replaces="parts") for graph in breakdown.graphs]
+        sections += breakdown.tables
+        lines = [self._sum(), *([breakdown.formula] if breakdown.formula else [])]
+        return [*sections, Text(lines)]
+
+    def _table(self) -> Table:
+        breakdown, parts = self.breakdown, self.parts
+        several = any(part.candidate for part in parts)
+        name = Column(breakdown.heading or breakdown.unit, "text", key="name")
+        columns: list[Column | str] = [name, ADDS, *breakdown.columns]
+        rows: list[Sequence[Value]] = []
+        most = len(parts) if breakdown.shown is None else breakdown.shown
+        for part in [*parts[: len(breakdown.parts)][:most], *breakdown.penalties]:
+            details = [part.details.get(column.key or column.name) for column in breakdown.columns]
+            rows.append((part.name, part.adds, *details, *([part.candidate + 1] if several else [])))
+        if several:
+            columns.append(Column("candidate"))
+        return Table("parts", f"what each {breakdown.unit} adds", columns, rows)
+
+    def _sum(self) -> str:
+        """The sum of the parts, with those that add most spelled out."""
+        parts = [part.adds for part in self.parts[: len(self.breakdown.parts)] if part.adds]
+        if not parts:
+            return f"nothing adds to the score: {self.label} = {self.value:.4f}"
+        first, rest = parts[:SUMMANDS], parts[SUMMANDS:]
+        terms = [f"{first[0]:.4f}", *map(_signed, first[1:])]
+        if rest:
+            unit = self.breakdown.unit
+            plural = "" if len(rest) == 1 else "es" if unit.endswith("ch") else "s"
+            terms.append(f"{_signed(sum(rest))} ({len(rest)} more {unit}{plural})")
+        terms += [f"{_signed(part.adds)} ({part.name})" for part in self.breakdown.penalties]
+        return f"sum: {' '.join(terms)} = {self.value:.4f}"
+
+    def data(self) -> dict[str, Any]:
+        """Everything as JSON holds it: all parts, the marked texts, the numbers of the formula."""
+        breakdown = self.breakdown
+        return {
+            "id": self.id,
+            "metric": self.metric,
+            "label": self.label,
+            "value": self.value,
+            "reason": self.reason or None,
+            "unit": breakdown.unit,
+            "parts": [
+                {"name": part.name, "adds": part.adds, "candidate": part.candidate, **part.details}
+                for part in self.parts
+            ],
+            "texts": [text.data() for text in breakdown.texts],
+            "formula": breakdown.formula,
+            "factors": dict(breakdown.factors),
+            "tables": {table.key: table_columns(table) for table in breakdown.tables},
+            "notes": list(breakdown.notes),
+            "signature": self.signature,
+        }
+
+
+def candidate_labels(number: int) -> list[str]:
+    """What the candidates of an item are called.
+
+    >>> candidate_labels(1), candidate_labels(2)
+    (['candidate'], ['candidate 1', 'candidate 2'])
+    """
+    return ["candidate"] if number == 1 else [f"candidate {rank}" for rank in range(1, number + 1)]
+
+
+def _signed(adds: float) -> str:
+    return f"{'−' if adds < 0 else '+'} {number(abs(adds), Column(''))}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanations(Result):
+    """Why an item has its values under several metrics; by written form or label: ``explanations["cider"]``."""
+
+    id: str
+    explanations: Sequence[Explanation]
+    unexplained: Sequence[str] = ()
+    """Labels of metrics that do not explain their values."""
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return iter(self.explanations)
+
+    def __len__(self) -> int:
+        return len(self.explanations)
+
+    def __getitem__(self, key: str) -> Explanation:
+        for one in self.explanations:
+            if key in (one.metric, one.label, one.metric.partition("(")[0]):
+                return one
+        known = ", ".join(one.metric for one in self.explanations)
+        raise UnknownKey(f"{key!r} is not explained, only {known or 'nothing'}")
+
+    def __repr__(self) -> str:
+        return f"<Explanations of {self.id}: {', '.join(one.label for one in self.explanations)}>"
+
+    def document(self) -> Document:
+        """One explanation after the other, and which metrics have none."""
+        sections: list[Section] = []
+        for place, one in enumerate(self.explanations, 1):
+            sections.append(Text([], title=one.title))
+            sections += [_renamed(section, f"-{place}" if place > 1 else "") for section in one.sections()]
+            sections += [Text(one.breakdown.notes)] if one.breakdown.notes else []
+        names = ", ".join(self.unexplained)
+        verb = "does" if len(self.unexplained) == 1 else "do"
+        return Document(
+            f"{self.id}: why these scores",
+            sections=sections,
+            notes=[f"{names} {verb} not explain single values"] if names else [],
+            signatures=[one.signature for one in self.explanations if one.signature],
+            data=self.data(),
+            name="explanation",
+        )
+
+    def data(self) -> dict[str, Any]:
+        """The data of every explanation."""
+        return {
+            "id": self.id,
+            "metrics": [one.data() for one in self.explanations],
+            "unexplained": list(self.unexplained),
+        }
+
+
+def _renamed(section: Section, suffix: str) -> Section:
+    """A section whose table has a key that no other explanation uses."""
+    if isinstance(section, Table):
+        return replace(section, key=f"{section.key}{suffix}")
+    return replace(section, replaces=f"{section.replaces}{suffix}") if isinstance(section, Graph) else section

@@ -1,0 +1,251 @@
+"""Tables of a study's database, the triggers that keep its log append-only, and how a connection is opened.
+
+The same tables serve SQLite and PostgreSQL. A database of an older version is brought up to date when it is opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captious._files import refuse_irregular
+from captious.errors import InputError, one_line, require
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+else:
+    sa = require("sqlalchemy", "studio")
+
+BUSY = 10.0
+"""Seconds that a connection waits for another process that writes, or for a server that does not answer."""
+POOL = 48
+"""Connections that one process may hold; more threads than that wait."""
+WRITERS = 5_150_412
+"""Number of PostgreSQL's advisory lock: writers share it, a reader of the whole log holds it alone for a moment."""
+
+
+class DatabaseAway(OSError):
+    """The database cannot be reached or written: disk full, read-only, server down. Nothing was stored."""
+
+
+metadata = sa.MetaData()
+Text = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+"""Text that both engines sort by its bytes."""
+Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+version = sa.Table("schema_version", metadata, sa.Column("version", sa.Integer, primary_key=True, autoincrement=False))
+study = sa.Table(
+    "study",
+    metadata,
+    sa.Column("digest", Text, primary_key=True),
+    sa.Column("tasks_digest", Text, nullable=False),
+    sa.Column("begun", Text, nullable=False),
+    sa.Column("toml", Text, nullable=False),
+    sa.Column("plan", Text, nullable=False),
+)
+task = sa.Table(
+    "task",
+    metadata,
+    sa.Column("id", Text, primary_key=True),
+    sa.Column("position", sa.Integer, nullable=False, unique=True),
+    sa.Column("gold", sa.Integer, nullable=False),
+    sa.Column("payload", Text, nullable=False),
+)
+rater = sa.Table(
+    "rater",
+    metadata,
+    sa.Column("number", Number, primary_key=True),
+    sa.Column("token", Text, unique=True),
+    sa.Column("events", sa.Integer, nullable=False, server_default="0"),
+)
+identity = sa.Table(
+    "identity",
+    metadata,
+    sa.Column("rater", Number, primary_key=True, autoincrement=False),
+    sa.Column("source", Text, nullable=False),
+    sa.Column("person", Text, nullable=False),
+    sa.Column("body", Text, nullable=False),
+    sa.UniqueConstraint("source", "person"),
+)
+event = sa.Table(
+    "event",
+    metadata,
+    sa.Column("seq", Number, primary_key=True),
+    sa.Column("key", Text, nullable=False, unique=True),
+    sa.Column("at", Text, nullable=False),
+    sa.Column("study", Text, nullable=False),
+    sa.Column("rater", Number, nullable=False),
+    sa.Column("n", sa.Integer, nullable=False),
+    sa.Column("task", Text),
+    sa.Column("kind", Text, nullable=False),
+    sa.Column("body", Text, nullable=False),
+    sa.UniqueConstraint("rater", "n"),
+    sa.Index("event_rater_task", "rater", "task"),
+    sqlite_autoincrement=True,
+)
+slot = sa.Table(
+    "slot",
+    metadata,
+    sa.Column("task", Text, primary_key=True),
+    sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("rater", Number),
+    sa.Column("lease", Text),
+    sa.Column("done", sa.Integer, nullable=False, server_default="0"),
+    sa.Index("slot_next", "done", "place", "position"),
+    sa.Index("slot_rater", "rater"),
+)
+
+FROZEN = ("event", "task", "study")
+"""Tables whose rows are never changed, removed or replaced."""
+_SQLITE = """
+CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table}
+BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END;
+CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table}
+BEGIN SELECT RAISE(ABORT, 'rows of {table} are never removed'); END;
+CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} WHEN EXISTS (SELECT 1 FROM {table} WHERE {taken})
+BEGIN SELECT RAISE(ABORT, 'rows of {table} are never replaced'); END;
+"""
+# With recursive_triggers off, as other programs have it, INSERT OR REPLACE fires no DELETE trigger: hence the third.
+_TAKEN = {
+    "event": "seq = NEW.seq OR key = NEW.key OR (rater = NEW.rater AND n = NEW.n)",
+    "task": "id = NEW.id OR position = NEW.position",
+    "study": "1",
+}
+_POSTGRESQL = """
+CREATE TRIGGER {table}_frozen BEFORE UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION captious_refuse();
+CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION captious_refuse();
+ALTER TABLE {table} ENABLE ALWAYS TRIGGER {table}_frozen;
+ALTER TABLE {table} ENABLE ALWAYS TRIGGER {table}_no_truncate;
+"""
+_REFUSE = """
+CREATE FUNCTION captious_refuse() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'rows of %% are never changed, removed or replaced', TG_TABLE_NAME; END $$
+"""
+
+
+def first(connection: sa.Connection) -> None:
+    """Version 1: all tables and triggers."""
+    metadata.create_all(connection, [table for table in metadata.sorted_tables if table is not version])
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(_REFUSE)
+        for table in FROZEN:
+            connection.exec_driver_sql(_POSTGRESQL.format(table=table))
+        return
+    for table in FROZEN:
+        for statement in _SQLITE.format(table=table, taken=_TAKEN[table]).strip().split("END;"):
+            if statement.strip():
+                connection.exec_driver_sql(f"{statement}END;")
+
+
+MIGRATIONS = (first,)
+"""Each brings a database from one version to the next. Steps are added at the end; none is ever edited."""
+
+
+def trigger_names(dialect: str) -> set[str]:
+    """The triggers that a whole database has."""
+    endings = ("frozen", "no_truncate") if dialect == "postgresql" else ("no_update", "no_delete", "no_replace")
+    return {f"{table}_{ending}" for table in FROZEN for ending in endings}
+
+
+def version_of(connection: sa.Connection) -> int:
+    """The version of a database, 0 where it is empty."""
+    tables = sa.inspect(connection).get_table_names()
+    if version.name in tables:
+        return connection.execute(sa.select(sa.func.max(version.c.version))).scalar() or 0
+    if tables:
+        raise InputError(f"{connection.engine.url.database}: is no database of a study; name another one")
+    return 0
+
+
+def migrate(connection: sa.Connection) -> None:
+    """Bring a database to the present version, inside the transaction of the caller."""
+    version.create(connection, checkfirst=True)
+    for number, step in enumerate(MIGRATIONS, start=1):
+        if number > (connection.execute(sa.select(sa.func.max(version.c.version))).scalar() or 0):
+            step(connection)
+            connection.execute(version.insert().values(version=number))
+
+
+def url_of(database: str | Path) -> sa.URL:
+    """The address of a database: a path, ``sqlite:///…`` or ``postgresql://…``."""
+    text = str(database)
+    if "://" not in text:
+        refuse_irregular(text)
+        return sa.URL.create("sqlite", database=text)
+    try:
+        url = sa.make_url(text)
+    except sa.exc.ArgumentError:
+        raise InputError("the database is neither a path nor an address such as postgresql://host/name") from None
+    if url.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
+        require("psycopg", "studio-postgres")
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername in ("sqlite", "sqlite+pysqlite") and url.database not in (None, "", ":memory:"):
+        return url
+    raise InputError(f"database {url.drivername}://…: expected a file of SQLite, or postgresql://…")
+
+
+def engine_of(url: sa.URL) -> sa.Engine:
+    """An engine whose connections have the settings that the log needs."""
+    if url.get_backend_name() == "postgresql":
+        return sa.create_engine(
+            url,
+            pool_size=8,
+            max_overflow=POOL - 8,
+            pool_timeout=BUSY,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": int(BUSY)},
+        )
+    engine = sa.create_engine(
+        url,
+        pool_size=8,
+        max_overflow=POOL - 8,
+        pool_timeout=BUSY,
+        connect_args={"timeout": BUSY, "check_same_thread": False},
+    )
+    sa.event.listen(engine, "connect", _set_up_sqlite)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
+    connection.isolation_level = None  # transactions begin where _begin_sqlite says so, not where the driver guesses
+    for setting in ("synchronous=FULL", "recursive_triggers=ON"):
+        connection.execute(f"PRAGMA {setting}")
+
+
+def write_ahead(engine: sa.Engine) -> None:
+    """Make the file of SQLite, with the kind of journal that lets raters read while one writes; the file remembers."""
+    connection = engine.raw_connection()
+    try:
+        connection.cursor().execute("PRAGMA journal_mode=WAL")
+    finally:
+        connection.close()
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    writing = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+@contextmanager
+def reachable(url: sa.URL) -> Iterator[None]:
+    """Errors of a database that is away become `DatabaseAway`; those of a mistake in the code stay what they are."""
+    name = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+    try:
+        yield
+    except sqlite3.OperationalError as error:  # of the settings of a new connection
+        raise DatabaseAway(errno.EIO, one_line(error), name) from error
+    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.InternalError) as error:
+        raise DatabaseAway(errno.EIO, one_line(error.orig or error), name) from error
+    except sa.exc.TimeoutError as error:
+        raise DatabaseAway(errno.EIO, "all connections are in use", name) from error
+    except sa.exc.DatabaseError as error:
+        damaged = isinstance(error.orig, sqlite3.DatabaseError) and type(error.orig) is sqlite3.DatabaseError
+        if not damaged or isinstance(error, sa.exc.IntegrityError):
+            raise
+        raise DatabaseAway(errno.EIO, one_line(error.orig or error), name) from error

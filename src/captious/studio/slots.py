@@ -1,0 +1,191 @@
+"""Who gets which task: a rater's progress, what comes next, and the slots, all as functions of the log alone."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from captious._random import keys_of
+from captious.studio.events import Event, Purpose, Slot
+from captious.studio.plan import Plan
+
+FAR = timedelta(hours=1)
+"""A lease that ends later than any could, by more than this, was given before the clock was set back."""
+
+FREEING = ("excluded", "released", "skipped", "returned")
+"""Events that free slots of their rater: the first all of them, the others those without an answer."""
+
+
+@dataclass
+class Opened:
+    """A task that a rater has opened."""
+
+    task: str
+    purpose: Purpose
+    order: tuple[str, ...]
+    place: int | None
+    """The place that was kept for it; None for gold and repeated tasks, which take none."""
+    at: datetime
+    answer: Event | None = None
+    """The last answer."""
+    closed: bool = False
+    """Whether the rater has left it without an answer: skipped, returned, or released by the owner."""
+    skipped: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of the tasks that the rater was asked to do."""
+        return self.answer is not None or self.skipped
+
+
+@dataclass
+class Progress:
+    """What one rater has done so far: the events of the rater, in order, and nothing else."""
+
+    n: int = 0
+    pages: dict[tuple[str, Purpose], Opened] = field(default_factory=dict)
+    """In the order of their first opening."""
+    done: Counter[Purpose] = field(default_factory=Counter)
+    """Tasks that are behind the rater, by purpose."""
+    joined: bool = False
+    consented: bool = False
+    finished: bool = False
+    excluded: bool = False
+
+    def add(self, event: Event) -> None:
+        """Take the next event of this rater into account."""
+        if event.n <= self.n:
+            return
+        self.n = event.n
+        if event.kind == "opened":
+            self._open(event)
+        elif event.kind == "answered":
+            page = self.pages[event.task or "", event.body["purpose"]]
+            self.done[page.purpose] += not page.counts
+            page.answer = event
+        elif event.kind in ("skipped", "returned", "released"):
+            for page in self._unanswered(event.task):
+                self.done[page.purpose] += event.kind == "skipped" and not page.skipped
+                page.closed, page.skipped = True, page.skipped or event.kind == "skipped"
+            self.finished |= event.kind == "returned"
+        elif event.kind in ("excluded", "reinstated"):
+            self.excluded = event.kind == "excluded"
+        elif event.kind in ("joined", "consented", "finished"):
+            setattr(self, event.kind, True)
+
+    def _open(self, event: Event) -> None:
+        task, body = event.task or "", event.body
+        page = self.pages.get((task, body["purpose"]))
+        if page is None:
+            self.pages[task, body["purpose"]] = Opened(
+                task, body["purpose"], tuple(body["order"]), body["place"], event.at
+            )
+        else:
+            page.place, page.at = body["place"], event.at
+
+    def _unanswered(self, task: str | None) -> list[Opened]:
+        pages = [page for page in self.pages.values() if page.answer is None]
+        return pages if task is None else [page for page in pages if page.task == task]
+
+    @property
+    def current(self) -> Opened | None:
+        """The page that the rater opened last, while it waits for an answer."""
+        last = next(reversed(self.pages.values()), None)
+        return None if last is None or last.answer or last.closed else last
+
+
+def wanted(plan: Plan, tasks: int) -> int:
+    """Tasks that a rater is asked to do, gold and repeated ones not counted."""
+    return min(plan.per_rater, tasks)
+
+
+def total_pages(plan: Plan, tasks: int, gold: int) -> int:
+    """Pages that a rater sees in all where nothing runs out."""
+    work = wanted(plan, tasks)
+    return work + min(gold, work // plan.checks.every) + min(plan.checks.repeat, work // 2)
+
+
+def due(plan: Plan, progress: Progress, tasks: int, gold: Sequence[str], rater: str) -> Iterator[tuple[Purpose, str]]:
+    """What a rater may do next, best first. A task of purpose ``work`` is named by the database; here it is empty."""
+    work, asked = progress.done["work"], wanted(plan, tasks)
+    unseen = [task for task in gold if (task, "gold") not in progress.pages]
+    if unseen and progress.done["gold"] < work // plan.checks.every:
+        yield "gold", _choose(unseen, plan.seed, f"gold/{rater}")
+    repeats = progress.done["repeat"]
+    early = _early(progress)
+    # The last repeats alternate with the last tasks, so that they do not stand out.
+    if early and repeats < plan.checks.repeat and work > asked - (plan.checks.repeat - repeats):
+        yield "repeat", _choose(early, plan.seed, f"repeat/{rater}/{repeats}")
+    if work < asked:
+        yield "work", ""
+    if early and repeats < plan.checks.repeat:
+        yield "repeat", _choose(early, plan.seed, f"repeat/{rater}/{repeats}")
+
+
+def _early(progress: Progress) -> list[str]:
+    """Tasks of the first half of a rater's work that may be shown again."""
+    done = [page.task for page in progress.pages.values() if page.purpose == "work" and page.answer]
+    return [task for task in done[: len(done) // 2] if (task, "repeat") not in progress.pages]
+
+
+def _choose(tasks: Sequence[str], seed: int, name: str) -> str:
+    return tasks[int(generator(seed, name).integers(len(tasks)))]
+
+
+def generator(seed: int, name: str) -> np.random.Generator:
+    """Random numbers of a name and the seed of the plan, whatever was drawn before."""
+    return np.random.default_rng(int(keys_of([name], seed)[0]))
+
+
+def expired(lease: datetime, now: datetime, length: float) -> bool:
+    """Whether a lease has ended. So has one that ends too late: the clock was set back."""
+    return lease <= now or lease > now + timedelta(seconds=length) + FAR
+
+
+def place_of_answer(slots: Sequence[Slot], rater: str, now: datetime, length: float) -> int | None:
+    """The place that an answer fills, of the slots of its task: the rater's own, else one that nobody keeps.
+
+    None where others have them all: then the answer is late, and is stored beside the target.
+    """
+    own = [slot.place for slot in slots if slot.rater == rater]
+    free = [
+        slot.place
+        for slot in slots
+        if not slot.done and (slot.lease is None or expired(slot.lease, now, length)) and slot.rater != rater
+    ]
+    return next(iter(own + free), None)
+
+
+def rebuild(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> dict[tuple[str, int], Slot]:
+    """The slots that a log implies, by task and place. ``tasks`` are those without gold."""
+    slots = {(task, place): Slot(task, place) for task in tasks for place in range(plan.overlap)}
+    held: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+    length = timedelta(seconds=plan.lease)
+
+    def put(slot: Slot) -> None:
+        key = slot.task, slot.place
+        before = slots.get(key)
+        if before is not None and before.rater is not None:
+            held[before.rater].discard(key)
+        if slot.rater is not None:
+            held[slot.rater].add(key)
+        slots[key] = slot
+
+    for event in events:
+        task, place = event.task or "", event.body.get("place")
+        if event.kind == "opened" and place is not None:
+            put(Slot(task, place, event.rater, event.at + length))
+        elif event.kind == "answered" and place is not None:
+            put(Slot(task, place, event.rater, done=True))
+        elif event.kind == "reinstated":
+            for again, place in event.body["places"].items():
+                put(Slot(again, place, event.rater, done=True))
+        elif event.kind in FREEING:
+            for key in list(held[event.rater]):
+                if event.task in (None, key[0]) and (event.kind == "excluded" or not slots[key].done):
+                    put(Slot(*key))
+    return slots
