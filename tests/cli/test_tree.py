@@ -20,12 +20,12 @@ from captious.options import Argument, declared
 
 REPOSITORY = Path(__file__).parents[2]
 PANELS = {
-    "Everyday": ["score", "compare", "check", "metrics", "demo"],
+    "Everyday": ["score", "compare", "view", "check", "metrics", "demo"],
     "Judge metrics": ["study", "probe", "studio"],
     "Audit": ["bias", "style"],
     "Models and data": ["train", "make", "cache"],
 }
-WITHOUT_JSON = {"demo", "make idf", "cache add"}
+WITHOUT_JSON = {"demo", "make idf", "cache add", "view", "studio explore", "studio export-site"}
 """What they write is their result."""
 SEVERAL_MEANINGS = {
     "--test": "a study has other paired tests than a comparison",

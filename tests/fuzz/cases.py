@@ -3,6 +3,7 @@
 import inspect
 import io
 import json
+import os
 import random
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +19,9 @@ from captious.options import Argument, choices_of, declared
 ROOT = typer.main.get_command(build())
 READS_NOTHING = {"metrics", "demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
 """Commands without a file to read; their options are spoiled all the same."""
-NOT_RUN = {"demo"}
-"""It takes seconds and has no option but where to write."""
+NOT_RUN = {"demo", "view", "studio explore"}
+"""The first takes seconds and has no option but where to write; the others serve until someone ends them, and read what
+``studio export-site`` reads."""
 
 CAPTIONS = (
     "a red dog runs on the green grass",
@@ -106,6 +108,32 @@ class Gallery:
         if Path(spoiled.text).exists() or Path(spoiled.text).is_symlink():
             (Path(path) / "gallery.json").symlink_to(spoiled.text)
         return Input(path, f"gallery.json: {spoiled.what}", spoiled.wrong)
+
+
+class Run:
+    """A folder that ``score`` wrote: its facts or its items spoiled."""
+
+    def right(self, folder, name):
+        """The folder as it should be."""
+        from captious.captions import CaptionSet
+        from captious.evaluation import evaluate
+        from captious.options import Resampling
+
+        captions = CaptionSet.of(dict(zip(IDS, CAPTIONS, strict=True)), {key: others(i) for i, key in enumerate(IDS)})
+        evaluate(captions, "rouge", Resampling(samples=0)).save(folder / name)
+        return str(folder / name)
+
+    def spoiled(self, rng, folder, name):
+        """A file that is not what its name says, or no folder."""
+        if rng.random() < 0.2:
+            return odd_place(rng, folder, "")
+        path = Path(self.right(folder, name))
+        file = path / rng.choice(["captious-run.json", "items.parquet"])
+        spoiled = Blob(file.read_bytes(), file.suffix, sealed=True).spoiled(rng, folder, "spoiled")
+        file.unlink()
+        if os.path.lexists(spoiled.text):  # unlike Path.exists, it takes a name that is too long
+            file.symlink_to(spoiled.text)
+        return Input(str(path), f"{file.name}: {spoiled.what}", ODD)
 
 
 TEXT, ID, NAME, NUMBER, WORD = "text", "id", "name", "number", "word"
@@ -243,6 +271,12 @@ SLOTS = {
     "idf": Blob(idf_corpus(), ".idf", sealed=True),
     "weights": Blob(b"\x80\x02nothing", ".pt", sealed=True),
     "meteor": Folder(["meteor-1.5.jar"], b"no archive"),
+    "run": Run(),
+    "opinions": Table(
+        rows(id=lambda i: IDS[i], caption=lambda i: CAPTIONS[i], rater=lambda i: "r1", rating=lambda i: 1 + i % 5),
+        {"rating": NUMBER},
+        required=("rating",),
+    ),
 }
 MINI = "--encoder captious-mini"
 SEEN = "--metrics clipscore(weights=captious-mini)"
@@ -280,6 +314,7 @@ COMMANDS = {
         "{out}.toml --template onlystyle-ranking --tasks {rankings}",
         "{out}.toml --template relic-age --images {images} --ids {vocabulary}",
     ],
+    "studio export-site": ["{run} --ratings {opinions} --out {out}", "{run} --images {images} --out {out}"],
     "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
     "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],
     "probe hubness": [f"{{captions}} --images {{images}} --samples 20 --k 2 {MINI}"],

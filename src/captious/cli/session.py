@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from captious.cli.params import deliver
-from captious.options import Option, Options, Output, Reading, Resampling, Runtime, declared, using
+from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, declared, using
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -45,6 +45,14 @@ Folds = Annotated[int, Option("Folds of the cross-validation; 0 for none.", min=
 Items = Annotated[int, Option("Number of items.", min=1)]
 Tokenizer = Annotated[str, Option("ptb, 13a, whitespace or plain.", metavar="NAME")]
 Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NAME")]
+Runs = Annotated[tuple[str, ...], Argument("Folders that captious score or compare wrote; NAME=FOLDER names one.")]
+HumanRatings = Annotated[
+    Path | None, Option("Ratings of these captions, as captious studio export writes them.", metavar="FILE")
+]
+Host = Annotated[
+    str, Option("Address to listen on; other computers reach only one that is not 127.0.0.1.", metavar="HOST")
+]
+Port = Annotated[int, Option("Port to listen on; 0 for any free one.", min=0, max=65_535)]
 ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]
 
 

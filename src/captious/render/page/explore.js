@@ -232,13 +232,13 @@ function openStudy() {
   const trouble = h("p", { class: "trouble", role: "alert", hidden: true });
   const make = (event) => {
     event.preventDefault();
-    ask("api/study", {}, { name: name.value, ids: [...chosen], view: chosen.size ? {} : view() }).then(({ folder, items, command }) => {
-      form.replaceWith(h("div", {}, h("p", {}, `The captions of ${plural(items, "item")} are in `, h("code", {}, folder), ". This makes the study, and a second command serves it:"),
-        h("pre", {}, h("code", {}, `${command}\ncaptious studio serve study.toml`))));
+    ask("api/study", {}, { name: name.value, ids: [...chosen], view: chosen.size ? {} : view() }).then(({ folder, items, check, serve }) => {
+      form.replaceWith(h("div", {}, h("p", {}, `The study of ${plural(items, "item")} is in `, h("code", {}, folder), ": a file that you can read and change. Then:"),
+        h("pre", {}, h("code", {}, `${check}\n${serve}`))));
     }, (error) => { trouble.textContent = error.message; trouble.hidden = false; });
   };
   const form = h("form", { onsubmit: make }, h("p", {}, `A rating study of the ${plural(number, "item")} ${chosen.size ? "you selected" : "of this list"}, with the captions of ${several ? `all ${systems.length} systems` : systems[0].name}.`),
-    h("label", {}, "Name of its folder ", name), " ", h("button", { type: "submit", class: "primary" }, "Write the files"), trouble);
+    h("label", {}, "Name of its folder ", name), " ", h("button", { type: "submit", class: "primary" }, "Write the study"), trouble);
   dialog.replaceChildren(h("header", { class: "bar" }, h("h2", {}, "Ask people"), h("span", { class: "far" }, h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close"))), form);
   dialog.showModal();
   name.focus();

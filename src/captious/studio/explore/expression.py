@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -384,7 +385,7 @@ class _Evaluation:
         if node.kind == "missing":
             return pc.is_null(column) if not pa.types.is_list(column.type) else _is_empty(column)
         if node.kind == "in":
-            return _each(column, lambda texts: pc.is_in(texts, value_set=pa.array(node.operand)))
+            return _each(column, partial(_is_in, members=pa.array(node.operand)))
         if node.kind == "has":
             return _each(column, lambda texts: pc.match_substring(texts, node.operand, ignore_case=True))
         return _each(column, lambda texts: pc.match_substring_regex(texts, node.operand))
@@ -396,7 +397,7 @@ class _Evaluation:
         left, right = (self._column(side) if isinstance(side, Column) else side for side in (node.left, node.right))
         for texts, other in ((left, right), (right, left)):
             if isinstance(texts, pa.Array) and pa.types.is_list(texts.type):
-                equal = _each(texts, lambda flat, other=other: pc.equal(flat, other))
+                equal = _each(texts, partial(pc.equal, other))
                 return equal if node.sign == "==" else pc.invert(equal)
         return _as_array(getattr(pc, COMPARISONS[node.sign])(left, right), len(self.table))
 
@@ -447,6 +448,15 @@ def _each(column: Any, test: Callable[[Any], Any]) -> Any:
     if not pa.types.is_list(column.type):
         return test(column)
     return pa.array(any_of(column, _filled(test(column.flatten()))))
+
+
+def _is_in(column: Any, members: Any) -> Any:
+    """Whether each value is one of several; of a missing one nobody knows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    members = members.cast(column.type)
+    return pc.if_else(pc.is_valid(column), pc.is_in(column, value_set=members), pa.scalar(None, pa.bool_()))
 
 
 def _is_empty(column: Any) -> Any:

@@ -30,8 +30,11 @@ def export_site(
     overwrite: bool = False,
     images: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Path:
-    """Write the explorer of a table into a folder; ``images`` is the only folder that images come from."""
+) -> int:
+    """Write the explorer of a table into a folder; gives how many images could not be read.
+
+    ``images`` is the only folder that images come from, where one is named.
+    """
     if len(table) > MOST:
         raise InputError(f"{len(table):,} items, expected at most {MOST:,} on a page without a server")
     with whole_folder(out, overwrite) as folder:
@@ -42,13 +45,13 @@ def export_site(
         page = explorer_page(table, {"data": data, "images": thumbnails}, POLICY)
         (folder / "index.html").write_bytes(page.encode("utf-8", "replace"))
         (folder / MARKER).write_text(dumps({**provenance(), "title": title_of(table)}) + "\n", encoding="utf-8")
-    return Path(out) / "index.html"
+    return unreadable
 
 
 def _images(
     table: Joined, folder: Path, pictures: Pictures, progress: Callable[[int, int], None] | None
 ) -> tuple[list[str], list[str], list[int | None], int]:
-    """Write thumbnail and image of every item; gives their addresses, the number of each item's, and how many failed."""
+    """Write thumbnails and images; gives their addresses, the number of each item's, and how many could not be read."""
     thumbnails: list[str] = []
     large: list[str] = []
     numbers: dict[str, int | None] = {}

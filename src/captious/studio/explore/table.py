@@ -218,7 +218,8 @@ def _images(
             named = [before or (str(name) if name else None) for before, name in zip(named, names, strict=True)]
     if folder is None:
         return tuple(named)
-    return tuple(find_images(folder, ids, named))
+    below = [Path(name).name if name and Path(name).is_absolute() else name for name in named]
+    return tuple(find_images(folder, ids, below))
 
 
 def _words(captions: pa.ListArray) -> Floats:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -224,23 +225,20 @@ class Explorer:
     def mask(self, view: View) -> Bools | None:
         """Which items pass the filters of a view; None where it has none."""
         table, systems = self.table, tuple(self.systems(view))
-        masks: list[Bools] = []
-        for term in view.query.lower().split()[:20]:
-            masks.append(self._once(("term", term), lambda term=term: self._mentions(term)))
-        if view.where.strip():
-            key = ("where", view.where.strip(), systems)
-            masks.append(self._once(key, lambda: matching(table, view.where.strip(), systems)))
+        masks = [self._once(("term", term), partial(self._mentions, term)) for term in view.query.lower().split()[:20]]
+        if where := view.where.strip():
+            masks.append(self._once(("where", where, systems), partial(matching, table, where, systems)))
         if view.low is not None or view.high is not None:
             low = -np.inf if view.low is None else view.low
             high = np.inf if view.high is None else view.high
             columns = [table.values[system][view.score] for system in systems]
-            masks.append(np.any([(column >= low) & (column <= high) for column in columns], axis=0))
+            masks.append(_any([(column >= low) & (column <= high) for column in columns]))
         if view.unscored:
             metrics = [place for place, score in enumerate(table.scores) if score.kind == "metric"]
-            masks.append(np.any([np.isnan(table.values[system][m]) for system in systems for m in metrics], axis=0))
+            masks.append(_any([np.isnan(table.values[system][metric]) for system in systems for metric in metrics]))
         if view.lasso:
-            key = ("lasso", view.lasso, view.x, view.y, systems)
-            masks.append(self._once(key, lambda: self._inside(view, systems)))
+            lasso = ("lasso", view.lasso, view.x, view.y, systems)
+            masks.append(self._once(lasso, partial(self._inside, view, systems)))
         if view.ids:
             chosen = np.zeros(len(table), dtype=np.bool_)
             chosen[[table.positions[key] for key in view.ids if key in table.positions]] = True
@@ -249,7 +247,7 @@ class Explorer:
 
     def _inside(self, view: View, systems: Sequence[int]) -> Bools:
         columns = [self.table.values[system] for system in systems]
-        return np.any([inside(column[view.x], column[view.y], view.lasso) for column in columns], axis=0)
+        return _any([inside(column[view.x], column[view.y], view.lasso) for column in columns])
 
     def _mentions(self, term: str) -> Bools:
         """Which items have a word in their id, a caption or a reference."""
@@ -278,6 +276,12 @@ class Explorer:
                 self._kept.pop(next(iter(self._kept)))
         result: T = value
         return result
+
+
+def _any(masks: Sequence[Bools]) -> Bools:
+    """Which items pass any of the masks."""
+    result: Bools = np.logical_or.reduce(masks)
+    return result
 
 
 def _parameters(view: View) -> tuple[int, ...]:
