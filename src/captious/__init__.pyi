@@ -22,6 +22,8 @@ from captious.options import Reading as Reading
 from captious.options import Resampling as Resampling
 from captious.options import Runtime as Runtime
 from captious.options import using as using
+from captious.runs import Run as Run
+from captious.runs import read_run as read_run
 from captious.samples import Demo as Demo
 from captious.samples import demo as demo
 from captious.scorer import Scorer as Scorer

@@ -34,6 +34,30 @@ def test_score_as_json(run, sample):
     assert [row["label"] for row in json.loads(out)["metrics"]] == ["BLEU-4", "CIDEr-D", "div-2"]
 
 
+def test_score_explains_an_item(run, sample, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    options = ("--samples", 0, "--metrics", "bleu(n=4),cider,vocab_size", "--explain", "1003")
+    code, out, _ = run("score", *files(sample), *options, "--out", tmp_path / "why")
+    assert code == 0 and max(map(len, out.splitlines())) <= 80
+    assert "CIDEr-D" in out and "n-gram" in out and "reference" in out and "adds" in out
+    assert re.search(r"candidate: .*\[[a-z ]+\]", out) and out.count("\nsum: ") == 2
+    assert "vocab_size does not explain single values" in out
+    assert ">n-gram</th>" in (tmp_path / "why" / "report.html").read_text()
+    explained = json.loads(run("score", *files(sample), *options, "--json")[1])["explanations"]
+    assert explained["id"] == "1003" and explained["unexplained"] == ["vocab_size"]
+    values = json.loads((tmp_path / "why" / "items.jsonl").read_text().splitlines()[2])
+    assert values["id"] == "1003"
+    for one in explained["metrics"]:
+        assert one["value"] == pytest.approx(values["scores"][one["metric"]], abs=1e-12)
+        assert sum(part["adds"] for part in one["parts"]) == pytest.approx(one["value"], abs=1e-12)
+
+
+def test_score_explains_no_item_that_is_not_there(run, sample, tmp_path):
+    code, out, err = run("score", *files(sample), "--explain", "10003", "--out", tmp_path / "why")
+    assert code == 2 and not out and not (tmp_path / "why").exists()
+    assert err.count("\n") == 1 and "solid.json: no item with id '10003'; did you mean '1003'?" in err
+
+
 def test_score_as_latex_and_the_worst(run, sample):
     assert r"\begin{tabular}" in run("score", *files(sample), "--latex")[1]
     out = run("score", *files(sample, "sloppy"), "--worst", "3")[1]

@@ -25,9 +25,13 @@ PANELS = {
     "Audit": ["bias", "style"],
     "Models and data": ["train", "make", "cache"],
 }
-WITHOUT_JSON = {"demo", "make idf", "cache add", "view", "studio explore", "studio export-site"}
+WITHOUT_JSON = {"demo", "view", "make idf", "cache add"}
+WITHOUT_JSON |= {"studio serve", "studio invite", "studio demo", "studio explore", "studio export-site"}
 """What they write is their result."""
 SEVERAL_MEANINGS = {
+    "--rater": "a study names the column of raters; the studio names one of them",
+    "--ratings": "raters follow known ratings where they are simulated",
+    "--raters": "study power plans ratings per caption; studio invites so many people",
     "--test": "a study has other paired tests than a comparison",
     "--rating": "a study reads several columns of ratings",
     "--style": "one style is explained, several are listed",

@@ -19,9 +19,9 @@ from captious.options import Argument, choices_of, declared
 ROOT = typer.main.get_command(build())
 READS_NOTHING = {"metrics", "demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
 """Commands without a file to read; their options are spoiled all the same."""
-NOT_RUN = {"demo", "view", "studio explore"}
-"""The first takes seconds and has no option but where to write; the others serve until someone ends them, and read what
-``studio export-site`` reads."""
+NOT_RUN = {"demo", "view", "studio serve", "studio invite", "studio demo", "studio explore"}
+"""Demos take seconds and have no file, servers never end; tests/studio has the invitation. What an explorer reads,
+``studio export-site`` reads too."""
 
 CAPTIONS = (
     "a red dog runs on the green grass",
@@ -35,6 +35,69 @@ CAPTIONS = (
 )
 IDS = [str(number) for number in range(1, len(CAPTIONS) + 1)]
 NAMES = [f"{key}.png" for key in IDS]
+
+
+class RatingStudy:
+    """A study with three raters, one of them excluded: the file, its captions or its database spoiled."""
+
+    toml = """title = "Dogs"
+kind = "ratings"
+captions = ["a.jsonl"]
+[[aspects]]
+name = "overall"
+question = "How good?"
+"""
+
+    def right(self, folder, name):
+        """The path of the plan."""
+        import pytest
+
+        pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'captious[studio]'")
+        from captious.studio.log import Log
+        from captious.studio.plan import read_plan
+        from captious.studio.tasks import build_tasks
+
+        path = self.write(folder, name)
+        plan = read_plan(path)
+        log = Log.open(path.with_suffix(".db"))
+        log.begin(plan, build_tasks(plan))
+        for rater in log.add_raters(["one", "two", "three"]):
+            page = log.next_page(rater.id)
+            answer = {"ratings": {choice.id: {"overall": 4} for choice in page.task.choices}}
+            body = {"answer": answer, "order": list(page.order), "purpose": "work", "seconds": 4.0}
+            log.record(rater.id, "answered", f"key-{rater.id}", page.task.id, body)
+            log.next_page(rater.id)
+        log.exclude("r3", "fast")
+        log.close()
+        return str(path)
+
+    def write(self, folder, name):
+        """The plan and its captions alone."""
+        place = folder / name
+        place.mkdir()
+        lines = [json.dumps({"id": key, "caption": CAPTIONS[index]}) + "\n" for index, key in enumerate(IDS)]
+        (place / "a.jsonl").write_text("".join(lines))
+        (place / "study.toml").write_text(self.toml)
+        return place / "study.toml"
+
+    def spoiled(self, rng, folder, name):
+        """A study whose file, captions or database is something else."""
+        path = Path(self.right(folder, name))
+        part = rng.choice([name for name in ("study.toml", "a.jsonl", "study.db") if (path.parent / name).exists()])
+        odd = Blob((path.parent / part).read_bytes(), Path(part).suffix).spoiled(rng, folder, "spoiled")
+        (path.parent / part).unlink()
+        if Path(odd.text).exists() or Path(odd.text).is_symlink():
+            (path.parent / part).symlink_to(odd.text)
+        # The database holds what it needs of the captions; a changed byte in it need not be seen.
+        return Input(str(path), f"{part}: {odd.what}", odd.wrong if part == "study.toml" else ODD)
+
+
+class NewStudy(RatingStudy):
+    """A study that nobody has answered."""
+
+    def right(self, folder, name):
+        """The path of the plan."""
+        return str(self.write(folder, name))
 
 
 def others(index):
@@ -262,6 +325,8 @@ SLOTS = {
         {"style": WORD, "caption": TEXT, "rank": NUMBER},
         required=("style", "caption", "rank"),
     ),
+    "study": RatingStudy(),
+    "plan": NewStudy(),
     "training": Table(
         rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], caption=lambda i: CAPTIONS[i] + ". It is seen from afar."),
         {"id": ID, "caption": TEXT},
@@ -325,6 +390,14 @@ COMMANDS = {
     "probe masking": [f"{{texts}} --samples 20 {DRAWN.replace('seeds=1', 'seeds=2')}"],
     "probe entities": ["{gallery} --out {out}.jsonl"],
     "probe recall": ["{answers} --samples 20"],
+    "studio export": ["{study} --out {out}"],
+    "studio status": ["{study} --samples 20", "{study} --samples 20 --json --metrics rouge", "{study} --out {out}"],
+    "studio exclude": ["{study} --rater r1 --reason fast"],
+    "studio reinstate": ["{study} --rater r3 --reason right"],
+    "studio release": ["{study} --rater r2", "{study} --json"],
+    "studio simulate": ["{plan} --raters 2", "{plan} --raters 2 --share random=1,lazy=1 --json"],
+    "studio verify": ["{study}", "{study} --json"],
+    "studio backup": ["{study} --out {out}.db --json"],
     "bias lic": [
         "{labeled} --label gender --seeds 1 --mask {words} --vocabulary {vocabulary} --no-cache",
         "{labeled} --label gender --seeds 1 --no-cache --out {out}",

@@ -184,6 +184,23 @@ def test_an_item_is_explained_by_its_tuples(wordnet):
         report.explain("3")
 
 
+def test_matched_tuples_add_up_to_the_value(wordnet):
+    candidates = {
+        "several": ["A red dog chases a cat .", "Two dogs .", "A bird ."],
+        "repeated": ["A dog and a dog and a hound ."],
+        "empty": [""],
+        "no match": ["A zebra ."],
+        "the same": ["A red dog ."],
+    }
+    references = {key: ["A crimson hound chases two dogs .", "A red dog ."] for key in candidates}
+    forms = f"spice(resources={wordnet}),spice(synsets=no,matching=one-to-one),spice(subset=color,resources={wordnet})"
+    report = captious.evaluate(candidates, forms, captious.Resampling(0), references=references)
+    for key in candidates:
+        for explanation in report.explain(key):
+            value = report[explanation.metric].items[key]
+            assert sum(part.adds for part in explanation.parts) == pytest.approx(value, abs=1e-12)
+
+
 def test_soft_matching_is_explained_by_the_nearest_phrases(minilm):
     assert Spice().draws and not Spice(matching="soft").draws
     report = captious.evaluate(

@@ -179,7 +179,7 @@ def card(metric: type[Metric]) -> str:
 
 
 def facts(kind: type[Metric]) -> list[tuple[str, str]]:
-    """Needs, range, direction, variants, citation."""
+    """Needs, range, direction, whether it explains its values, variants, citation."""
     metric = kind()
     low, high = metric.range
     rows = [
@@ -187,6 +187,8 @@ def facts(kind: type[Metric]) -> list[tuple[str, str]]:
         ("range", "no limits" if math.isinf(low) else f"{low:g} to {'no limit' if math.isinf(high) else f'{high:g}'}"),
         ("better", "higher" if metric.higher_is_better else "lower"),
     ]
+    if metric.explains:
+        rows.append(("explains single values", "yes, with `captious score --explain ID` and `report.explain(id)`"))
     for name, values in metric.variants.items():
         members = ", ".join(f"`{metric.name}({name}={value})`" for value in values)
         rows.append((f"without {name} it stands for", members))

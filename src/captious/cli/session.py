@@ -49,10 +49,8 @@ Runs = Annotated[tuple[str, ...], Argument("Folders that captious score or compa
 HumanRatings = Annotated[
     Path | None, Option("Ratings of these captions, as captious studio export writes them.", metavar="FILE")
 ]
-Host = Annotated[
-    str, Option("Address to listen on; other computers reach only one that is not 127.0.0.1.", metavar="HOST")
-]
-Port = Annotated[int, Option("Port to listen on; 0 for any free one.", min=0, max=65_535)]
+Host = Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")]
+Port = Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)]
 ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]
 
 

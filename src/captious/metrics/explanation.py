@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from captious.errors import UnknownKey
 from captious.render import Column, Document, Graph, Phrase, Result, Section, Span, Table, Text
-from captious.render.cells import number
 from captious.render.document import Value
 from captious.render.tables import columns as table_columns
 
@@ -23,6 +24,8 @@ SHOWN = 10
 """Parts that the table shows where a breakdown does not say how many; JSON holds all."""
 SUMMANDS = 4
 """Parts that the line of the sum spells out."""
+TINY = 0.001
+"""Values below this, such as a BLEU without a match of some order, are shown with two digits."""
 ADDS = Column("adds", signed=True, bar=True)
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -63,16 +66,15 @@ class MarkedText(NamedTuple):
         return Phrase(tuple(spans))
 
     def _runs(self) -> Iterator[Span]:
-        groups = [*(self.groups or [0] * len(self.words)), 0]
-        for index, word in enumerate(self.words):
-            group = groups[index]
-            if not group:
-                yield Span(f"{word} ")
-                continue
-            start, end = not index or groups[index - 1] != group, groups[index + 1] != group
-            mark = str(group).translate(_SUBSCRIPTS) if self.numbered and end else ""
-            yield Span(f"{'[' if start else ''}{word}{']' if end else ''}{mark}", "good")
-            yield Span(" ")
+        groups = self.groups or [0] * len(self.words)
+        for group, members in groupby(zip(groups, self.words, strict=True), key=itemgetter(0)):
+            text = " ".join(word for _, word in members)
+            if group:
+                mark = str(group).translate(_SUBSCRIPTS) if self.numbered else ""
+                yield Span(f"[{text}]{mark}", "good")
+                yield Span(" ")
+            else:
+                yield Span(f"{text} ")
 
     def data(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -103,6 +105,8 @@ class Breakdown:
     """Drawings that show the parts on the page, in place of their table."""
     shown: int | None = SHOWN
     """Parts that the table shows; None for all."""
+    ordered: bool = False
+    """Whether the order of the parts says something, such as that of the caption; otherwise the largest is first."""
     penalties: Sequence[Part] = ()
     """Parts that are taken off at the end, whatever their size."""
 
@@ -127,12 +131,15 @@ class Explanation(Result):
     @property
     def title(self) -> str:
         """The value, and of what it is."""
-        return f"{self.label} {'has no value' if math.isnan(self.value) else f'{self.value:.4f}'} of {self.id}"
+        return f"{self.label} {'has no value' if math.isnan(self.value) else _shown(self.value)} of {self.id}"
 
     @property
     def parts(self) -> Sequence[Part]:
-        """What made the value, that which adds most first; then the penalties."""
-        return [*sorted(self.breakdown.parts, key=lambda part: -abs(part.adds)), *self.breakdown.penalties]
+        """What made the value, that which adds most first unless their order says something; then the penalties."""
+        parts = self.breakdown.parts
+        if not self.breakdown.ordered:
+            parts = sorted(parts, key=lambda part: -abs(part.adds))
+        return [*parts, *self.breakdown.penalties]
 
     def document(self) -> Document:
         """The captions with the matched words marked, the parts that add most, and their sum."""
@@ -164,12 +171,15 @@ class Explanation(Result):
         breakdown, parts = self.breakdown, self.parts
         several = any(part.candidate for part in parts)
         name = Column(breakdown.heading or breakdown.unit, "text", key="name")
-        columns: list[Column | str] = [name, ADDS, *breakdown.columns]
+        tiny = 0 < abs(self.value) < TINY
+        adds = replace(ADDS, decimals=None) if tiny else ADDS
+        columns: list[Column | str] = [name, adds, *breakdown.columns]
         rows: list[Sequence[Value]] = []
         most = len(parts) if breakdown.shown is None else breakdown.shown
         for part in [*parts[: len(breakdown.parts)][:most], *breakdown.penalties]:
             details = [part.details.get(column.key or column.name) for column in breakdown.columns]
-            rows.append((part.name, part.adds, *details, *([part.candidate + 1] if several else [])))
+            amount = float(f"{part.adds:.1e}") if tiny else part.adds
+            rows.append((part.name, amount, *details, *([part.candidate + 1] if several else [])))
         if several:
             columns.append(Column("candidate"))
         return Table("parts", f"what each {breakdown.unit} adds", columns, rows)
@@ -180,13 +190,13 @@ class Explanation(Result):
         if not parts:
             return f"nothing adds to the score: {self.label} = {self.value:.4f}"
         first, rest = parts[:SUMMANDS], parts[SUMMANDS:]
-        terms = [f"{first[0]:.4f}", *map(_signed, first[1:])]
+        terms = [_shown(first[0]), *map(_signed, first[1:])]
         if rest:
             unit = self.breakdown.unit
             plural = "" if len(rest) == 1 else "es" if unit.endswith("ch") else "s"
             terms.append(f"{_signed(sum(rest))} ({len(rest)} more {unit}{plural})")
         terms += [f"{_signed(part.adds)} ({part.name})" for part in self.breakdown.penalties]
-        return f"sum: {' '.join(terms)} = {self.value:.4f}"
+        return f"sum: {' '.join(terms)} = {_shown(self.value)}"
 
     def data(self) -> dict[str, Any]:
         """Everything as JSON holds it: all parts, the marked texts, the numbers of the formula."""
@@ -221,7 +231,11 @@ def candidate_labels(number: int) -> list[str]:
 
 
 def _signed(adds: float) -> str:
-    return f"{'−' if adds < 0 else '+'} {number(abs(adds), Column(''))}"
+    return f"{'−' if adds < 0 else '+'} {_shown(abs(adds))}"
+
+
+def _shown(value: float) -> str:
+    return f"{value:.1e}" if 0 < abs(value) < TINY else f"{value:.4f}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -277,7 +291,7 @@ class Explanations(Result):
 
 
 def _renamed(section: Section, suffix: str) -> Section:
-    """A section whose table has a key that no other explanation uses."""
+    """A section whose table has a key that no other explanation uses, and no title: its headings say enough."""
     if isinstance(section, Table):
-        return replace(section, key=f"{section.key}{suffix}")
+        return replace(section, key=f"{section.key}{suffix}", title="")
     return replace(section, replaces=f"{section.replaces}{suffix}") if isinstance(section, Graph) else section

@@ -5,7 +5,7 @@ from captious.studio.plan import Plan as Plan
 from captious.studio.plan import parse_plan as parse_plan
 from captious.studio.plan import read_plan as read_plan
 from captious.studio.simulate import Simulation as Simulation
-from captious.studio.simulate import simulate as simulate
+from captious.studio.simulate import simulate_raters as simulate_raters
 from captious.studio.standing import Standing as Standing
 from captious.studio.standing import study_standing as study_standing
 from captious.studio.tasks import Task as Task

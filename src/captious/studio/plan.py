@@ -16,6 +16,15 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from captious._files import digest, expanded, read_regular
 from captious.errors import InputError, nearest
+from captious.io.columns import (
+    CANDIDATE_COLUMNS,
+    GROUP_COLUMNS,
+    ITEM_COLUMNS,
+    RATER_COLUMNS,
+    RATING_COLUMNS,
+    REFERENCE_COLUMNS,
+    SYSTEM_COLUMNS,
+)
 from captious.studio.formula import MEAN, Formula, read_formula
 
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
@@ -265,8 +274,14 @@ KINDS_OF_KEY: dict[str, tuple[KindName, ...]] = {
     "votes": ("labels",),
 }
 """Keys that only some kinds of task have."""
-EXPORTED = ("id", "image", "system", "caption", "references", "rater", "rating", "seconds", "comment", MEAN)
-"""Columns of exports, which no aspect and no label may be called."""
+EXPORTED = frozenset(
+    (
+        *("preferred", "category", "both_bad", "rank", "seconds", "late", "comment", MEAN),
+        *(*CANDIDATE_COLUMNS, *GROUP_COLUMNS, *ITEM_COLUMNS),
+        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS),
+    )
+)
+"""Columns that have a meaning in exports, which no aspect and no label may be called."""
 RESERVED_KEYS = "u?"
 """Keys of the page itself: back, help."""
 

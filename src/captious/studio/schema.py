@@ -1,36 +1,18 @@
-"""Tables of a study's database, the triggers that keep its log append-only, and how a connection is opened.
+"""Tables of a study's database, the triggers that keep its log append-only, and the steps from version to version.
 
-The same tables serve SQLite and PostgreSQL. A database of an older version is brought up to date when it is opened.
+The same tables serve SQLite and PostgreSQL.
 """
 
 from __future__ import annotations
 
-import errno
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from captious._files import refuse_irregular
-from captious.errors import InputError, one_line, require
+from captious.errors import InputError, require
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 else:
     sa = require("sqlalchemy", "studio")
-
-BUSY = 10.0
-"""Seconds that a connection waits for another process that writes, or for a server that does not answer."""
-POOL = 48
-"""Connections that one process may hold; more threads than that wait."""
-WRITERS = 5_150_412
-"""Number of PostgreSQL's advisory lock: writers share it, a reader of the whole log holds it alone for a moment."""
-
-
-class DatabaseAway(OSError):
-    """The database cannot be reached or written: disk full, read-only, server down. Nothing was stored."""
-
 
 metadata = sa.MetaData()
 Text = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
@@ -169,83 +151,3 @@ def migrate(connection: sa.Connection) -> None:
         if number > (connection.execute(sa.select(sa.func.max(version.c.version))).scalar() or 0):
             step(connection)
             connection.execute(version.insert().values(version=number))
-
-
-def url_of(database: str | Path) -> sa.URL:
-    """The address of a database: a path, ``sqlite:///…`` or ``postgresql://…``."""
-    text = str(database)
-    if "://" not in text:
-        refuse_irregular(text)
-        return sa.URL.create("sqlite", database=text)
-    try:
-        url = sa.make_url(text)
-    except sa.exc.ArgumentError:
-        raise InputError("the database is neither a path nor an address such as postgresql://host/name") from None
-    if url.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
-        require("psycopg", "studio-postgres")
-        return url.set(drivername="postgresql+psycopg")
-    if url.drivername in ("sqlite", "sqlite+pysqlite") and url.database not in (None, "", ":memory:"):
-        return url
-    raise InputError(f"database {url.drivername}://…: expected a file of SQLite, or postgresql://…")
-
-
-def engine_of(url: sa.URL) -> sa.Engine:
-    """An engine whose connections have the settings that the log needs."""
-    if url.get_backend_name() == "postgresql":
-        return sa.create_engine(
-            url,
-            pool_size=8,
-            max_overflow=POOL - 8,
-            pool_timeout=BUSY,
-            pool_pre_ping=True,
-            connect_args={"connect_timeout": int(BUSY)},
-        )
-    engine = sa.create_engine(
-        url,
-        pool_size=8,
-        max_overflow=POOL - 8,
-        pool_timeout=BUSY,
-        connect_args={"timeout": BUSY, "check_same_thread": False},
-    )
-    sa.event.listen(engine, "connect", _set_up_sqlite)
-    sa.event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
-    connection.isolation_level = None  # transactions begin where _begin_sqlite says so, not where the driver guesses
-    for setting in ("synchronous=FULL", "recursive_triggers=ON"):
-        connection.execute(f"PRAGMA {setting}")
-
-
-def write_ahead(engine: sa.Engine) -> None:
-    """Make the file of SQLite, with the kind of journal that lets raters read while one writes; the file remembers."""
-    connection = engine.raw_connection()
-    try:
-        connection.cursor().execute("PRAGMA journal_mode=WAL")
-    finally:
-        connection.close()
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    writing = connection.get_execution_options().get("writing")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-
-
-@contextmanager
-def reachable(url: sa.URL) -> Iterator[None]:
-    """Errors of a database that is away become `DatabaseAway`; those of a mistake in the code stay what they are."""
-    name = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
-    try:
-        yield
-    except sqlite3.OperationalError as error:  # of the settings of a new connection
-        raise DatabaseAway(errno.EIO, one_line(error), name) from error
-    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.InternalError) as error:
-        raise DatabaseAway(errno.EIO, one_line(error.orig or error), name) from error
-    except sa.exc.TimeoutError as error:
-        raise DatabaseAway(errno.EIO, "all connections are in use", name) from error
-    except sa.exc.DatabaseError as error:
-        damaged = isinstance(error.orig, sqlite3.DatabaseError) and type(error.orig) is sqlite3.DatabaseError
-        if not damaged or isinstance(error, sa.exc.IntegrityError):
-            raise
-        raise DatabaseAway(errno.EIO, one_line(error.orig or error), name) from error

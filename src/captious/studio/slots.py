@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import get_args
 
 import numpy as np
 
@@ -91,6 +92,19 @@ class Progress:
         pages = [page for page in self.pages.values() if page.answer is None]
         return pages if task is None else [page for page in pages if page.task == task]
 
+    def has_opened(self, task: str) -> bool:
+        """Whether the rater has seen a task."""
+        return any((task, purpose) in self.pages for purpose in get_args(Purpose))
+
+    def find(self, task: str, purpose: Purpose) -> tuple[int, Opened | None]:
+        """A page that the rater has opened, and the number of pages that are behind the rater before it."""
+        before = 0
+        for key, page in self.pages.items():
+            if key == (task, purpose):
+                return before, page
+            before += page.counts
+        return before, None
+
     @property
     def current(self) -> Opened | None:
         """The page that the rater opened last, while it waits for an answer."""
@@ -116,13 +130,13 @@ def due(plan: Plan, progress: Progress, tasks: int, gold: Sequence[str], rater: 
     if unseen and progress.done["gold"] < work // plan.checks.every:
         yield "gold", _choose(unseen, plan.seed, f"gold/{rater}")
     repeats = progress.done["repeat"]
-    early = _early(progress)
+    early = _early(progress) if repeats < plan.checks.repeat else []
     # The last repeats alternate with the last tasks, so that they do not stand out.
-    if early and repeats < plan.checks.repeat and work > asked - (plan.checks.repeat - repeats):
+    if early and work > asked - (plan.checks.repeat - repeats):
         yield "repeat", _choose(early, plan.seed, f"repeat/{rater}/{repeats}")
     if work < asked:
         yield "work", ""
-    if early and repeats < plan.checks.repeat:
+    if early:
         yield "repeat", _choose(early, plan.seed, f"repeat/{rater}/{repeats}")
 
 
@@ -141,12 +155,12 @@ def generator(seed: int, name: str) -> np.random.Generator:
     return np.random.default_rng(int(keys_of([name], seed)[0]))
 
 
-def expired(lease: datetime, now: datetime, length: float) -> bool:
+def expired(lease: datetime, now: datetime, length: timedelta) -> bool:
     """Whether a lease has ended. So has one that ends too late: the clock was set back."""
-    return lease <= now or lease > now + timedelta(seconds=length) + FAR
+    return lease <= now or lease > now + length + FAR
 
 
-def place_of_answer(slots: Sequence[Slot], rater: str, now: datetime, length: float) -> int | None:
+def place_of_answer(slots: Sequence[Slot], rater: str, now: datetime, length: timedelta) -> int | None:
     """The place that an answer fills, of the slots of its task: the rater's own, else one that nobody keeps.
 
     None where others have them all: then the answer is late, and is stored beside the target.

@@ -219,9 +219,10 @@ class Standing(Result):
     def timeline_chart(self) -> Chart:
         """Answers over time."""
         start = self.timeline[0][0]
-        minutes = [(at - start).total_seconds() / 60 for at, _ in self.timeline]
-        unit, size = ("hours", 60.0) if minutes[-1] > 180 else ("minutes", 1.0)
-        series = Series("answers", [minute / size for minute in minutes], [number for _, number in self.timeline])
+        seconds = [(at - start).total_seconds() for at, _ in self.timeline]
+        sizes = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
+        unit = next((unit for unit, size in sizes.items() if seconds[-1] > 2 * size), "seconds")
+        series = Series("answers", [one / sizes[unit] for one in seconds], [number for _, number in self.timeline])
         target = self.coverage.target
         shown = self.timeline[-1][1] > target / 4
         return Chart(

@@ -115,7 +115,7 @@ def test_one_item_in_full_has_captions_scores_ratings_and_why(explore, table):
     text = page.inner_text("#full")
     assert "a brown dog runs on the grass" in text and "better than 50 %" in text and "2 ratings" in text
     assert "<b>no</b>" in text and "happy" in text
-    assert page.evaluate("document.querySelector('#full .left img').naturalWidth") == 401
+    page.wait_for_function("() => document.querySelector('#full .left img').naturalWidth === 401")
     page.locator("#full summary", has_text="Why ROUGE-L").first.click()
     page.wait_for_selector("#full .because table")
     page.keyboard.press("j")
@@ -232,7 +232,7 @@ def test_the_folder_works_on_any_web_server(page, table, tmp_path):
         page.locator("[aria-label='Open the item']").first.click()
         page.wait_for_selector("#full[open]")
         assert "2 ratings" in page.inner_text("#full")
-        assert page.evaluate("document.querySelector('#full .left img').naturalWidth") == 401
+        page.wait_for_function("() => document.querySelector('#full .left img').naturalWidth === 401")
     finally:
         server.shutdown()
         server.server_close()

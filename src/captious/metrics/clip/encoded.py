@@ -13,14 +13,17 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from captious._typing import Bools, Floats, Ints
-from captious.captions import CaptionSet
+from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Scored, Shared, blank_texts, encoded_means
+from captious.metrics.explanation import Breakdown, Part
 from captious.models import loading
 from captious.models.domain import outside_domain
 from captious.models.encoder import Encoder, TextEncoder, encoder_id, token_counts
 from captious.models.features import Encoded, cosines, image_features, text_features
 from captious.options import current
+from captious.render import Column
+from captious.syntax.units import unit_spans
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +140,7 @@ class EncodedMetric(MeanMetric):
 
     main: ClassVar[str] = "weights"
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
+    explains: ClassVar[bool] = True
     where_to_get: ClassVar[str] = ""
     """What to say where no weights are named and there is no default."""
 
@@ -172,6 +176,35 @@ class EncodedMetric(MeanMetric):
         reasons = {**similar.faults, **blank_texts(captions, references="references" in self.needs)}
         scored = encoded_means(self.label, captions, values, reasons, similar.lengths, encoder.limit)
         return replace(scored, warnings=[*scored.warnings, *domain_warning(self.label, captions, encoder)])
+
+    def break_down(self, item: CaptionSet, state: Shared[Encoder]) -> Breakdown:
+        """Detail units: each adds what the caption up to its end scores more than the caption before it."""
+        texts = item.candidates.values
+        spans = [units or [(0, len(text))] for text, units in zip(texts, unit_spans(texts), strict=True)]
+        grown = [text[:end] for text, units in zip(texts, spans, strict=True) for _, end in units[:-1]]
+        alone = [text[first:end].strip() for text, units in zip(texts, spans, strict=True) for first, end in units]
+        distinct = list(dict.fromkeys([*texts, *grown, *alone]))
+        captions = replace(item, candidates=Ragged.of([distinct]))
+        similar = similarity(captions, state.value, self.prefix)
+        value = dict(zip(distinct, self.values(similar, captions, state.value).tolist(), strict=True))
+        parts = []
+        for rank, (text, units) in enumerate(zip(texts, spans, strict=True)):
+            before = 0.0
+            for number, (first, end) in enumerate(units, 1):
+                so_far = float(np.nan_to_num(value[text if number == len(units) else text[:end]]))
+                unit = text[first:end].strip()
+                details = {"so_far": so_far, "alone": value[unit]}
+                parts.append(Part(unit, (so_far - before) / len(texts), rank, details))
+                before = so_far
+        return Breakdown(
+            parts,
+            unit="unit",
+            heading="detail unit",
+            columns=[Column("caption so far", key="so_far"), Column("unit alone", key="alone")],
+            formula="a unit adds the score of the caption up to its end less that of the caption before it",
+            ordered=True,
+            shown=None,
+        )
 
     def settings(self, state: Shared[Encoder]) -> Mapping[str, str]:
         """The encoder by name and content, and its precision."""

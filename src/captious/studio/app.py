@@ -1,0 +1,453 @@
+"""The web app of a study: the way of a rater from the link to the completion code.
+
+Every page is a form that works without scripts: it is posted, and the answer is a redirect to the next page. A script
+that asks for JSON is told instead whether the answer is saved.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from captious.errors import InputError
+from captious.studio.access import (
+    App,
+    Guard,
+    Limit,
+    Receive,
+    Rules,
+    Scope,
+    Send,
+    TokenGate,
+    client_address,
+    image_file,
+    new_token,
+    same_token,
+    token_hash,
+)
+from captious.studio.database import DatabaseAway
+from captious.studio.events import Page
+from captious.studio.kinds import Gap, Incomplete, kind_of
+from captious.studio.log import Log
+from captious.studio.owner import OwnerPages
+from captious.studio.plan import Plan
+from captious.studio.sessions import (
+    TURK_FORMS,
+    TURK_FRAMES,
+    TURK_PREVIEW,
+    Session,
+    Sessions,
+    TooManyWrong,
+    study_name,
+)
+from captious.studio.views import Views
+
+Form = Mapping[str, str]
+COMMENT = 2000
+"""Most characters of a comment."""
+PROLIFIC = "https://app.prolific.com/submissions/complete?cc="
+OWNER_COOKIE = "captious_owner"
+WORDS = {
+    404: "The address is wrong, or the page belongs to somebody else.",
+    405: "The address is right, but it cannot be used in this way.",
+    500: "It is written down in the log of the server. Try again; your saved answers are not affected.",
+}
+LINK_AGAIN = "Open the link that you were sent. If you did, ask the person who sent it for a new one."
+AWAY = "The database is out of reach. Nothing that you entered is confirmed yet. Try again in a moment."
+
+logger = logging.getLogger("captious.studio")
+
+
+def build_app(plan: Plan, log: Log, rules: Rules, address: str, owner_token: str, answers: Limit | None = None) -> App:
+    """The app of a study that has begun, behind the rules of its server; the owner's pages stand behind a token.
+
+    ``answers`` limits the answers of a rater, 5 a second unless another limit is passed.
+    """
+    views = Views(plan)
+    rules = replace(rules, error_page=views.error)
+    if plan.source.name == "mturk":
+        rules = replace(rules, frames=TURK_FRAMES, forms=TURK_FORMS)
+    pages = RaterPages(plan, log, rules, views, answers or Limit(5, seconds=1))
+    owner = OwnerPages(plan, log, owner_token, address, views)
+    failures = Failures(rules)
+    handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
+    app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)
+    gate = TokenGate(app, owner_token, OWNER_COOKIE, rules, pages.sessions.wrong)
+
+    async def gated(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        await (gate if path == "/owner" or path.startswith("/owner/") else app)(scope, receive, send)
+
+    return Guard(gated, rules)
+
+
+class Failures:
+    """Answers to requests that fail: a page for people, JSON for a script. A database that is away is logged once."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self._silent_until = 0.0
+
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """A refusal of ours, or of the router."""
+        assert isinstance(error, HTTPException)
+        return self._answer(request, error.status_code, WORDS.get(error.status_code, error.detail), error.headers)
+
+    async def away(self, request: Request, error: Exception) -> Response:
+        """The database cannot be reached or written."""
+        now = time.monotonic()
+        if now >= self._silent_until:
+            logger.error("the database is out of reach: %s", " ".join(str(error).split()))
+        self._silent_until = now + 60
+        return self._answer(request, 503, AWAY, {"retry-after": "5"})
+
+    async def broken(self, request: Request, error: Exception) -> Response:
+        """A mistake in the program; the server prints it."""
+        return self._answer(request, 500, WORDS[500])
+
+    def _answer(
+        self, request: Request, status: int, message: str, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        if wants_json(request):
+            return JSONResponse({"saved": False, "error": message}, status, headers)
+        return HTMLResponse(self.rules.error_page(status, message), status, headers)
+
+
+class RaterPages:
+    """The routes of raters. Work on the database runs in threads, so that one slow request holds up no other."""
+
+    def __init__(self, plan: Plan, log: Log, rules: Rules, views: Views, answers: Limit) -> None:
+        self.plan, self.log, self.rules, self.views, self.answers = plan, log, rules, views, answers
+        self.kind = kind_of(plan)
+        self.sessions = Sessions(plan, log)
+        self.images = plan.file(plan.images) if plan.images else None
+        self.visitors = Limit(60, seconds=60)
+
+    def routes(self) -> list[BaseRoute]:
+        """All of them."""
+        return [
+            Route("/", self.front),
+            Route("/health", self.health),
+            Route("/static/{name}", self.static),
+            Route("/r/{token}", self.link),
+            Route("/s/{study}", self.door),
+            Route("/s/{study}", self._posted(self.enter), methods=["POST"]),
+            Route("/consent", self.consent),
+            Route("/consent", self._posted(self.decide), methods=["POST"]),
+            Route("/task", self.task),
+            Route("/task", self._posted(self.answer), methods=["POST"]),
+            Route("/task/{task}", self.earlier),
+            Route("/image/{task}/{number:int}", self.image),
+            Route("/done", self.done),
+            Route("/full", self.full),
+        ]
+
+    def _posted(self, work: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:
+        """An endpoint that reads a form and then works on it in a thread."""
+
+        async def endpoint(request: Request) -> Response:
+            body = await request.body()
+            try:
+                pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=2000)
+            except ValueError:
+                raise HTTPException(400, "The form cannot be read.") from None
+            return await run_in_threadpool(work, request, dict(pairs))
+
+        return endpoint
+
+    # The way in
+
+    def front(self, request: Request) -> Response:
+        """The bare address: it says where to go on."""
+        if self.plan.source.name == "open":
+            return RedirectResponse(f"/s/{study_name(self.plan)}", 303)
+        return self._message("Welcome", "To take part, open the link that you were sent.")
+
+    def health(self, request: Request) -> Response:
+        """For whoever watches the server: 200 where the database answers."""
+        self.log.rater_by_token("")
+        return JSONResponse({"status": "ok"})
+
+    def static(self, request: Request) -> Response:
+        """Styles, scripts and the icon; they hold nothing of the study."""
+        name = request.path_params["name"]
+        if name not in self.views.static_files:
+            raise HTTPException(404)
+        content, kind = self.views.static_files[name]
+        return Response(content, headers={"content-type": kind, "cache-control": "public, max-age=31536000, immutable"})
+
+    def link(self, request: Request) -> Response:
+        """A personal link: the token moves into a cookie, and the address is clean afterwards."""
+        token = request.path_params["token"]
+        return self._enter(self._session(request, token))
+
+    def door(self, request: Request) -> Response:
+        """The one link for everybody, which platforms extend by the ids of the person."""
+        self._check_study(request)
+        source = self.plan.source.name
+        if source == "open":
+            return self._start(request)
+        query = dict(request.query_params)
+        if source == "mturk" and query.get("assignmentId", TURK_PREVIEW) == TURK_PREVIEW:
+            return self._start(request, preview=True)
+        value = self.sessions.of_platform(query)
+        if value is None:
+            platform = {"prolific": "Prolific", "mturk": "Mechanical Turk"}[source]
+            raise HTTPException(403, f"Open the study from {platform}: the address lacks your id.")
+        return self._enter(self._session(request, value, travels=source == "mturk"))
+
+    def enter(self, request: Request, form: Form) -> Response:
+        """Begin an open study: the visitor becomes a rater. A mere visit makes none: previews of links visit too."""
+        self._check_study(request)
+        if self.plan.source.name != "open":
+            raise HTTPException(405)
+        if self.visitors.wait(client_address(request.scope)):
+            raise HTTPException(429, "Many people began from your address just now. Try again in a minute.")
+        self.visitors.add(client_address(request.scope))
+        token = new_token()
+        self.log.add_raters([token_hash(token)])
+        return self._enter(self._session(request, token))
+
+    def _check_study(self, request: Request) -> None:
+        if self.plan.source.name == "links" or request.path_params["study"] != study_name(self.plan):
+            raise HTTPException(404)
+
+    def _start(self, request: Request, preview: bool = False) -> Response:
+        known = request.cookies.get(self.sessions.cookie)
+        if known and not preview and self.sessions.session_of(known):
+            return RedirectResponse("/task", 303)
+        values = {"instructions": self.plan.instructions, "preview": preview, "action": request.url.path}
+        return HTMLResponse(self.views.render("start.html", heading="Welcome", **values))
+
+    def _enter(self, session: Session) -> Response:
+        self.log.record(session.rater.id, "joined", f"{session.rater.id}.joined")
+        response = RedirectResponse(session.address("/task"), 303)
+        if not session.travels:
+            response.headers["set-cookie"] = self.rules.cookie(self.sessions.cookie, session.value)
+        return response
+
+    def _session(self, request: Request, value: str | None = None, travels: bool = False) -> Session:
+        """The session of a request: of its cookie, or of what the address or the form says in place of one."""
+        cookie = request.cookies.get(self.sessions.cookie, "")
+        if value is None and not cookie and self.plan.source.name == "mturk":
+            value, travels = request.query_params.get("session", ""), True
+        try:
+            session = self.sessions.checked(value or cookie, client_address(request.scope), travels)
+        except TooManyWrong:
+            raise HTTPException(429, "Too many wrong links. Try again in a minute.", {"retry-after": "60"}) from None
+        if session is None:
+            headers = {"set-cookie": self.rules.cookie(self.sessions.cookie, "")} if cookie else {}
+            raise HTTPException(403, LINK_AGAIN, headers)
+        return session
+
+    def _form_session(self, request: Request, form: Form) -> Session:
+        """The session of a form that was sent; its hidden token must belong to it."""
+        session = self._session(request, *((form["session"], True) if form.get("session") else ()))
+        if not same_token(form.get("csrf", ""), session.csrf):
+            raise HTTPException(403, "The form is not one of yours. Go back, reload the page, and send it again.")
+        return session
+
+    # Consent
+
+    def consent(self, request: Request) -> Response:
+        """What a rater agrees to before the first task."""
+        session = self._session(request)
+        if not self._must_consent(session):
+            return RedirectResponse(session.address("/task"), 303)
+        values = {"consent": self.plan.consent, "csrf": session.csrf, "session": session.value * session.travels}
+        return HTMLResponse(self.views.render("consent.html", heading="Before you begin", **values))
+
+    def decide(self, request: Request, form: Form) -> Response:
+        """Agree, or not."""
+        session = self._form_session(request, form)
+        rater = session.rater.id
+        if form.get("agree") == "yes":
+            self.log.record(rater, "consented", f"{rater}.consented")
+            return RedirectResponse(session.address("/task"), 303)
+        text = "You did not agree, so you are asked nothing and nothing is stored. You can close this page."
+        if self.plan.source.name in ("prolific", "mturk"):
+            text += " Please return the task on the platform that sent you."
+        return self._message("Thank you", text, (session.address("/consent"), "Read the text again"))
+
+    def _must_consent(self, session: Session) -> bool:
+        return bool(self.plan.consent.strip()) and not session.rater.consented
+
+    # Tasks
+
+    def task(self, request: Request) -> Response:
+        """The page that the rater has open, or the next one; the end where there is none."""
+        session = self._session(request)
+        if self._must_consent(session):
+            return RedirectResponse(session.address("/consent"), 303)
+        page = self.log.next_page(session.rater.id)
+        if page is not None:
+            return self._page(session, page)
+        why = self.log.why_none(session.rater.id)
+        if why == "wait":
+            text = "Others are working on what is left. More may become free when they leave."
+            return self._message("Nothing to do right now", text, (session.address("/task"), "Try again"))
+        return RedirectResponse(session.address("/full" if why == "full" else "/done"), 303)
+
+    def earlier(self, request: Request) -> Response:
+        """A page that the rater had before, with the answer."""
+        session = self._session(request)
+        page = self._opened(session, request.path_params["task"], "again" in request.query_params)
+        return self._page(session, page)
+
+    def answer(self, request: Request, form: Form) -> Response:
+        """Store an answer. Nothing is said to be saved before it is."""
+        session = self._form_session(request, form)
+        if self._must_consent(session):
+            raise HTTPException(403, "Agree to take part first.")
+        rater = session.rater.id
+        page = self._opened(session, form.get("task", ""), form.get("again") == "1")
+        if wait := self.answers.wait(rater):
+            raise HTTPException(429, "That was fast. Try again in a second.", {"retry-after": str(math.ceil(wait))})
+        comment = form.get("comment", "").strip()
+        gaps = [Gap("comment", f"The comment has {len(comment):,} characters, at most {COMMENT:,} can be sent.")]
+        try:
+            answer = self.kind.read(self.plan, page.task, page.order, form)
+            if len(comment) > COMMENT:
+                raise Incomplete(gaps)
+        except Incomplete as error:
+            return self._incomplete(request, session, page, form, error.gaps)
+        self.answers.add(rater)
+        body: dict[str, Any] = {"answer": answer, "purpose": page.purpose, "order": list(page.order)}
+        body |= {"seconds": seconds} if (seconds := _seconds(form.get("seconds", ""))) is not None else {}
+        body |= {"comment": comment} if comment else {}
+        try:
+            recorded = self.log.record(rater, "answered", f"{rater}.{form.get('key', '')}", page.task.id, body)
+        except InputError:
+            raise HTTPException(400, "The form cannot be read: its key is missing.") from None
+        if wants_json(request):
+            return JSONResponse({"saved": True, "seq": recorded.seq, "next": session.address("/task")})
+        return RedirectResponse(session.address("/task"), 303)
+
+    def _opened(self, session: Session, task: str, again: bool) -> Page:
+        """A page that the rater has opened. Addresses do not tell a gold task from any other."""
+        for purpose in ("repeat",) if again else ("work", "gold"):
+            page = self.log.page_of(session.rater.id, task, purpose)  # type: ignore[arg-type]
+            if page is not None:
+                return page
+        raise HTTPException(404)
+
+    def _page(
+        self, session: Session, page: Page, form: Form | None = None, gaps: Sequence[Gap] = (), status: int = 200
+    ) -> Response:
+        history = self.log.history(session.rater.id)
+        here = history.index((page.task.id, page.purpose)) if (page.task.id, page.purpose) in history else len(history)
+        stored = {"comment": page.comment}
+        stored |= {} if page.answer is None else self.kind.form(self.plan, page.task, page.order, page.answer)
+        text = self.views.task(
+            page,
+            stored if form is None else form,
+            gaps,
+            key=secrets.token_hex(16) if form is None else form.get("key", ""),
+            csrf=session.csrf,
+            session=session.value * session.travels,
+            owner=session.owner,
+            image=session.address(f"/image/{quote(page.task.id, safe='')}/0") if page.task.image else "",
+            back=_address(session, *history[here - 1]) if here else "",
+            forward=session.address("/task") if page.answer is not None else "",
+            status="Saved before; a change replaces it." if page.answer is not None else "",
+        )
+        return HTMLResponse(text, status)
+
+    def _incomplete(self, request: Request, session: Session, page: Page, form: Form, gaps: Sequence[Gap]) -> Response:
+        if wants_json(request):
+            named = [{"field": gap.field, "message": gap.message} for gap in gaps]
+            return JSONResponse({"saved": False, "gaps": named}, 422)
+        return self._page(session, page, form, gaps, 422)
+
+    def image(self, request: Request) -> Response:
+        """An image of a page that the rater has opened, by task and number."""
+        session = self._session(request)
+        task = request.path_params["task"]
+        page = next((page for again in (False, True) if (page := self._had(session, task, again))), None)
+        if page is None or page.task.image is None or request.path_params["number"] != 0 or self.images is None:
+            raise HTTPException(404)
+        try:
+            path, kind = image_file(self.images, page.task.image)
+        except InputError as error:
+            logger.error("task %s: %s", page.task.id, error)
+            raise HTTPException(404) from None
+        return FileResponse(path, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
+
+    def _had(self, session: Session, task: str, again: bool) -> Page | None:
+        try:
+            return self._opened(session, task, again)
+        except HTTPException:
+            return None
+
+    # The end
+
+    def done(self, request: Request) -> Response:
+        """Thanks, and the completion code, for a rater who has nothing left to do."""
+        session = self._session(request)
+        if not session.rater.finished:
+            if self.log.next_page(session.rater.id) or self.log.why_none(session.rater.id) != "finished":
+                return RedirectResponse(session.address("/task"), 303)
+            self.log.record(session.rater.id, "finished", f"{session.rater.id}.finished")
+        history = self.log.history(session.rater.id)
+        words = "You have done all your tasks."
+        back = _address(session, *history[-1]) if history else ""
+        return self._end(session, "Thank you", words, self.plan.source.done, len(history), back)
+
+    def full(self, request: Request) -> Response:
+        """For those who come when nothing is left: a code of its own, so that nobody goes away empty-handed."""
+        session = self._session(request)
+        if self.log.why_none(session.rater.id) != "full":
+            return RedirectResponse(session.address("/task"), 303)
+        words = "The study has all the answers it needs, so there is nothing left for you to do."
+        return self._end(session, "The study is full", words, self.plan.source.full)
+
+    def _end(
+        self, session: Session, heading: str, message: str, code: str | None, answers: int = 0, back: str = ""
+    ) -> Response:
+        text = self.views.render(
+            "done.html",
+            heading=heading,
+            message=message,
+            answers=answers,
+            code=code,
+            link=f"{PROLIFIC}{quote(code)}" if code and self.plan.source.name == "prolific" else "",
+            turk=session.turk,
+            back=back,
+            owner=session.owner,
+        )
+        return HTMLResponse(text)
+
+    def _message(self, heading: str, message: str, link: tuple[str, str] | None = None) -> Response:
+        return HTMLResponse(self.views.render("message.html", heading=heading, message=message, link=link))
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a script asks, which reads JSON."""
+    return "application/json" in request.headers.get("accept", "")
+
+
+def _address(session: Session, task: str, purpose: str) -> str:
+    address = session.address(f"/task/{quote(task, safe='')}")
+    return f"{address}{'&' if '?' in address else '?'}again" if purpose == "repeat" else address
+
+
+def _seconds(text: str) -> float | None:
+    """Seconds that the page measured; None where it measured none, or nothing that can be."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return round(seconds, 1) if 0 <= seconds <= 86_400 else None

@@ -1,0 +1,395 @@
+// The rater's page with scripts: keys, time, an outbox that loses nothing, and captions that can be dragged.
+// Without this file every page still works: a form is sent, and the next page comes.
+// @ts-check
+
+/** @typedef {{ key: string, page: string, body: string, answer: string }} Entry  An answer on its way to the server. */
+
+/** @type {<T extends HTMLElement>(id: string) => T} */
+const byId = (id) => /** @type {any} */ (document.getElementById(id));
+const form = /** @type {HTMLFormElement | null} */ (document.getElementById("answer"));
+const status = byId("status");
+const owner = form?.dataset.session ?? status.dataset.session ?? "";
+const page = form?.dataset.page ?? "";
+const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+// ---- Status
+
+/** @param {string} text @param {"" | "good" | "bad"} tone */
+function say(text, tone = "") {
+  status.textContent = text;
+  status.dataset.tone = tone;
+}
+
+// ---- What the browser keeps: answers that are not sent yet, a draft and the time of each page
+
+/** @type {<T>(name: string, otherwise: T) => T} */
+function recall(name, otherwise) {
+  try {
+    return JSON.parse(localStorage.getItem(`captious ${owner} ${name}`) ?? "null") ?? otherwise;
+  } catch {
+    return otherwise;
+  }
+}
+
+/** @param {string} name @param {unknown} value */
+function keep(name, value) {
+  try {
+    if (value === null) localStorage.removeItem(`captious ${owner} ${name}`);
+    else localStorage.setItem(`captious ${owner} ${name}`, JSON.stringify(value));
+  } catch {
+    // A browser that keeps nothing still sends what is on the page.
+  }
+}
+
+// ---- Time: by a clock that only goes forward, without the time in which the page is hidden
+
+let leaving = false;
+let spent = recall(`time ${page}`, 0);
+let since = document.hidden ? null : performance.now();
+
+function seconds() {
+  return spent + (since === null ? 0 : (performance.now() - since) / 1000);
+}
+
+document.addEventListener("visibilitychange", () => {
+  spent = seconds();
+  since = document.hidden ? null : performance.now();
+  if (form && !leaving) keep(`time ${page}`, spent);
+});
+
+// ---- The outbox: answers leave in their order, each with the key of its own page, until the server confirms them
+
+/** @type {Entry[]} */
+let unsent = recall("outbox", []);
+let sending = false;
+let pause = 1000;
+let timer = 0;
+
+/** @param {Entry} entry */
+function post(entry) {
+  unsent = [...recall("outbox", unsent).filter((other) => other.key !== entry.key), entry];
+  keep("outbox", unsent);
+  void send();
+}
+
+/** @param {Entry} entry */
+function remove(entry) {
+  unsent = recall("outbox", unsent).filter((other) => other.key !== entry.key || other.body !== entry.body);
+  keep("outbox", unsent.length ? unsent : null);
+}
+
+async function send() {
+  if (sending) return;
+  sending = true;
+  clearTimeout(timer);
+  let next = "";
+  while (unsent.length) {
+    const entry = unsent[0];
+    say("Saving …");
+    const reply = await deliver(entry);
+    if (reply.again) {
+      say(reply.message, "bad");
+      timer = setTimeout(send, reply.after || pause);
+      pause = Math.min(2 * pause, 15000);
+      sending = false;
+      return;
+    }
+    pause = 1000;
+    remove(entry);
+    if (reply.gaps) {
+      if (entry.page === page) showGaps(reply.gaps);
+      continue;
+    }
+    if (reply.message) {
+      say(reply.message, "bad");
+      continue;
+    }
+    keep(`draft ${entry.page}`, null);
+    keep(`time ${entry.page}`, null);
+    say("Saved", "good");
+    if (entry.page === page || !form) next = reply.next;
+  }
+  sending = false;
+  if (!next) return;
+  leaving = true;
+  location.assign(next);
+}
+
+/** @param {Entry} entry @returns {Promise<{again?: boolean, after?: number, message: string, gaps?: any, next: string}>} */
+async function deliver(entry) {
+  const lost = { again: true, message: "Not saved yet, will retry. Keep this page open.", next: "" };
+  try {
+    const reply = await fetch("/task", {
+      method: "POST",
+      body: entry.body,
+      headers: { Accept: "application/json", "Content-Type": "application/x-www-form-urlencoded" },
+      signal: AbortSignal.timeout(20000),
+    });
+    const said = await reply.json();
+    if (reply.ok) return { message: "", next: said.next };
+    if (said.gaps) return { message: "", gaps: said.gaps, next: "" };
+    if (reply.status === 429) return { ...lost, after: 1000 * Number(reply.headers.get("retry-after") ?? 1) };
+    if (reply.status >= 500) return lost;
+    if (reply.status === 403) return { ...lost, message: `Not saved yet. ${said.error}` };
+    return { message: `Not saved. ${said.error}`, next: "" };
+  } catch {
+    return lost;
+  }
+}
+
+addEventListener("online", () => {
+  pause = 1000;
+  void send();
+});
+// Another tab may have put an answer there, or sent one.
+addEventListener("storage", () => {
+  unsent = recall("outbox", []);
+});
+addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload(); // a page out of the browser's memory has an old key
+});
+if (unsent.length) void send();
+
+if (form) enhance(form);
+
+/** @param {HTMLFormElement} form */
+function enhance(form) {
+  const kind = form.dataset.kind ?? "";
+  const own = ["key", "csrf", "session", "seconds"];
+  for (const element of document.querySelectorAll(".scripted, .movers, #help-button")) element.removeAttribute("hidden");
+
+  /** The answer alone, without what belongs to the page. */
+  const fields = () => [...new FormData(form)].filter(([name]) => !own.includes(name)).map(([name, value]) => [name, String(value)]);
+  const groups = () => /** @type {HTMLElement[]} */ ([...form.querySelectorAll("[data-field]")]);
+  /** @param {HTMLElement} group */
+  const inputs = (group) => /** @type {HTMLInputElement[]} */ ([...group.querySelectorAll("input")]);
+  /** @param {HTMLElement} group */
+  const answered = (group) => inputs(group).some((input) => input.checked || (input.type === "number" && input.value !== ""));
+
+  // ---- A draft, so that a reload or a closed tab costs nothing
+
+  const draft = recall(`draft ${page}`, /** @type {string[][] | null} */ (null));
+  if (draft && byId("gaps").hidden) {
+    for (const [name, value] of draft) {
+      for (const input of /** @type {NodeListOf<HTMLInputElement>} */ (form.querySelectorAll(`[name="${CSS.escape(name)}"]`))) {
+        if (input.type === "radio" || input.type === "checkbox") input.checked = input.value === value;
+        else if (input.type !== "hidden") input.value = value;
+      }
+    }
+  }
+  form.addEventListener("input", () => keep(`draft ${page}`, fields()));
+
+  // ---- Sending
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const gaps = groups().filter((group) => !answered(group)).map((group) => ({ field: group.dataset.field, message: group.dataset.gap }));
+    showGaps(gaps);
+    if (gaps.length) return;
+    const answer = JSON.stringify(fields());
+    const key = /** @type {HTMLInputElement} */ (form.elements.namedItem("key")).value;
+    if (unsent.some((entry) => entry.key === key && entry.answer === answer)) {
+      void send(); // a second click
+      return;
+    }
+    /** @type {HTMLInputElement} */ (form.elements.namedItem("seconds")).value = seconds().toFixed(1);
+    const body = new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, String(value)])).toString();
+    post({ key, page, body, answer });
+  });
+
+  // ---- Keys
+
+  let current = 0;
+  form.addEventListener("focusin", (event) => {
+    const group = /** @type {HTMLElement} */ (event.target).closest("[data-field]");
+    if (group) current = groups().indexOf(/** @type {HTMLElement} */ (group));
+  });
+
+  /** @param {number} index */
+  function go(index) {
+    const all = groups();
+    current = Math.max(0, Math.min(index, all.length - 1));
+    const choices = inputs(all[current]);
+    (choices.find((input) => input.checked) ?? choices[0]).focus({ preventScroll: true });
+    reveal(all[current].closest(".card") ?? all[current]);
+  }
+
+  /** @param {HTMLInputElement} input */
+  function choose(input) {
+    if (input.type === "checkbox") input.checked = !input.checked;
+    else input.checked = true;
+    input.focus({ preventScroll: true });
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    input.dispatchEvent(new Event("change", { bubbles: true }));
+  }
+
+  /** @type {Record<string, () => void>} */
+  const page_keys = {
+    Enter: () => form.requestSubmit(),
+    "?": () => /** @type {HTMLDialogElement} */ (byId("help")).showModal(),
+    u: () => document.getElementById("back")?.click(),
+    Backspace: () => document.getElementById("back")?.click(),
+  };
+
+  document.addEventListener("keydown", (event) => {
+    const target = /** @type {HTMLElement} */ (event.target);
+    const writing = target.matches("textarea, input[type=number]");
+    if (target.closest("dialog") || event.isComposing || event.metaKey) return;
+    if (writing && !(event.key === "Enter" && (event.ctrlKey || target.matches("input")))) return;
+    if (event.ctrlKey && event.key !== "Enter") return;
+    const pressable = target.matches("summary, a, button");
+    const act = pressable && event.key === "Enter" ? undefined : (move(event) ?? pick(event.key) ?? page_keys[event.key]);
+    if (!act || event.repeat) return;
+    event.preventDefault();
+    act();
+  });
+
+  /** @param {KeyboardEvent} event @returns {(() => void) | undefined} */
+  function move(event) {
+    const steps = { ArrowUp: -1, ArrowDown: 1 };
+    const step = steps[/** @type {"ArrowUp"} */ (event.key)];
+    if (kind === "pairs") {
+      const side = { ArrowLeft: 0, ArrowRight: 1 }[event.key];
+      const sides = inputs(groups()[0]);
+      return side === undefined ? undefined : () => choose(sides[side]);
+    }
+    if (!step || kind === "labels") return undefined;
+    const button = event.altKey && groups()[current].querySelector(`[data-move="${step}"]`);
+    if (button) return () => /** @type {HTMLElement} */ (button).click();
+    return event.altKey ? undefined : () => go(document.activeElement?.closest("[data-field]") ? current + step : current);
+  }
+
+  /** @param {string} key @returns {(() => void) | undefined} */
+  function pick(key) {
+    const scope = kind === "pairs" || kind === "labels" ? form : groups()[current];
+    const input = /** @type {HTMLInputElement | undefined} */ ([...scope.querySelectorAll("[data-key]")].find((one) => one.getAttribute("data-key") === key));
+    if (!input) return undefined;
+    return () => {
+      choose(input);
+      if (kind === "labels") form.requestSubmit();
+      else if (kind !== "pairs" && current + 1 < groups().length) go(current + 1);
+    };
+  }
+
+  byId("help-button").addEventListener("click", page_keys["?"]);
+  if (kind === "labels") {
+    form.addEventListener("click", (event) => {
+      // A tap saves; the arrow keys, which make clicks of their own, only choose.
+      if (event.detail > 0 && /** @type {HTMLElement} */ (event.target).matches("input[type=radio]")) form.requestSubmit();
+    });
+  }
+  if (kind === "ranking") rank(form);
+  const first = groups().find((group) => !answered(group)) ?? groups()[0];
+  if (byId("gaps").hidden && matchMedia("(hover: hover)").matches) inputs(first)[0]?.focus({ preventScroll: true });
+}
+
+/** @param {Element} element */
+function reveal(element) {
+  element.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
+}
+
+// ---- What is missing is named, and the first of it gets the focus
+
+/** @param {{ field?: string, message?: string }[]} gaps */
+function showGaps(gaps) {
+  const box = byId("gaps");
+  box.hidden = gaps.length === 0;
+  for (const group of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-field]"))) {
+    const gap = gaps.find((one) => one.field === group.dataset.field);
+    group.toggleAttribute("data-missing", gap !== undefined);
+    const lack = group.querySelector(".lack");
+    if (lack) lack.textContent = gap?.message ?? "";
+  }
+  const list = /** @type {HTMLElement} */ (box.querySelector("ul"));
+  list.replaceChildren(...gaps.map((gap) => {
+    const item = document.createElement("li");
+    item.textContent = gap.message ?? "";
+    return item;
+  }));
+  const first = /** @type {HTMLElement | null} */ (document.querySelector("[data-missing]"));
+  if (!gaps.length) return;
+  say("Not saved: something is missing", "bad");
+  first?.querySelector("input")?.focus({ preventScroll: true });
+  if (first) reveal(first.closest(".card") ?? first);
+}
+
+// ---- Ranking: numbers, buttons and dragging say the same thing; the numbers are what is sent
+
+/** @param {HTMLFormElement} form */
+function rank(form) {
+  const cards = byId("cards");
+  const all = () => /** @type {HTMLElement[]} */ ([...cards.children]);
+  /** @param {HTMLElement} card */
+  const number = (card) => Number(/** @type {HTMLInputElement | null} */ (card.querySelector("input:checked"))?.value ?? 0);
+  const ties = "ties" in cards.dataset;
+
+  /** @param {HTMLElement} card @param {number} place */
+  function give(card, place) {
+    for (const input of card.querySelectorAll("input")) input.checked = Number(input.value) === place;
+  }
+
+  /** Number the captions from top to bottom. */
+  function count() {
+    all().forEach((card, index) => give(card, index + 1));
+    form.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  /** Bring the captions into the order of their numbers; those without one stay behind. */
+  function sort() {
+    cards.append(...all().sort((a, b) => (number(a) || Infinity) - (number(b) || Infinity)));
+  }
+
+  let before = 0;
+  form.addEventListener("pointerdown", (event) => remember(event));
+  form.addEventListener("keydown", (event) => remember(event), true);
+  /** @param {Event} event */
+  function remember(event) {
+    const card = /** @type {HTMLElement} */ (event.target).closest(".rank");
+    if (card) before = number(/** @type {HTMLElement} */ (card));
+  }
+
+  form.addEventListener("change", (event) => {
+    const input = /** @type {HTMLInputElement} */ (event.target);
+    const card = /** @type {HTMLElement | null} */ (input.closest(".rank"));
+    if (!card || ties) return;
+    const other = all().find((one) => one !== card && number(one) === Number(input.value));
+    if (other) give(other, before); // two captions change places
+    before = number(card);
+  });
+
+  for (const button of /** @type {NodeListOf<HTMLElement>} */ (cards.querySelectorAll("[data-move]"))) {
+    button.addEventListener("click", () => {
+      sort();
+      const card = /** @type {HTMLElement} */ (button.closest(".rank"));
+      const neighbour = all()[all().indexOf(card) + Number(button.dataset.move)];
+      if (neighbour && button.dataset.move === "1") neighbour.after(card);
+      else if (neighbour) neighbour.before(card);
+      count();
+      button.focus();
+      say(`${card.querySelector("legend")?.textContent} is now ${number(card)} of ${all().length}`);
+    });
+  }
+
+  for (const handle of /** @type {NodeListOf<HTMLElement>} */ (cards.querySelectorAll(".handle"))) {
+    const card = /** @type {HTMLElement} */ (handle.closest(".rank"));
+    /** @param {PointerEvent} event */
+    const drag = (event) => {
+      const middle = (/** @type {HTMLElement} */ one) => one.getBoundingClientRect().top + one.offsetHeight / 2;
+      const last = all().filter((one) => one !== card && middle(one) < event.clientY).at(-1);
+      if (last && last.nextElementSibling !== card) last.after(card);
+      else if (!last && cards.firstElementChild !== card) cards.prepend(card);
+    };
+    const drop = () => {
+      document.removeEventListener("pointermove", drag);
+      card.classList.remove("moving");
+      count();
+    };
+    // The document listens, since a card that changes its place would lose the pointer.
+    handle.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      card.classList.add("moving");
+      document.addEventListener("pointermove", drag);
+      for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, drop, { once: true });
+    });
+  }
+}

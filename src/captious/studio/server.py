@@ -1,0 +1,167 @@
+"""Serving a study: the database, the app and uvicorn, and the links of the owner and of raters."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from captious.errors import InputError, require
+from captious.studio.access import App, Rules, new_token, owner_token, token_hash
+from captious.studio.log import Log, database_of
+from captious.studio.plan import Plan, read_plan
+from captious.studio.sessions import study_name
+from captious.studio.tasks import build_tasks
+
+if TYPE_CHECKING:
+    import uvicorn
+
+HOST, PORT = "127.0.0.1", 8765
+SECONDS = 60
+"""To start, and to stop, in the background."""
+
+
+def open_study(path: Path, db: str | None = None) -> tuple[Plan, Log]:
+    """The study of a TOML file with its database. The first time, the plan and its tasks are frozen there."""
+    plan = read_plan(path)
+    log = Log.open(database_of(plan, db))
+    if log.begun:
+        log.check(plan)
+    else:
+        log.begin(plan, build_tasks(plan))
+    return log.plan(), log
+
+
+def invite(log: Log, raters: int, address: str) -> list[tuple[str, str]]:
+    """New raters with their links. A link is nowhere else: the database keeps a hash of its token."""
+    tokens = [new_token() for _ in range(raters)]
+    added = log.add_raters([token_hash(token) for token in tokens])
+    return [(rater.id, f"{address}/r/{token}") for rater, token in zip(added, tokens, strict=True)]
+
+
+@dataclass(frozen=True)
+class StudyServer:
+    """A study that listens on a port already, so that its links are known before it answers."""
+
+    plan: Plan
+    log: Log
+    app: App
+    listener: socket.socket
+    address: str
+    """Where people reach it, without a slash at the end."""
+    token: str
+    """The owner's."""
+    proxied: bool = False
+    """Whether a proxy stands before it, whose word on addresses of visitors is taken."""
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        log: Log,
+        host: str = HOST,
+        port: int = PORT,
+        public_url: str | None = None,
+        owner_token_file: Path | None = None,
+    ) -> StudyServer:
+        """A server of a study; port 0 is any free one."""
+        require("jinja2", "studio")
+        require("starlette", "studio")
+        require("uvicorn", "studio")
+        from captious.studio.app import build_app
+
+        token = owner_token(owner_token_file)
+        rules = Rules.of_server(host, public_url)
+        listener = _listen(host, port)
+        name = f"[{host}]" if ":" in host else host
+        address = (public_url or f"http://{name}:{listener.getsockname()[1]}").rstrip("/")
+        app = build_app(plan, log, rules, address, token)
+        return cls(plan, log, app, listener, address, token, public_url is not None)
+
+    @property
+    def owner_link(self) -> str:
+        """Opens the owner's page."""
+        return f"{self.address}/owner?token={self.token}"
+
+    @property
+    def rater_link(self) -> str:
+        """The one link for everybody; empty where every rater has a link of their own."""
+        return "" if self.plan.source.name == "links" else f"{self.address}/s/{study_name(self.plan)}"
+
+    def run(self) -> None:
+        """Answer until Ctrl-C; requests that are under way are answered before the end."""
+        try:
+            self._server().run(sockets=[self.listener])
+        except KeyboardInterrupt:  # uvicorn has stopped, and says it on
+            pass
+        finally:
+            self.close()
+
+    @contextmanager
+    def running(self) -> Iterator[str]:
+        """Answer in a thread for as long as a block runs; gives the address."""
+        server = self._server()
+        started = threading.Event()
+        thread = threading.Thread(target=_run, args=(server, self.listener, started), daemon=True)
+        thread.start()
+        if not started.wait(SECONDS) or not thread.is_alive():
+            raise InputError(f"{self.address}: the server did not start")
+        try:
+            yield self.address
+        finally:
+            server.should_exit = True
+            thread.join(SECONDS)
+            self.close()
+
+    def close(self) -> None:
+        """Close the port and the database."""
+        self.listener.close()
+        self.log.close()
+
+    def _server(self) -> uvicorn.Server:
+        import uvicorn
+
+        logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+        config = uvicorn.Config(
+            self.app,
+            proxy_headers=self.proxied,
+            access_log=False,
+            log_config=None,
+            log_level="error",
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=5,
+        )
+        return uvicorn.Server(config)
+
+
+def _run(server: uvicorn.Server, listener: socket.socket, started: threading.Event) -> None:
+    startup = server.startup
+
+    async def starting(sockets: list[socket.socket] | None = None) -> None:
+        await startup(sockets)
+        started.set()
+
+    server.startup = starting  # type: ignore[method-assign]
+    try:
+        server.run(sockets=[listener])
+    finally:
+        started.set()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or str(error)
+        raise InputError(f"{host}:{port} cannot be listened on ({reason}): pass port=0 for a free one") from error
+    return listener
