@@ -122,6 +122,12 @@ class PostgreSQL:
         """Remove a database, whoever is connected to it."""
         self._sql(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
 
+    def read_only(self, url: str, refuse: bool) -> None:
+        """Refuse all writes to a database, or take them again; whoever is connected must connect anew."""
+        name = url.rpartition("/")[2]
+        self._sql(f"ALTER DATABASE {name} SET default_transaction_read_only = {'on' if refuse else 'off'}")
+        self._sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+
     def _sql(self, statement: str) -> None:
         host = ("--host=127.0.0.1", f"--port={self.port}", "--username=captious")
         self._call("psql", *host, "--quiet", "--no-psqlrc", "--dbname=postgres", f"--command={statement}")

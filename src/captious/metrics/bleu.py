@@ -78,7 +78,7 @@ class Bleu(NgramMetric, CandidateMetric):
                     parts.append(Part(name, share * clipped, number, details))
             if not matches:
                 details = {"n": n, "matched": 0, "count": int(sums[2 * n + 1])}
-                parts.append(Part(f"no match of order {n}", share * TINY, details=details))
+                parts.append(Part(f"no match of order {n}", share * TINY, None, details))
         precisions = [(sums[2 * n], sums[2 * n + 1]) for n in range(1, self.n + 1)]
         length, reference_length = sums[:2].tolist()
         penalty = float(np.exp(min(0.0, 1 - (reference_length + SMALL) / (length + TINY))))

@@ -90,7 +90,7 @@ class Rouge(CandidateMetric, MeanMetric):
                 theirs = texts[references[chosen]]
                 marked.append(MarkedText(name, theirs, _runs(len(theirs), [pair[1] for pair in common[chosen]])))
             formulas.append(
-                f"(1 + β²)·P·R / (R + β²·P) with P = {len(common[by_precision])}/{len(words)}, "
+                f"P = {len(common[by_precision])}/{len(words)}, "
                 f"R = {len(common[by_recall])}/{len(texts[references[by_recall]])}"
             )
             if not value:
@@ -111,7 +111,7 @@ class Rouge(CandidateMetric, MeanMetric):
             unit="word",
             columns=[Column("through P", key="precision"), Column("through R", key="recall")],
             texts=marked,
-            formula=f"ROUGE-L = {mean}{'; '.join(formulas)}, β = {BETA}",
+            formula=f"ROUGE-L = {mean}(1 + β²)·P·R / (R + β²·P), β = {BETA}, with {'; '.join(formulas)}",
         )
 
     def settings(self, state: Any) -> Mapping[str, str]:
