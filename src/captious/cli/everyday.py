@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import EVERYDAY, Host, HumanRatings, Metrics, Permutations, Port, Runs, Session
+from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session
 from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
@@ -100,13 +100,7 @@ def compare(
     session.deliver(result)
 
 
-def view(
-    runs: Runs,
-    session: Annotated[Session, Only("images")],
-    ratings: HumanRatings = None,
-    host: Host = "127.0.0.1",
-    port: Port = 0,
-) -> None:
+def view(runs: Runs, session: Annotated[Session, Only("images")], listening: Listening) -> None:
     """Look at runs in a browser: all items, sorted, filtered, compared, each in full. Short for studio explore.
 
     Example: captious view run1/
@@ -114,7 +108,7 @@ def view(
     """
     from captious.cli.studio import explore
 
-    explore(runs, session, ratings, host, port)
+    explore(runs, session, listening)
 
 
 def check(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Host, HumanRatings, Metrics, Out, Port, Runs, Session
+from captious.cli.session import Host, Listening, Metrics, Out, Port, Runs, Session
 from captious.errors import InputError
 from captious.options import Argument, Option, Options
 from captious.studio.plan import KindName
@@ -345,32 +345,22 @@ def _report(session: Session, text: str, **facts: Any) -> None:
 
 
 @command(app)
-def explore(
-    runs: Runs,
-    session: Annotated[Session, Only("images")],
-    ratings: HumanRatings = None,
-    host: Host = "127.0.0.1",
-    port: Port = 0,
-) -> None:
+def explore(runs: Runs, session: Annotated[Session, Only("images")], listening: Listening) -> None:
     """Look at the items of runs in a browser: all of them, joined by id, with what people said.
 
     Example: captious studio explore run1/ run2/ --ratings export/ratings.jsonl --images photos/
     """
     from captious.studio.explore.server import ExplorerServer
 
-    server = ExplorerServer.of(_run_folders(runs), ratings, session.reading.images, host, port)
+    images, place = session.reading.images, (listening.host, listening.port)
+    server = ExplorerServer.of(runs.folders(), runs.ratings, images, *place)
     typer.echo(f"Open {server.link}")
     typer.echo("Ctrl-C ends it.", err=True)
     server.run()
 
 
 @command(app, "export-site")
-def export_site(
-    runs: Runs,
-    out: Out,
-    session: Annotated[Session, Only("images", "overwrite")],
-    ratings: HumanRatings = None,
-) -> None:
+def export_site(runs: Runs, out: Out, session: Annotated[Session, Only("images", "overwrite")]) -> None:
     """Write the explorer of runs as a folder that any web server can show, up to 20,000 items.
 
     Example: captious studio export-site run1/ --out site/
@@ -384,17 +374,8 @@ def export_site(
     refuse_occupied(out, session.output.overwrite)
     images = session.reading.images
     with display() as shown:
-        table = join(_run_folders(runs), ratings, images)
+        table = join(runs.folders(), runs.ratings, images)
         unreadable = write(table, out, session.output.overwrite, images, partial(shown.advance, "images"))
     number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
     warn([*table.warnings, *([number] if unreadable else [])])
     typer.echo(f"written: {out / 'index.html'}", err=True)
-
-
-def _run_folders(runs: tuple[str, ...]) -> dict[str, str] | list[str]:
-    """Folders by the name that they were given; where none has a name, the folders alone."""
-    if all("=" not in run or Path(run).exists() for run in runs):
-        return list(runs)
-    from captious.io.formats import named_files
-
-    return named_files(runs)
