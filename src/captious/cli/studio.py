@@ -61,7 +61,7 @@ RELEASE = Act("", "released by the owner")
 @command(app)
 def new(
     study: StudyFile,
-    session: Annotated[Session, Only("references", "images", "overwrite", "json")],
+    session: Annotated[Session, Only("references", "images", "missing", "overwrite", "json")],
     kind: Annotated[KindName | None, Option("Kind of task.")] = None,
     template: Annotated[
         str | None,
@@ -90,18 +90,42 @@ def new(
     from captious.studio.tasks import build_tasks
 
     refuse_existing(study, session.output.overwrite)
-    files = {"references": session.reading.references, "images": session.reading.images, "tasks": tasks, "ids": ids}
-    text = new_plan(study, kind, template, captions=captions, title=title, **files)
-    mistakes: list[str] = []
-    number = len(build_tasks(parse_plan(text, study), mistakes.append))
+    reading = session.reading
+    text = new_plan(
+        study,
+        kind,
+        template,
+        captions=captions,
+        tasks=tasks,
+        references=reading.references,
+        images=reading.images,
+        ids=ids,
+        missing=reading.missing,
+        title=title,
+    )
+    number = len(build_tasks(parse_plan(text, study)))
     with whole_file(study) as draft:
         draft.write_text(text, encoding="utf-8")
-    if session.output.json:
-        typer.echo(json.dumps({"file": str(study), "tasks": number, "mistakes": mistakes}, indent=2))
-        return
-    typer.echo(f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}")
-    for mistake in mistakes:
-        typer.echo(f"to be mended: {mistake}", err=True)
+    facts = {"file": str(study), "tasks": number}
+    line = f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}"
+    typer.echo(json.dumps(facts, indent=2) if session.output.json else line)
+
+
+@command(app)
+def check(study: StudyFile, session: Annotated[Session, Only("json")]) -> None:
+    """Everything that is wrong with a study, the raters, time and cost it takes, and which difference it would find.
+
+    Exit code 2 if anything must be mended.
+    """
+    from captious.studio.check import check_plan
+    from captious.studio.plan import read_plan
+
+    with session.working() as step:
+        step("checking files, images and power")
+        result = check_plan(read_plan(study))
+    session.deliver(result)
+    if result.errors:
+        raise typer.Exit(2)
 
 
 @command(app)
