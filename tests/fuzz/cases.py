@@ -19,14 +19,8 @@ from captious.options import Argument, choices_of, declared
 ROOT = typer.main.get_command(build())
 READS_NOTHING = {"metrics", "demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
 """Commands without a file to read; their options are spoiled all the same."""
-<<<<<<< HEAD
-NOT_RUN = {"demo", "view", "studio serve", "studio invite", "studio demo", "studio explore"}
-"""Demos take seconds and have no file, servers never end; tests/studio has the invitation. What an explorer reads,
-``studio export-site`` reads too."""
-=======
-NOT_RUN = {"demo", "studio serve", "studio demo"}
-"""Demos take seconds and have no file, servers never end."""
->>>>>>> main
+NOT_RUN = {"demo", "view", "studio serve", "studio demo", "studio explore"}
+"""Demos take seconds and have no file, servers never end; what an explorer reads, ``studio export-site`` reads too."""
 
 CAPTIONS = (
     "a red dog runs on the green grass",
@@ -178,7 +172,6 @@ class Gallery:
         return Input(path, f"gallery.json: {spoiled.what}", spoiled.wrong)
 
 
-<<<<<<< HEAD
 class Run:
     """A folder that ``score`` wrote: its facts or its items spoiled."""
 
@@ -203,7 +196,8 @@ class Run:
         if os.path.lexists(spoiled.text):  # unlike Path.exists, it takes a name that is too long
             file.symlink_to(spoiled.text)
         return Input(str(path), f"{file.name}: {spoiled.what}", ODD)
-=======
+
+
 class PlanOfPairs:
     """A study of the studio with its files: a line of it, or all of it, spoiled."""
 
@@ -239,7 +233,6 @@ name = "open"
         index = rng.choice([index for index, line in enumerate(lines) if " = " in line])
         lines[index] = f"{lines[index].split(' = ')[0]} = {rng.choice(self.values)}"
         return Input(self.right(folder, name, "\n".join(lines)), f"study: {lines[index]}", ODD)
->>>>>>> main
 
 
 TEXT, ID, NAME, NUMBER, WORD = "text", "id", "name", "number", "word"
@@ -437,11 +430,8 @@ COMMANDS = {
         "{out}.toml --template imagine-entities --tasks {entities} --json",
         "{out}.toml --template onlystyle-ranking --tasks {sets} --ids {ids}",
     ],
-<<<<<<< HEAD
     "studio export-site": ["{run} --ratings {opinions} --out {out}", "{run} --images {images} --out {out}"],
-=======
     "studio check": ["{plan}", "{pairs_plan} --json"],
->>>>>>> main
     "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
     "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],
     "probe hubness": [f"{{captions}} --images {{images}} --samples 20 --k 2 {MINI}"],
