@@ -114,7 +114,7 @@ class Plan:
     items: int | None = None
     """So many items, drawn by the seed; all of them where it is None."""
     missing: Literal["error", "skip"] = "error"
-    """Items that a file of captions lacks: an error, or left out."""
+    """Items that a file of captions, the references or the images lack: an error, or left out."""
     distinct: bool = False
     """Only items whose captions all differ, in more than case and punctuation."""
     show_references: bool = False
@@ -404,14 +404,18 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
     for name, kinds in KINDS_OF_KEY.items():
         if table.get(name) and plan.kind not in kinds:
             raise InputError(f"{where}: {name} is for kind {' or '.join(kinds)}, and kind is {plan.kind}")
+    if not plan.title.isprintable():
+        raise InputError(f"{where}: title = {_short(plan.title)}, expected {_FORMS['title']}")
     if plan.captions and plan.tasks:
         raise InputError(f"{where}: both captions and tasks, expected one of them")
     if not plan.captions and not plan.tasks and not (plan.kind == "labels" and plan.images):
         needed = {"yesno": "tasks", "labels": "tasks, captions or images"}.get(plan.kind, "captions or tasks")
         raise InputError(f"{where}: nothing to ask about, expected {needed}")
-    for name in ("captions", "references", "images", "tasks"):
-        if "" in (getattr(plan, name) if name == "captions" else (getattr(plan, name),)):
-            raise InputError(f"{where}: {name} has an empty name, expected {_FORMS[name]}")
+    ids = plan.ids if isinstance(plan.ids, str) else None
+    files = [*(("captions", one) for one in plan.captions), ("references", plan.references), ("images", plan.images)]
+    for name, file in (*files, ("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold)):
+        if file is not None and (not file or "\0" in file):
+            raise InputError(f"{where}: {name} has the file {_short(file)}, expected {_FORMS[name]}")
     if plan.kind == "ratings":
         _check_aspects(plan, where)
     if plan.kind == "labels":
