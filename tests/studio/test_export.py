@@ -21,6 +21,7 @@ from captious.studio.export import Export, answer_tables, export_study
 from captious.studio.log import Log
 from captious.studio.new import new_plan
 from captious.studio.plan import Aspect, Plan, read_plan
+from captious.studio.standing import study_standing
 from captious.studio.tasks import Choice, Task, build_tasks
 
 SECONDS = 7.5
@@ -349,6 +350,8 @@ def test_pairs_go_into_a_study_and_into_agreement(tmp_path, run):
         assert code == 0, error
         # Coincidences of 0, 1 and tie: 00 2, 11 2, tie-tie 2, 01 and 10 1 each; D_o = 2/8, D_e = 42/56.
         assert json.loads(out)["alpha"]["estimate"]["value"] == pytest.approx(1 - (2 / 8) / (42 / 56))
+    (question,) = study_standing(study.log).questions  # what the owner's page shows
+    assert question.alpha.estimate.value == pytest.approx(1 - (2 / 8) / (42 / 56))
 
 
 RANKS = {"r1": (3, 2, 1), "r2": (1, 2, 3), "r3": (3, 2, 1)}
