@@ -42,6 +42,7 @@ NOT_RUN = Counter(
         "docs/guide/probes.md": 1,
         "docs/guide/specificity.md": 1,
         "docs/guide/spice.md": 5,
+        "docs/guide/study-file.md": 1,
         "docs/guide/studies.md": 3,
         "docs/guide/style.md": 1,
         "docs/guide/train.md": 4,
