@@ -204,7 +204,8 @@ def _turned(table: Table) -> str:
 def _framed(table: Table, head: str, rows: Sequence[str]) -> str:
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     drawn = f'<table class="shown"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    return _titled(table.title, f'<div class="scroll">{drawn}</div>{note}')
+    label = f' aria-label="{escape(table.title)}"' if table.title else ""
+    return _titled(table.title, f'<div class="scroll" tabindex="0" role="group"{label}>{drawn}</div>{note}')
 
 
 def _heading(one: Shown, scope: str = "col") -> str:
