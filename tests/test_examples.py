@@ -44,6 +44,7 @@ NOT_RUN = Counter(
         "docs/guide/spice.md": 5,
         "docs/guide/study-file.md": 1,
         "docs/guide/studies.md": 3,
+        "docs/guide/studio.md": 3,
         "docs/guide/studio-exports.md": 2,
         "docs/guide/style.md": 1,
         "docs/guide/train.md": 4,
