@@ -127,6 +127,22 @@ def test_why_a_score_is_so_adds_up_to_it(client, table):
     assert any("rows" in section for section in sections)
 
 
+def test_why_knows_every_column_of_the_run_and_what_has_changed_since(tmp_path):
+    from captious.metrics.style.model import fit, save
+
+    model = tmp_path / "two.style"
+    save(fit([("happy", "a brown dog"), ("sad", "a bus")]), model)
+    form = f"onlystyle(model={model})"
+    client = client_of(join([write_run(tmp_path / "run", SYSTEMS["sat"], metrics=f"rouge,{form}")]))
+    asked = {"system": "preds", "score": form, "id": "1"}
+    texts = json.dumps(client.get("/api/explain", params=asked).json())
+    assert "as happy" in texts and "sum: " in texts
+    save(fit([("happy", "a dog"), ("sad", "a bus")]), model)
+    client = client_of(join([tmp_path / "run"]))
+    answer = client.get("/api/explain", params=asked)
+    assert answer.status_code == 400 and "was computed with model:" in answer.text
+
+
 def test_charts_are_about_all_items(client):
     bars = client.get("/api/distribution", params={"score": "rouge", "low": 0, "high": 1, "bins": 4}).json()
     assert [sum(one["counts"]) for one in bars] == [4, 4]

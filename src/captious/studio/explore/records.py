@@ -8,14 +8,14 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from captious.captions import CaptionSet, Ragged
+from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.registry import parse
 from captious.render import Document, Graph, Phrase, Span, Table, Text
 from captious.render.cells import layout
 from captious.render.items import drawn_graph
+from captious.runs import captions_of, explain_as_scored
 from captious.studio.explore.runs import reasons_of
-from captious.studio.explore.table import Joined
 from captious.studio.explore.views import Explorer
 
 if TYPE_CHECKING:
@@ -111,23 +111,16 @@ class Records:
         metric = self.explainable.get(score)
         if metric is None:
             raise InputError(f"{self.table.scores[score].label} does not explain single values")
+        run = self.table.runs[system]
+        signature = run.signatures.get(self.table.scores[score].key)
+        if signature is None:
+            raise InputError(f"{run.name} has no {self.table.scores[score].label}")
         with self._lock:  # corpus statistics are collected once, whoever asks first
-            captions = self._sets.setdefault(system, _caption_set(self.table, system))
-            document = metric.explain(captions, self.table.ids[item]).document()
-        return sections_of(document)
-
-
-def _caption_set(table: Joined, system: int) -> CaptionSet:
-    """The captions of a system as they were scored."""
-    items = table.runs[system].items
-    columns = {"image": items["image"].to_pylist()} if "image" in items.column_names else {}
-    return CaptionSet(
-        ids=tuple(items["id"].to_pylist()),
-        candidates=Ragged.of([texts or () for texts in items["candidates"].to_pylist()]),
-        references=Ragged.of([texts or () for texts in items["references"].to_pylist()]),
-        columns={name: tuple(values) for name, values in columns.items()},
-        name=table.systems[system],
-    )
+            if system not in self._sets:
+                self._sets[system] = captions_of(run.items, run.signatures, self.table.systems[system])
+            id, captions = self.table.ids[item], self._sets[system]
+            explanation = explain_as_scored(metric, captions, id, signature, str(run.folder))
+        return sections_of(explanation.document())
 
 
 def _shown(value: Any) -> str:

@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from captious._files import MARKER, load_json
 from captious.comparison import system_folders
 from captious.errors import InputError
+from captious.runs import ITEMS
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ITEMS = "items.parquet"
-TEXTS = ("id", "candidates", "references", "unscored")
-"""Columns of every ``items.parquet`` that are neither scores nor further fields."""
 
 
 @dataclass(frozen=True)

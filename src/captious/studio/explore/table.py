@@ -17,8 +17,9 @@ import numpy as np
 from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError
 from captious.io.images import find_images
+from captious.runs import TEXTS
 from captious.studio.explore.opinions import RATING, Opinion, gap_of, mean_of, read_opinions
-from captious.studio.explore.runs import TEXTS, Run, Score, open_runs
+from captious.studio.explore.runs import Run, Score, open_runs
 
 if TYPE_CHECKING:
     import pyarrow as pa
