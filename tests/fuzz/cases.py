@@ -3,6 +3,7 @@
 import inspect
 import io
 import json
+import os
 import random
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +19,8 @@ from captious.options import Argument, choices_of, declared
 ROOT = typer.main.get_command(build())
 READS_NOTHING = {"metrics", "demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
 """Commands without a file to read; their options are spoiled all the same."""
-NOT_RUN = {"demo", "studio serve", "studio demo"}
-"""Demos take seconds and have no file, servers never end."""
+NOT_RUN = {"demo", "view", "studio serve", "studio demo", "studio explore"}
+"""Demos take seconds and have no file, servers never end; what an explorer reads, ``studio export-site`` reads too."""
 
 CAPTIONS = (
     "a red dog runs on the green grass",
@@ -169,6 +170,32 @@ class Gallery:
         if Path(spoiled.text).exists() or Path(spoiled.text).is_symlink():
             (Path(path) / "gallery.json").symlink_to(spoiled.text)
         return Input(path, f"gallery.json: {spoiled.what}", spoiled.wrong)
+
+
+class Run:
+    """A folder that ``score`` wrote: its facts or its items spoiled."""
+
+    def right(self, folder, name):
+        """The folder as it should be."""
+        from captious.captions import CaptionSet
+        from captious.evaluation import evaluate
+        from captious.options import Resampling
+
+        captions = CaptionSet.of(dict(zip(IDS, CAPTIONS, strict=True)), {key: others(i) for i, key in enumerate(IDS)})
+        evaluate(captions, "rouge", Resampling(samples=0)).save(folder / name)
+        return str(folder / name)
+
+    def spoiled(self, rng, folder, name):
+        """A file that is not what its name says, or no folder."""
+        if rng.random() < 0.2:
+            return odd_place(rng, folder, "")
+        path = Path(self.right(folder, name))
+        file = path / rng.choice(["captious-run.json", "items.parquet"])
+        spoiled = Blob(file.read_bytes(), file.suffix, sealed=True).spoiled(rng, folder, "spoiled")
+        file.unlink()
+        if os.path.lexists(spoiled.text):  # unlike Path.exists, it takes a name that is too long
+            file.symlink_to(spoiled.text)
+        return Input(str(path), f"{file.name}: {spoiled.what}", ODD)
 
 
 class PlanOfPairs:
@@ -361,6 +388,12 @@ SLOTS = {
     "idf": Blob(idf_corpus(), ".idf", sealed=True),
     "weights": Blob(b"\x80\x02nothing", ".pt", sealed=True),
     "meteor": Folder(["meteor-1.5.jar"], b"no archive"),
+    "run": Run(),
+    "opinions": Table(
+        rows(id=lambda i: IDS[i], caption=lambda i: CAPTIONS[i], rater=lambda i: "r1", rating=lambda i: 1 + i % 5),
+        {"rating": NUMBER},
+        required=("rating",),
+    ),
 }
 MINI = "--encoder captious-mini"
 SEEN = "--metrics clipscore(weights=captious-mini)"
@@ -397,6 +430,7 @@ COMMANDS = {
         "{out}.toml --template imagine-entities --tasks {entities} --json",
         "{out}.toml --template onlystyle-ranking --tasks {sets} --ids {ids}",
     ],
+    "studio export-site": ["{run} --ratings {opinions} --out {out}", "{run} --images {images} --out {out}"],
     "studio check": ["{plan}", "{pairs_plan} --json"],
     "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
     "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],

@@ -360,6 +360,17 @@ def test_a_reload_keeps_what_was_chosen(chromium, study):
     assert answer.answer == EXPECTED["ratings"](*answer.order)
 
 
+def test_what_is_folded_away_stays_folded(chromium, study):
+    made = study()
+    with visitor(chromium) as tab:
+        enter(tab, made)
+        tab.locator(".references summary").click()
+        fill_in(tab, "ratings")
+        save(tab)
+        assert tab.locator(".references").get_attribute("open") is None
+        assert not tab.locator(".references li").first.is_visible()
+
+
 @pytest.mark.parametrize("days", [-1, 1])
 def test_the_clock_of_the_browser_does_not_matter(days, chromium, study):
     made = study(number=1)

@@ -8,7 +8,7 @@ import pytest
 
 from captious.studio.kinds import KINDS, Incomplete, kind_of
 from captious.studio.kinds.labels import merged
-from captious.studio.kinds.ratings import overall
+from captious.studio.kinds.ratings import overall_rating
 from captious.studio.plan import parse_plan
 from captious.studio.tasks import Task, build_tasks
 
@@ -108,7 +108,7 @@ def test_the_overall_rating_follows_from_the_aspects(folder):
     form = {"rating:0:P": "4", "rating:0:R": "3", "rating:0:fluency": "-0.5"}
     answer = kind.read(plan, task, "a", form)
     assert answer["ratings"]["a"] == {"P": 4, "R": 3, "fluency": -0.5}
-    assert overall(plan, answer["ratings"]["a"]) == 3.0  # (4 + 3) / 2 - 0.5
+    assert overall_rating(plan, answer["ratings"]["a"]) == 3.0  # (4 + 3) / 2 - 0.5
     assert kind.values(plan, task, answer)["rating"] == {"t1/a": 3.0}
     assert kind.form(plan, task, "a", answer) == form
 

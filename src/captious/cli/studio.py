@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Metrics, Out, Session
+from captious.cli.session import Host, Listening, Metrics, Out, Port, Runs, Session
 from captious.errors import InputError
 from captious.options import Argument, Option, Options
 from captious.studio.plan import KindName
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from captious.studio.log import Log
 
 app = typer.Typer(help="Collect people's judgments of captions on pages of your own.", no_args_is_help=True)
-Port = Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)]
 Raters = Annotated[int, Option("Number of raters.", min=1, max=100_000)]
 PublicUrl = Annotated[str | None, Option("Address of the study for people, if not this machine's.", metavar="URL")]
 StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio new writes it.", metavar="STUDY")]
@@ -131,7 +131,7 @@ def check(study: StudyFile, session: Annotated[Session, Only("json")]) -> None:
 @command(app)
 def serve(
     data: StudyData,
-    host: Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Port = 8765,
     public_url: PublicUrl = None,
     owner_token_file: Annotated[
@@ -366,3 +366,40 @@ def _expired(log: Log) -> list[str]:
 def _report(session: Session, text: str, **facts: Any) -> None:
     """What was done, in a line or as JSON."""
     typer.echo(json.dumps(facts, indent=2) if session.output.json else text)
+
+
+@command(app)
+def explore(runs: Runs, session: Annotated[Session, Only("images")], listening: Listening) -> None:
+    """Look at the items of runs in a browser: all of them, joined by id, with what people said.
+
+    Example: captious studio explore run1/ run2/ --ratings export/ratings.jsonl --images photos/
+    """
+    from captious.studio.explore.server import ExplorerServer
+
+    images, place = session.reading.images, (listening.host, listening.port)
+    server = ExplorerServer.of(runs.folders(), runs.ratings, images, *place)
+    typer.echo(f"Open {server.link}")
+    typer.echo("Ctrl-C ends it.", err=True)
+    server.run()
+
+
+@command(app, "export-site")
+def export_site(runs: Runs, out: Out, session: Annotated[Session, Only("images", "overwrite")]) -> None:
+    """Write the explorer of runs as a folder that any web server can show, up to 20,000 items.
+
+    Example: captious studio export-site run1/ --out site/
+    """
+    from captious._files import refuse_occupied
+    from captious.render.progress import display
+    from captious.render.terminal import warn
+    from captious.studio.explore.site import export_site as write
+    from captious.studio.explore.table import join
+
+    refuse_occupied(out, session.output.overwrite)
+    images = session.reading.images
+    with display() as shown:
+        table = join(runs.folders(), runs.ratings, images)
+        unreadable = write(table, out, session.output.overwrite, images, partial(shown.advance, "images"))
+    number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
+    warn([*table.warnings, *([number] if unreadable else [])])
+    typer.echo(f"written: {out / 'index.html'}", err=True)

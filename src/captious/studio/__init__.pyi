@@ -1,3 +1,5 @@
+from captious.studio.export import Export as Export
+from captious.studio.export import export_study as export_study
 from captious.studio.kinds import kind_of as kind_of
 from captious.studio.log import Log as Log
 from captious.studio.new import new_plan as new_plan

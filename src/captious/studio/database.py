@@ -56,7 +56,7 @@ class Database:
         """A transaction that changes nothing. With ``snapshot`` it sees one moment, as it always does in SQLite."""
         repeatable = snapshot and not self.sqlite
         engine = self.engine.execution_options(isolation_level="REPEATABLE READ") if repeatable else self.engine
-        with self._reachable(), engine.begin() as connection:
+        with self._reachable(), engine.connect() as connection:  # rolled back at the end: there is nothing to store
             yield connection
 
     def write(self, change: Callable[[sa.Connection], T]) -> T:

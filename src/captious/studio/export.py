@@ -12,9 +12,10 @@ from captious._files import MARKER, refuse_occupied, whole_folder
 from captious.options import Resampling
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
-from captious.studio.answer_rows import Row, Rows, humans_row, rated_aspect
+from captious.studio.answer_rows import Row, answer_rows, humans_row
 from captious.studio.events import Answered, answers_of
 from captious.studio.kinds import kind_of
+from captious.studio.kinds.ratings import rated_aspect
 from captious.studio.plan import Plan
 from captious.studio.standing import RaterStanding, standing_of
 from captious.studio.tasks import Task
@@ -124,7 +125,6 @@ def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answe
 
     The order is that of the tasks and of the raters, not of arrival.
     """
-    rows = Rows(plan)
     by_task: dict[str, list[Answered]] = {}
     for one in answers:
         if not one.excluded:
@@ -136,10 +136,11 @@ def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answe
         several = sorted(by_task.get(task.id, ()), key=lambda one: numbered(one.rater))
         work = [one for one in several if one.purpose == "work"]
         if plan.kind != "labels":
-            main += [row for one in work for row in rows(task, one)]
+            main += [row for one in work for row in answer_rows(plan, task, one)]
         elif task.gold is None:
             main.append(humans_row(plan, task, work))
-        repeats += [row for one in several if one.purpose == "repeat" for row in rows(task, one)]
+        again = [one for one in several if one.purpose == "repeat"]
+        repeats += [row for one in again for row in answer_rows(plan, task, one)]
         gold += [_gold_row(plan, task, one) for one in several if one.purpose == "gold"]
     apart = {"repeats.jsonl": repeats, "gold.jsonl": gold}
     return {FILES[plan.kind]: main, **{name: table for name, table in apart.items() if table}}

@@ -44,6 +44,8 @@ SAMPLES = Resampling(samples=200)
 """The bootstrap of a page that is drawn again and again; ``captious studio status`` draws more."""
 PAUSE, SHARE = 2.0, 10.0
 """Seconds between two computations at least, and at least so many times what the last one took."""
+REFRESH = 4.0
+"""Seconds after which the page asks for what is new."""
 RATERS, COMMENTS, LINKS, REASON = 60, 30, 500, 500
 """Raters and comments that the page shows, links that it makes at once, and characters of a reason."""
 
@@ -218,6 +220,7 @@ class OwnerPages:
             "owner.html",
             **self._values(request),
             version=version,
+            refresh=REFRESH,
             notice=notice,
             failed=failed,
             links=links,
@@ -259,6 +262,7 @@ class OwnerPages:
             "chosen": self.board.chosen,
             "running": running,
             "metrics_chart": Markup(draw(agreement.chart())) if agreement and not agreement.reason else "",
+            "metrics_table": Markup(draw(agreement.table())) if agreement and not agreement.reason else "",
             "raters": raters,
             "hidden_raters": len(standing.raters) - len(raters),
             "comments": standing.comments[::-1][:COMMENTS],

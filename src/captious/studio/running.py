@@ -22,7 +22,7 @@ from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Section, Series, Table, Text
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate, estimate
-from captious.studio.answer_rows import overall_rating, rated_aspect
+from captious.studio.kinds.ratings import overall_rating, rated_aspect
 from captious.studio.plan import Plan
 from captious.studio.tasks import Task
 from captious.study.design import build_design, family_of

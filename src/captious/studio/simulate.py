@@ -175,17 +175,27 @@ def simulate_raters(
         log.record(person.id, "joined", f"simulated-{person.id}", body={SIMULATED: name})
         visits.append(Visit(person.id, name, Browser(send), token, log, judge, seed))
     step("answers")
-    order = np.random.default_rng(seed)
-    active = list(visits)
-    while active:
-        visit = active[int(order.integers(len(active)))]
-        if not visit.go_on():
-            active.remove(visit)
+    _run(visits, seed)
     if server is not None:
         server.close()
     step("standing")
     bots = {visit.rater: visit.name for visit in visits}
     return Simulation(bots, sum(visit.browser.requests for visit in visits), study_standing(log))
+
+
+def _run(visits: Sequence[Visit], seed: int) -> None:
+    """Let everybody go on in random order, until all are done, have left, or wait for tasks that others hold."""
+    rng = np.random.default_rng(seed)
+    active, waiting = list(visits), []
+    while active:
+        answers = sum(visit.answers for visit in visits)
+        while active:
+            visit = active[int(rng.integers(len(active)))]
+            if not visit.go_on():
+                active.remove(visit)
+                waiting += [visit] if visit.waits else []
+        if sum(visit.answers for visit in visits) > answers:
+            active, waiting = waiting, []
 
 
 def app_of(plan: Plan, log: Log) -> App:
@@ -546,30 +556,38 @@ class Visit:
     ) -> None:
         self.rater, self.name, self.browser = rater, name, browser
         self._log, self._judge = log, judge
-        self._next = f"/r/{token}"
+        self._link = f"/r/{token}"
+        self._form: Form | None = None
+        self.answers = 0
         self._rng = np.random.default_rng(int(keys_of([f"bot/{rater}"], seed)[0]))
         most = max(2, judge.plan.per_rater)
         self._left = int(self._rng.integers(1, most)) if name == "leaving" else None
 
     def go_on(self) -> bool:
-        """Do the next thing; False where there is none, or where the bot leaves."""
-        if self._next:
-            self.browser.open(self._next)
-            self._next = ""
-            return True
-        form = Form(self.browser.page)
-        if self.browser.path == "/consent":
-            self.browser.open(form.action, {**form.hidden, "agree": "yes"})
-            return True
-        if not self.browser.path.startswith("/task"):
+        """Do the next thing; False where there is none, where the bot leaves, or where it must wait for others."""
+        form = self._form
+        if form is None or self.waits:
+            self._open("/task" if form else self._link)
+        elif self.browser.path == "/consent":
+            self._open(form.action, {**form.hidden, "agree": "yes"})
+        elif self.browser.path != "/task" or self._left == self.answers:
             return False
-        if self._left == 0:
-            return False
-        self._left = None if self._left is None else self._left - 1
-        self._answer(form)
-        return True
+        else:
+            self._open(form.action, self._answer(form))
+            self.answers += 1
+        return not self.waits
 
-    def _answer(self, form: Form) -> None:
+    @property
+    def waits(self) -> bool:
+        """Whether the page says that others hold what is left."""
+        return self.browser.path == "/task" and self._form is not None and not self._form.action
+
+    def _open(self, target: str, fields: Mapping[str, str] | None = None) -> None:
+        self.browser.open(target, fields)
+        self._form = Form(self.browser.page)
+
+    def _answer(self, form: Form) -> dict[str, str]:
+        """The fields of the open page, filled in."""
         page = self._log.next_page(self.rater)
         if page is None:
             raise InputError(f"rater {self.rater} has a page, but no open task")
@@ -582,4 +600,4 @@ class Visit:
         if self.name == "careful" and self._rng.random() < REMARKS:
             fields["comment"] = str(self._rng.choice(COMMENTS))
         seconds = BOTS[self.name].seconds * float(np.exp(0.4 * self._rng.normal()))
-        self.browser.open(form.action, {**form.hidden, **fields, "seconds": f"{seconds:.1f}"})
+        return {**form.hidden, **fields, "seconds": f"{seconds:.1f}"}

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,8 +84,7 @@ def verify(log: Log) -> Verification:
     """Compare a study's database with itself. Raters may go on meanwhile: one moment of it is examined."""
     with log.database.reading(snapshot=True) as connection:
         examined = tuple(Examination(name, _problems(examine, log, connection)) for name, examine in EXAMINATIONS)
-        tables = (schema.task, schema.rater, schema.event, schema.slot)
-        counts = {one.name: _count(connection, one) for one in tables}
+        counts = _counts(connection)
     return Verification(log.name, counts, examined)
 
 
@@ -98,8 +98,13 @@ def _problems(examine: Examine, log: Log, connection: sa.Connection) -> tuple[st
     return tuple(problems)
 
 
-def _count(connection: sa.Connection, table: sa.Table) -> int:
-    return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+def _counts(connection: sa.Connection) -> dict[str, int]:
+    """The number of rows of each table that can be read."""
+    counts = {}
+    for table in (schema.task, schema.rater, schema.event, schema.slot):
+        with suppress(sa.exc.SQLAlchemyError):
+            counts[table.name] = int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+    return counts
 
 
 def _file(log: Log, connection: sa.Connection) -> Iterable[str]:

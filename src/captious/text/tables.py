@@ -283,6 +283,19 @@ class TextTable(Memo):
         """The tokens of a caption as text."""
         return [self.vocabulary[token] for token in self.tokens[self.starts[caption] : self.starts[caption + 1]]]
 
+    @cached_property
+    def references(self) -> Ints:
+        """The numbers of the references."""
+        return np.flatnonzero(~self.is_candidate)
+
+    def counts(self, n: int) -> list[dict[int, int]]:
+        """Of each caption, how often each n-gram stands in it; for a few captions."""
+        grams = self.ngrams(n)
+        counts: list[dict[int, int]] = [{} for _ in self.lengths]
+        for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True):
+            counts[caption][gram] = count
+        return counts
+
     def ngram(self, n: int, gram: int) -> str:
         """An n-gram of the table as text."""
         words = []

@@ -93,11 +93,14 @@ class Ratings(Kind):
         return tables
 
 
-def overall(plan: Plan, ratings: Mapping[str, float | None]) -> float | None:
-    """The one rating of a caption: the formula's, that of the aspect ``overall``, or that of the only aspect."""
-    if plan.formula is not None:
-        return plan.formula.of(ratings)
-    return ratings.get("overall") if len(ratings) != 1 else next(iter(ratings.values()))
+def overall_rating(plan: Plan, ratings: Mapping[str, float | None]) -> float | None:
+    """The one rating of a caption: what the formula makes, else the aspect ``overall``, else the first."""
+    return plan.formula.of(ratings) if plan.formula is not None else ratings.get(rated_aspect(plan).name)
+
+
+def rated_aspect(plan: Plan) -> Aspect:
+    """The aspect that stands for the overall rating where there is no formula."""
+    return next((aspect for aspect in plan.aspects if aspect.name == "overall"), plan.aspects[0])
 
 
 def _pages(captions: int, together: int, rng: np.random.Generator) -> list[list[int]]:

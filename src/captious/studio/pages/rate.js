@@ -179,6 +179,13 @@ function enhance(form) {
   }
   form.addEventListener("input", () => keep(`draft ${page}`, fields()));
 
+  // ---- What the rater folds away stays folded
+
+  for (const fold of /** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll("[data-fold]"))) {
+    fold.open = recall(`fold ${fold.dataset.fold}`, fold.open);
+    fold.querySelector("summary")?.addEventListener("click", () => keep(`fold ${fold.dataset.fold}`, !fold.open));
+  }
+
   // ---- Sending
 
   form.addEventListener("submit", (event) => {
