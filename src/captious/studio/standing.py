@@ -121,7 +121,7 @@ class Comment:
     """What a rater wrote beside an answer."""
 
     rater: str
-    task: str
+    item: str
     text: str
 
 
@@ -162,13 +162,13 @@ class Standing(Result):
         """What the owner's page draws."""
         if not self.timeline:
             return []
-        return [self.timeline_chart(), self.raters_chart(), self.coverage_chart()]
+        return [self.timeline_chart(), self.raters_chart()]
 
     @property
     def warnings(self) -> list[str]:
         """What must not be overlooked."""
         bots = [rater for rater in self.raters if rater.simulated]
-        return [f"{len(bots)} of {len(self.raters)} raters are simulated: no result of this study"] if bots else []
+        return [f"{len(bots)} of {len(self.raters)} raters are simulated: what they say is no result"] if bots else []
 
     def document(self) -> Document:
         """Coverage, agreement, time, raters with flags, metrics so far, comments."""
@@ -301,7 +301,7 @@ class Standing(Result):
         return Table(key, "Raters, flagged ones first", columns, rows, note)
 
     def _comments(self) -> Text:
-        lines = [f"{one.rater} on {one.task}: {one.text}" for one in self.comments[:COMMENTS]]
+        lines = [f"{one.rater} on {one.item}: {one.text}" for one in self.comments[:COMMENTS]]
         if len(self.comments) > COMMENTS:
             lines.append(f"{len(self.comments) - COMMENTS} more comments are in JSON")
         return Text(lines, "Comments", bullets=True)
@@ -399,7 +399,7 @@ def standing_of(
     per_task = Counter(one.task for one in work if not one.late)
     number = sum(task.gold is None for task in tasks.values())
     places = tuple(sum(count > place for count in per_task.values()) for place in range(plan.overlap))
-    comments = [Comment(one.rater, one.task, one.comment) for one in answers if one.comment]
+    comments = [Comment(one.rater, tasks[one.task].item or one.task, one.comment) for one in answers if one.comment]
     return Standing(
         plan.title,
         plan.kind,
