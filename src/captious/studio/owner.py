@@ -104,10 +104,8 @@ class Board:
         self._events += new
         if new or fresh or self._standing is None:
             raters = [rater.id for rater in self.log.raters()]
-            now = datetime.now(timezone.utc)
-            leases = sum(slot.lease is not None and slot.lease > now for slot in self.log.slots())
             self._standing = standing_of(
-                self.plan, self.tasks, self._events, raters, open_tasks=leases, resampling=SAMPLES
+                self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES
             )
             if self.can_measure and self._wanted:
                 self._compute_metrics()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -367,11 +367,8 @@ def _values(plan: Plan, task: Task, answer: Mapping[str, Any]) -> Iterator[tuple
 def study_standing(log: Log, metrics: Sequence[str] = (), resampling: Resampling = Resampling()) -> Standing:
     """How the study of a log stands now; with the agreement of metrics where some are named."""
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
-    now = datetime.now(timezone.utc)
-    leases = sum(slot.lease is not None and slot.lease > now for slot in log.slots())
-    standing = standing_of(
-        plan, tasks, events, [rater.id for rater in log.raters()], open_tasks=leases, resampling=resampling
-    )
+    raters = [rater.id for rater in log.raters()]
+    standing = standing_of(plan, tasks, events, raters, open_tasks=log.leases(), resampling=resampling)
     if not metrics:
         return standing
     agreement = metric_agreement(plan, tasks, answers_of(events), measure_captions(plan, tasks, metrics), resampling)
