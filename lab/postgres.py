@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -96,9 +97,12 @@ class PostgreSQL:
     def kill(self) -> None:
         """SIGKILL to the server and its children, as when the machine's memory runs out."""
         assert self.process is not None
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        for pid in (self.process.pid, *map(int, children)):
-            os.kill(pid, signal.SIGKILL)
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")  # Linux
+        children = listed.read_text().split() if listed.exists() else []
+        self.process.kill()
+        for pid in map(int, children):
+            with suppress(ProcessLookupError):  # ended meanwhile
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(SECONDS)
 
     def stop(self) -> None:

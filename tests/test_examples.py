@@ -46,7 +46,7 @@ NOT_RUN = Counter(
         "docs/guide/study-file.md": 1,
         "docs/guide/studies.md": 3,
         "docs/guide/studio.md": 3,
-        "docs/guide/studio-exports.md": 2,
+        "docs/guide/studio-owner.md": 2,
         "docs/guide/style.md": 1,
         "docs/guide/train.md": 4,
         "docs/guide/training-loop.md": 1,

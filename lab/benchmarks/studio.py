@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from lab.benchmarks.measure import table
 from lab.postgres import PostgreSQL
-from lab.studio.raters import Rater, Tally, after, audit
+from lab.studio.raters import Audit, Rater, Tally, after, audit
 from lab.studio.serving import Server, captious, invite, write_study
 
 
@@ -75,33 +75,20 @@ def ms(values: tuple[float, ...]) -> str:
     return " / ".join(f"{value:.0f}" for value in values)
 
 
+class Loaded(NamedTuple):
+    """What a load run leaves."""
+
+    tally: Tally
+    check: Audit
+    memory: tuple[float, float]
+    """MB of all servers after the ramp and at the end."""
+    spent: float
+    """Seconds of processor time of all servers."""
+
+
 def load(options: Options) -> Row:
     """Raters at a natural pace; they start one after another during the ramp."""
-    seconds = 60 * options.minutes
-    ramp = min(60.0, seconds / 4)
-    tasks = int(options.raters * (seconds / options.pause + 5) / 3)
-    with study(tasks) as path, servers(path, options.servers) as (running, database):
-        links = invite(path, options.raters, database)
-        tally = Tally()
-        memory: list[float] = []
-        spent = sum(server.cpu() for server in running)
-
-        async def run() -> None:
-            over = after(seconds)
-
-            async def one(number: int, rater: Rater) -> None:
-                await asyncio.sleep(ramp * number / options.raters)
-                await rater.work(over, options.pause)
-
-            jobs = [asyncio.create_task(one(*pair)) for pair in enumerate(people(links, running, tally))]
-            await asyncio.sleep(ramp + (seconds - ramp) * 0.1)
-            memory.append(sum(server.memory() for server in running))
-            await asyncio.gather(*jobs)
-
-        asyncio.run(run())
-        memory.append(sum(server.memory() for server in running))
-        spent = sum(server.cpu() for server in running) - spent
-        check = audit(database, [tally], overlap=3)
+    tally, check, memory, spent = loaded(options)
     following, answer = tally.percentiles("next"), tally.percentiles("answer")
     doubled = check.answers - len(tally.confirmed)
     measured = (
@@ -110,7 +97,6 @@ def load(options: Options) -> Row:
         f"{check.faults} faults in the log; memory {memory[0]:.0f} → {memory[1]:.0f} MB; "
         f"{1000 * spent / max(len(tally.confirmed), 1):.0f} ms of processor time a task"
     )
-    show(tally)
     met = (
         not tally.errors
         and check.faults == 0
@@ -122,6 +108,40 @@ def load(options: Options) -> Row:
     where = "SQLite" if options.servers == 1 else f"{options.servers} servers, one PostgreSQL"
     name = f"{options.raters} raters, {options.pause:g} s a task, {options.minutes:g} min, {where}"
     return Row(name, measured, "no error; p95 < 150 ms, p99 < 500; memory ± 20 %", met)
+
+
+def loaded(options: Options) -> Loaded:
+    """The raters and the servers of a load run."""
+    seconds, ramp = 60 * options.minutes, ramp_of(options)
+    tasks = int(options.raters * (seconds / options.pause + 5) / 3)
+    with study(tasks) as path, servers(path, options.servers) as (running, database):
+        links = invite(path, options.raters, database)
+        tally = Tally()
+        spent = sum(server.cpu() for server in running)
+
+        async def run() -> float:
+            over = after(seconds)
+
+            async def one(number: int, rater: Rater) -> None:
+                await asyncio.sleep(ramp * number / options.raters)
+                await rater.work(over, options.pause)
+
+            jobs = [asyncio.create_task(one(*pair)) for pair in enumerate(people(links, running, tally))]
+            await asyncio.sleep(ramp + (seconds - ramp) * 0.1)
+            memory = sum(server.memory() for server in running)
+            await asyncio.gather(*jobs)
+            return memory
+
+        memory = asyncio.run(run()), sum(server.memory() for server in running)
+        spent = sum(server.cpu() for server in running) - spent
+        check = audit(database, [tally], overlap=3)
+    show(tally)
+    return Loaded(tally, check, memory, spent)
+
+
+def ramp_of(options: Options) -> float:
+    """Seconds in which all raters start: a minute, less in a short run."""
+    return float(min(60, 15 * options.minutes))
 
 
 def enter(options: Options) -> Row:
@@ -309,6 +329,7 @@ def disk(options: Options) -> Row:
                 filler.unlink()
                 for rater, page in zip(raters, pages, strict=True):
                     assert page is not None
+                    rater.patient = True  # who sent five answers in a second has to wait one
                     await rater.save(page)
 
             asyncio.run(run())
@@ -429,39 +450,38 @@ def given_out(kind: str, systems: int, pages: int) -> tuple[list[float], int, fl
 
 
 def peer(options: Options) -> Row:
-    """Pearmut under the same raters at the same pace, with a list of tasks a rater (its lightest assignment)."""
+    """The studio, then Pearmut under the same raters at the same pace, with a list a rater (its lightest way)."""
     from lab.studio.pearmut import served, work
 
     if options.python is None:
         raise SystemExit("peer: name the Python of an environment with pearmut: --python FOLDER/bin/python")
-    seconds = 60 * options.minutes
-    ramp = min(60.0, seconds / 4)
+    ours, theirs = loaded(options).tally, Tally()
     folder = Path(tempfile.mkdtemp(prefix="captious-pearmut-"))
-    tally = Tally()
+    tasks = int(60 * options.minutes / options.pause * 2)
     try:
-        with served(folder, options.python, options.raters, int(seconds / options.pause * 2)) as address:
+        with served(folder, options.python, options.raters, tasks) as address:
 
             async def run() -> None:
-                over = after(seconds)
+                over = after(60 * options.minutes)
 
                 async def one(number: int) -> None:
-                    await asyncio.sleep(ramp * number / options.raters)
-                    await work(address, number, tally, over, options.pause)
+                    await asyncio.sleep(ramp_of(options) * number / options.raters)
+                    await work(address, number, theirs, over, options.pause)
 
                 await asyncio.gather(*(one(number) for number in range(options.raters)))
 
             asyncio.run(run())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    show(tally)
-    following, answer = tally.percentiles("next"), tally.percentiles("answer")
-    measured = (
-        f"{len(tally.seconds['answer']):,} answers; next {ms(following)} ms, answer {ms(answer)} ms (p50/p95/p99); "
-        f"{len(tally.errors)} errors; written without fsync"
+    show(theirs)
+    measured = "; ".join(
+        f"{name}: {len(tally.seconds['answer']):,} answers, next {ms(tally.percentiles('next'))} ms, "
+        f"answer {ms(tally.percentiles('answer'))} ms, {len(tally.errors)} errors"
+        for name, tally in (("studio", ours), ("Pearmut (no fsync)", theirs))
     )
-    return Row(
-        f"Pearmut: {options.raters} raters, {options.pause:g} s, {options.minutes:g} min", measured, "a peer", True
-    )
+    ratio = ours.percentiles("answer")[0] / theirs.percentiles("answer")[0]
+    name = f"save one answer against Pearmut: {options.raters} raters, {options.pause:g} s, {options.minutes:g} min"
+    return Row(name, f"{measured}; ratio of medians {ratio:.1f}", "none", True)
 
 
 def verify(path: Path, database: str) -> str:

@@ -1,5 +1,6 @@
 """Small studies of the five kinds, with an image and hostile captions on every page, begun in SQLite."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from PIL import Image
@@ -68,15 +69,26 @@ class Study:
     """A study that has begun, with its app."""
 
     def __init__(
-        self, folder, kind="ratings", number=4, captions=HOSTILE, per_page=2, rules=None, limit=None, **options
+        self,
+        folder,
+        kind="ratings",
+        number=4,
+        captions=HOSTILE,
+        per_page=2,
+        rules=None,
+        limit=None,
+        database=None,
+        gold=(),
+        **options,
     ):
         plan = make_plan(folder, kind, **options)
-        self.log = Log.open(Path(folder) / "study.db")
-        self.log.begin(plan, make_tasks(folder, kind, number, captions, per_page))
+        tasks = make_tasks(folder, kind, number, captions, per_page)
+        tasks = [replace(task, gold={"label": ["old"]}) if task.id in gold else task for task in tasks]
+        self.log = Log.open(database or Path(folder) / "study.db")
+        self.log.begin(plan, tasks)
         self.plan = self.log.plan()
-        self.app = build_app(
-            self.plan, self.log, rules or Rules(), "http://127.0.0.1", OWNER, limit or Limit(1000, seconds=1)
-        )
+        limit = limit or Limit(1000, seconds=1)
+        self.app = build_app(self.plan, self.log, rules or Rules(), "http://127.0.0.1", OWNER, limit)
 
     def link(self):
         """The path of a new rater's link."""

@@ -14,7 +14,7 @@ from tests.studio.studies import KINDS, OWNER, SECRET, Study
 
 from captious.studio.access import Limit, Rules
 from captious.studio.database import DatabaseAway
-from captious.studio.plan import Source
+from captious.studio.plan import Aspect, Checks, Source
 from captious.studio.sessions import TURK_PREVIEW, study_name
 
 JSON = {"accept": "application/json"}
@@ -119,7 +119,8 @@ def test_the_link_becomes_a_cookie_and_a_clean_address(study):
 
 def test_cookies_are_for_https_alone_where_the_study_is(tmp_path):
     rules = Rules.of_server("127.0.0.1", "https://rate.example.org")
-    answer = browser(Study(tmp_path, rules=rules)).get(Study.link(Study(tmp_path, rules=rules)), follow_redirects=False)
+    study = Study(tmp_path, rules=rules)
+    answer = browser(study).get(study.link(), follow_redirects=False)
     assert answer.headers["set-cookie"].endswith("; Secure")
 
 
@@ -196,6 +197,37 @@ def test_back_shows_the_answer_and_a_change_replaces_it(study):
     (answer,) = study.log.answers()
     assert answer.answer["ratings"][answer.order[0]]["fluency"] == 2 and answer.comment == "a remark"
     assert Fields(on.text).hidden["task"] == Fields(second.text).hidden["task"]
+
+
+def test_two_devices_have_the_same_page(study):
+    link = study.link()
+    pages = [Fields(browser(study).get(link).text).hidden["task"] for _ in range(2)]
+    assert pages[0] == pages[1] and len(study.events("joined")) == 1
+
+
+def test_a_long_scale_takes_a_number(tmp_path):
+    study = Study(tmp_path, aspects=(Aspect("quality", "How good?", (0, 100), ("bad", "good")),), cannot_judge=True)
+    client = browser(study)
+    page = client.get(study.link())
+    assert 'type="number" name="rating:0:quality" min="0" max="100"' in page.text
+    form = {**Fields(page.text).hidden, "rating:0:quality": "101", "rating:1:quality": "x"}
+    assert [gap["field"] for gap in client.post("/task", data=form, headers=JSON).json()["gaps"]] == [
+        "rating:0:quality",
+        "rating:1:quality",
+    ]
+    client.post("/task", data={**form, "rating:0:quality": "55", "rating:1:quality": "cannot"})
+    (answer,) = study.log.answers()
+    assert [answer.answer["ratings"][choice]["quality"] for choice in answer.order] == [55, None]
+
+
+def test_a_study_on_postgresql(tmp_path, postgres):
+    study = Study(tmp_path, "labels", database=postgres)
+    client = browser(study)
+    page = client.get(study.link())
+    while page.url.path == "/task":
+        page = client.post("/task", data=filled(page.text, comment=HOSTILE[-6]))
+    assert page.url.path == "/done" and len(study.log.answers()) == 4
+    study.log.close()
 
 
 def test_two_tabs_have_the_same_page(study):
@@ -295,9 +327,11 @@ def test_prolific_sends_people_and_gets_them_back(tmp_path):
     assert page.url.path == "/task" and not page.url.query
     done = client.post("/task", data=filled(page.text))
     assert 'href="https://app.prolific.com/submissions/complete?cc=C1ABC"' in done.text
-    # The same person again, on another device: not a new rater.
-    assert browser(study).get(f"{door}?PROLIFIC_PID=5f&STUDY_ID=s&SESSION_ID=q2").url.path == "/done"
-    assert len(study.log.raters()) == 1
+    # The same person again, on another device: not a new rater, and what waited there may still be sent.
+    again = browser(study)
+    assert again.get(f"{door}?PROLIFIC_PID=5f&STUDY_ID=s&SESSION_ID=q2").url.path == "/done"
+    assert again.post("/task", data=filled(page.text), headers=JSON).json()["saved"]
+    assert len(study.log.raters()) == len(study.events()) == 1
     late = browser(study).get(f"{door}?PROLIFIC_PID=60")
     assert late.url.path == "/full"
     assert 'href="https://app.prolific.com/submissions/complete?cc=C2FULL"' in late.text
@@ -365,21 +399,7 @@ def test_an_excluded_rater_is_thanked(study):
 
 
 def test_gold_and_repeats_look_like_any_other_page(tmp_path):
-    from dataclasses import replace
-
-    from tests.studio.studies import make_plan, make_tasks
-
-    from captious.studio.app import build_app
-    from captious.studio.log import Log
-    from captious.studio.plan import Checks
-
-    tasks = make_tasks(tmp_path, "labels", 4)
-    tasks[3] = replace(tasks[3], gold={"label": ["old"]})
-    study = Study.__new__(Study)
-    study.log = Log.open(tmp_path / "study.db")
-    study.log.begin(make_plan(tmp_path, "labels", checks=Checks(gold="gold.jsonl", every=1, repeat=1)), tasks)
-    study.plan = study.log.plan()
-    study.app = build_app(study.plan, study.log, Rules(), "http://127.0.0.1", OWNER)
+    study = Study(tmp_path, "labels", gold=["t4"], checks=Checks(gold="gold.jsonl", every=1, repeat=1))
     client = browser(study)
     page = client.get(study.link())
     while page.url.path == "/task":

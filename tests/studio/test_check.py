@@ -144,9 +144,9 @@ def test_a_caption_that_names_its_system(place):
     captions(place, "oscar", {**texts, "im1": "Oscar: a dog", "im2": "As an AI, I see a dog"})
     text = RATINGS.replace("a.jsonl", "oscar.jsonl") + ASPECT
     captions(place, "b", {f"im{number}": f"a cat {number}" for number in range(10)})
-    assert messages(place, text) == ["2 captions (id im1, im2) that may tell who wrote it; raters should not know"]
+    assert messages(place, text) == ["2 captions (id im1, im2) may tell which system wrote it; raters should not know"]
     captions(place, "b", {f"im{number}": "oscar the dog" for number in range(10)})  # a name in the picture, then
-    assert messages(place, text) == ["1 caption (id im2) that may tell who wrote it; raters should not know"]
+    assert messages(place, text) == ["1 caption (id im2) may tell which system wrote it; raters should not know"]
 
 
 def test_systems_with_different_ids(place):
@@ -219,10 +219,37 @@ def test_gold_that_makes_no_sense(place, row, message):
     assert len(found) >= 1 and found[0].startswith(message)
 
 
+def test_a_gold_row_is_there_once(place):
+    own = {"id": "g", "image": "im1.jpg", "captions": ["a dog", "qqq"], "expected": [4, 1]}
+    for rows in ([own, own], [{"id": "im3", "expected": {"a": 4}}] * 2):
+        gold(place, *rows)
+        found = messages(place, RATINGS + ASPECT + '[checks]\ngold = "gold.jsonl"\n', "error")
+        assert found == [
+            f"gold.jsonl: row 2: {rows[0]['id']!r} has an expected answer already, expected one row for each item"
+        ]
+
+
+def test_gold_captions_stay_on_one_page(place):
+    gold(place, {"id": "g", "image": "im1.jpg", "captions": ["a dog", "qqq"], "expected": [4, 1]})
+    text = RATINGS.replace("together = 2", "together = 1") + ASPECT + '[checks]\ngold = "gold.jsonl"\n'
+    (task,) = [task for task in build_tasks(plan_of(place, text)) if task.gold is not None]
+    assert [choice.text for choice in task.choices] == ["a dog", "qqq"] and len(task.gold["ratings"]) == 2
+
+
+def test_a_ranking_of_too_many_systems(place):
+    names = [f"s{number}" for number in range(21)]
+    for name in names:
+        captions(place, name, {"im1": f"a dog of {name}"})
+    files = json.dumps([f"{name}.jsonl" for name in names])
+    text = f'title = "x"\nkind = "ranking"\ncaptions = {files}\n'
+    with pytest.raises(InputError, match="captions of 21 systems to rank, expected at most 20"):
+        check_plan(plan_of(place, text))
+
+
 def test_gold_that_cannot_flag_anybody(place):
     gold(place, {"id": "im3", "expected": {"a": 4}})
     found = messages(place, RATINGS + ASPECT + '[checks]\ngold = "gold.jsonl"\n')
-    assert found == ["1 gold tasks: nobody can fail flag.failed = 2"]
+    assert found == ["1 gold task: nobody can fail flag.failed = 2"]
 
 
 def test_a_design_that_lacks_something(place):

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from captious.metrics.style.model import fit, save
 from captious.studio.events import Answered
-from captious.studio.export import Export, answer_tables, export_study
+from captious.studio.export import Export, _next, answer_tables, export_study
 from captious.studio.log import Log
 from captious.studio.new import new_plan
 from captious.studio.plan import Aspect, Plan, read_plan
@@ -634,3 +635,63 @@ def test_several_labels_become_one(tmp_path, votes, majority, unanimous, relic):
         assert answer_tables(plan, {"t1": task}, answers)["humans.jsonl"][0]["age"] == expected
         strict = answer_tables(replace(plan, votes=4), {"t1": task}, answers)
         assert strict["humans.jsonl"][0]["age"] is None  # fewer votes than the plan wants
+
+
+def three_systems(folder):
+    for length, system in enumerate(("ada", "bert", "carl"), 2):
+        words = ["a", "small", "dog", "runs", "on", "the", "grass"]
+        rows = [{"id": str(n), "caption": " ".join(words[: length + n])} for n in range(3)]
+        lines(folder / f"{system}.jsonl", rows)
+    return 'captions = ["ada.jsonl", "bert.jsonl", "carl.jsonl"]\n'
+
+
+def test_rankings_of_captions_go_into_a_study(tmp_path, run):
+    study = Study(tmp_path, f'title = "Order"\nkind = "ranking"\n{three_systems(tmp_path)}')
+    orders = {
+        "0": {"ada": 1, "bert": 2, "carl": 3},
+        "1": {"ada": 3, "bert": 2, "carl": 1},
+        "2": {"ada": 1, "bert": 3, "carl": 2},
+    }
+
+    def ranks(rater, task):
+        return {"ranks": {choice.id: orders[task.item][choice.system] for choice in task.choices}}
+
+    study.finish(2, ranks)
+    study.export()
+    export = tmp_path / "export"
+    first = rows_of(export / "rankings.jsonl")[0]
+    assert first["id"] == "0/ada" and first["rank"] == 1 and "style" not in first
+    scores = tmp_path / "mine.csv"
+    values = [f"{item}/{system},{n}\n" for item in "012" for n, system in enumerate(("ada", "bert", "carl"))]
+    scores.write_text("id,mine\n" + "".join(values))
+    code, out, error = run("study", "run", export / "rankings.toml", "--scores", scores, "--samples", 0, "--json")
+    assert code == 0, error
+    (metric,) = json.loads(out)["metrics"]
+    # The metric orders ada, bert, carl: tau within the items is 1, −1, and (2 − 1) / 3.
+    assert metric["statistics"]["sample_tau"]["value"] == pytest.approx((1 - 1 + 1 / 3) / 3)
+
+
+def test_the_next_command_is_the_one_of_the_kind(tmp_path):
+    file = tmp_path / "my export" / "humans.jsonl"
+    labels = Plan(tmp_path / "s.toml", "T", "labels", label="age")
+    assert _next(labels, [], file) == f"captious bias lic CAPTIONS --label age --labels '{file}'"
+    ranking = replace(labels, kind="ranking")
+    assert (
+        _next(ranking, [Task("t1", fields={"style": "happy"})], Path("e/r.jsonl"))
+        == "captious style correlate MODEL e/r.jsonl"
+    )
+    assert _next(ranking, [Task("t1")], Path("e/r.jsonl")) == "captious study run e/r.toml"
+    assert _next(replace(labels, kind="yesno"), [], Path("e/a.jsonl")) == "captious probe recall e/a.jsonl"
+
+
+def test_labels_of_captions_have_a_row_for_each_caption(tmp_path):
+    options = '[[options]]\nname = "right"\n[[options]]\nname = "wrong"\n'
+    study = Study(tmp_path, f'title = "Right?"\nkind = "labels"\nlabel = "truth"\n{three_systems(tmp_path)}{options}')
+    study.finish(1, lambda rater, task: {"label": "right" if task.choices[0].system == "ada" else "wrong"})
+    study.export()
+    rows = rows_of(tmp_path / "export" / "humans.jsonl")
+    assert [(row["id"], row["system"], row["truth"]) for row in rows[:2]] == [
+        ("0/ada", "ada", "right"),
+        ("0/bert", "bert", "wrong"),
+    ]
+    assert len(rows) == 9

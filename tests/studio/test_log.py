@@ -200,6 +200,7 @@ def test_only_pages_that_a_rater_opened_can_be_answered(begin):
 def test_an_answer_after_its_lease(begin):
     log = begin(tasks=1, overlap=1, raters=3)
     first = log.next_page("r1", START)
+    assert (log.leases(later(599)), log.leases(later(600))) == (1, 0)
     assert log.next_page("r2", later(599)) is None and log.why_none("r2") == "wait"
     second = log.next_page("r2", later(601))
     assert second.task == first.task

@@ -38,7 +38,7 @@ def test_simulated_raters_are_marked_as_such(tmp_path):
     study = Study(tmp_path, captions=PLAIN)
     simulation = simulate_raters(study.plan, study.log, raters=3, share=BOTS)
     assert {rater.id: rater.simulated for rater in simulation.standing.raters} == simulation.bots
-    assert simulation.document().warnings == ["3 of 3 raters are simulated: no result of this study"]
+    assert simulation.document().warnings == ["3 of 3 raters are simulated: what they say is no result"]
     assert json.loads(simulation.to_json())["raters"][0]["simulated"]
 
 

@@ -259,7 +259,7 @@ def _named_systems(tasks: Sequence[Task]) -> Iterator[Finding]:
             item for item, text in captions if (pattern is not None and pattern.search(text)) or _MACHINE.search(text)
         ]
     if named:
-        yield Finding("warning", f"{counted(named, 'caption')} that may tell who wrote it; raters should not know")
+        yield Finding("warning", f"{counted(named, 'caption')} may tell which system wrote it; raters should not know")
 
 
 def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
@@ -283,9 +283,13 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
         )
     wanted = effort.pages // plan.checks.every
     if plan.checks.gold is not None and gold < wanted:
-        yield Finding("warning", f"{gold} gold tasks, and every = {plan.checks.every} has room for {wanted} a rater")
+        yield Finding(
+            "warning", f"{_number(gold, 'gold task')}, and every = {plan.checks.every} has room for {wanted} a rater"
+        )
     if plan.checks.gold is not None and gold < plan.checks.flag_failed:
-        yield Finding("warning", f"{gold} gold tasks: nobody can fail flag.failed = {plan.checks.flag_failed}")
+        yield Finding(
+            "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag_failed}"
+        )
     if plan.source.name == "prolific" and plan.source.full is None:
         yield Finding("warning", "[source] has no code full: those who come too late would go without pay")
     unpaired = plan.kind == "ratings" and plan.together > 1 and any(len(task.choices) == 1 for task in work)

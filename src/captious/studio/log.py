@@ -474,6 +474,11 @@ class Log:
                 for row in connection.execute(sa.select(schema.slot).order_by(schema.slot.c.task, schema.slot.c.place))
             ]
 
+    def leases(self, now: datetime | None = None) -> int:
+        """The number of slots that are kept for raters now."""
+        with self.database.reading() as connection:
+            return int(connection.execute(rows.LEASES, {"now": stamp(utc(now))}).scalar_one())
+
     def _slots_of(self, connection: sa.Connection, task: str) -> list[Slot]:
         return [to_slot(row) for row in connection.execute(rows.SLOTS_OF_TASK, {"task": task})]
 

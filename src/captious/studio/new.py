@@ -126,8 +126,8 @@ def _file_of_system(name: str, path: Path) -> str:
 
 
 def _relative(name: str, path: Path) -> str:
-    """The name of a file as a study at ``path`` says it; absolute names stay."""
-    if Path(name).is_absolute() or not name:
+    """The name of a file as a study at ``path`` says it; absolute names and those of a home stay."""
+    if Path(name).is_absolute() or name.startswith("~") or not name:
         return name
     return Path(os.path.relpath(name, path.parent)).as_posix()
 

@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,8 +28,6 @@ from captious.errors import InputError
 from captious.metrics.contract import Measurement
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
-from captious.render import Chart
-from captious.render.charts import ROWS
 from captious.render.html import draw
 from captious.stats.bootstrap import Estimate
 from captious.studio.access import form_token, new_token, same_token, token_hash
@@ -107,10 +104,8 @@ class Board:
         self._events += new
         if new or fresh or self._standing is None:
             raters = [rater.id for rater in self.log.raters()]
-            now = datetime.now(timezone.utc)
-            leases = sum(slot.lease is not None and slot.lease > now for slot in self.log.slots())
             self._standing = standing_of(
-                self.plan, self.tasks, self._events, raters, open_tasks=leases, resampling=SAMPLES
+                self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES
             )
             if self.can_measure and self._wanted:
                 self._compute_metrics()
@@ -259,12 +254,13 @@ class OwnerPages:
             "finished": states.count("finished"),
             "excluded": states.count("excluded"),
             "waiting": states.count("invited"),
-            "charts": Markup("".join(map(_drawn, standing.charts()))),
+            "charts": Markup("".join(map(draw, standing.charts()))),
             "agreement_table": Markup(draw(standing.agreement_table())) if len(standing.questions) > 1 else "",
             "can_measure": self.board.can_measure,
             "chosen": self.board.chosen,
             "running": running,
-            "metrics_chart": Markup(_drawn(agreement.chart())) if agreement and not agreement.reason else "",
+            "metrics_chart": Markup(draw(agreement.chart())) if agreement and not agreement.reason else "",
+            "metrics_table": Markup(draw(agreement.table())) if agreement and not agreement.reason else "",
             "raters": raters,
             "hidden_raters": len(standing.raters) - len(raters),
             "comments": standing.comments[::-1][:COMMENTS],
@@ -346,14 +342,6 @@ class OwnerPages:
     def _exported(self, folder: Path) -> list[Path]:
         export_study(self.log, folder / "export")
         return sorted((folder / "export").iterdir())
-
-
-def _drawn(chart: Chart) -> str:
-    """A chart; a wide one can be pushed sideways on a phone."""
-    if chart.kind not in ROWS:
-        return draw(chart)
-    label = escape(chart.title or "Chart")
-    return f'<div class="sweep" tabindex="0" role="group" aria-label="{label}">{draw(chart)}</div>'
 
 
 def _download(content: bytes, name: str, kind: str) -> Response:

@@ -209,8 +209,8 @@ def parse_plan(text: str, path: Path) -> Plan:
     _refuse_unknown(table, _keys(Plan), where)
     table["aspects"] = _tables(table, "aspects", Aspect, where)
     table["options"] = _with_keys(_tables(table, "options", LabelOption, where))
-    table["checks"] = _checks(table.get("checks", {}), where)
-    table["source"] = _built(Source, table.get("source", {}), f"{where}: [source]")
+    table["checks"] = _checks(_table(table, "checks", where), f"{where}: [checks]")
+    table["source"] = _built(Source, _table(table, "source", where), f"{where}: [source]")
     for name in ("instructions", "consent"):
         if isinstance(table.get(name), str):
             table[name] = table[name].strip()
@@ -224,6 +224,12 @@ def parse_plan(text: str, path: Path) -> Plan:
 Built = TypeVar("Built")
 _UNWRITTEN = ("path", "text", "digest", "flag_failed", "flag_seconds")
 """Fields that are no key of the file."""
+REQUIRED: dict[type, tuple[str, ...]] = {
+    Plan: ("title", "kind"),
+    Aspect: ("name", "question"),
+    LabelOption: ("name",),
+}
+"""Keys that a table must have."""
 BOUNDS: dict[str, tuple[float, float]] = {
     "items": (1, 10_000_000),
     "together": (1, 20),
@@ -305,17 +311,20 @@ def _tables(table: Mapping[str, Any], name: str, kind: type[Built], where: str) 
     return tuple(_built(kind, entry, f"{where}: [[{name}]] {number}") for number, entry in enumerate(entries, 1))
 
 
-def _built(kind: type[Built], table: Any, where: str) -> Built:
+def _table(table: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    inner = table.get(name, {})
+    if not isinstance(inner, dict):
+        raise InputError(f"{where}: [{name}] is {_short(inner)}, expected {_FORMS[name]}")
+    return inner
+
+
+def _built(kind: type[Built], table: dict[str, Any], where: str) -> Built:
     """A dataclass of the keys of a table, each of the type and within the bounds that it must have."""
-    if not isinstance(table, dict):
-        raise InputError(f"{where} is {_short(table)}, expected {_FORMS.get(where[-7:-1], 'a table')}")
     _refuse_unknown(table, [*_keys(kind), *_UNWRITTEN], where)
     hints = get_type_hints(kind)
     values = {name: _value(name, value, hints[name], where) for name, value in table.items()}
-    required = [one.name for one in fields(kind) if one.name in ("title", "kind", "name", "question")]  # type: ignore[arg-type]
-    for name in required:
-        optional = (kind is Plan and name == "question") or kind is Source
-        if not optional and not str(values.get(name, "")).strip():
+    for name in REQUIRED.get(kind, ()):
+        if not str(values.get(name, "")).strip():
             raise InputError(f"{where}: no {name}, expected {_form(name, hints[name])}")
     return kind(**values)
 
@@ -379,10 +388,7 @@ def _seconds(value: Any, where: str) -> float:
     return seconds
 
 
-def _checks(table: Any, where: str) -> Checks:
-    where = f"{where}: [checks]"
-    if not isinstance(table, dict):
-        raise InputError(f"{where} is {_short(table)}, expected {_FORMS['checks']}")
+def _checks(table: dict[str, Any], where: str) -> Checks:
     _refuse_unknown(table, _keys(Checks), where)
     flag = table.get("flag", {})
     if not isinstance(flag, dict):

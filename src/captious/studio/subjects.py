@@ -126,10 +126,12 @@ def _captioned(plan: Plan, complain: Complain) -> list[Subject]:
     """Items with the captions of every system."""
     systems = _systems(plan, complain)
     ids = list(dict.fromkeys(key for gathered in systems.values() for key in gathered.candidates))
-    if plan.kind == "ranking" or plan.kind == "pairs" or plan.together > 1:
+    if plan.kind in ("ranking", "pairs") or plan.together > 1:
         ids = _shared(plan, systems, ids, complain)
         if len(systems) < 2:
             complain(f"{plan.path}: captions of {', '.join(systems)} alone, expected at least two systems")
+    if plan.kind == "ranking" and len(systems) > MOST_CAPTIONS:
+        raise InputError(f"{plan.path}: captions of {len(systems)} systems to rank, expected at most {MOST_CAPTIONS}")
     images = _Images(plan, complain)
     captions = [(name, gathered.candidates, gathered.fields) for name, gathered in systems.items()]
     subjects = []

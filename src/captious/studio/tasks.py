@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from captious.errors import InputError, nearest
-from captious.io.formats import rows_of
+from captious.io.formats import Row, rows_of
 from captious.io.join import Complain, first_few, refuse
+from captious.studio.plan import Plan
+from captious.studio.subjects import MOST_CAPTIONS, OWN, Subject, read_ready, read_subjects, row_id
 
 if TYPE_CHECKING:
     from captious.studio.kinds.kind import Kind
-    from captious.studio.plan import Plan
-    from captious.studio.subjects import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,6 @@ def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
     ``complain`` is called with each mistake in the files; the default stops at the first.
     """
     from captious.studio.kinds import kind_of  # the kinds make tasks
-    from captious.studio.subjects import read_subjects
 
     kind = kind_of(plan)
     subjects = read_subjects(plan, complain)
@@ -112,41 +111,52 @@ def _refuse_empty(plan: Plan, kind: Kind, subjects: list[Subject], tasks: list[T
 
 def _with_gold(plan: Plan, kind: Kind, tasks: list[Task], complain: Complain) -> list[Task]:
     """The tasks with the expected answers of the file of gold tasks, and the tasks that it adds."""
-    from captious.studio.subjects import OWN, read_ready, row_id
+    items = {task.item for task in tasks}
+    rows = _gold_rows(plan, items, complain)
+    own = read_ready(plan, [row for item, row in rows.items() if _is_own(row, item, items)], complain)
+    added = kind.tasks(replace(plan, together=MOST_CAPTIONS), own)
+    indices: dict[str, list[int]] = {}
+    for index, task in enumerate((*tasks, *added)):
+        row = rows.get(task.item)
+        if row is not None and _is_own(row, task.item, items) == (index >= len(tasks)):
+            indices.setdefault(task.item, []).append(index)
+    tasks = [*tasks, *(replace(task, id=f"t{number}") for number, task in enumerate(added, len(tasks) + 1))]
+    for item, places in indices.items():
+        try:
+            golds = _golds(plan, kind, [tasks[index] for index in places], rows[item].fields.get("expected"))
+        except InputError as error:
+            complain(f"{rows[item].where}: {error}")
+            continue
+        for index, gold in zip(places, golds, strict=True):
+            tasks[index] = replace(tasks[index], gold=gold)
+    return tasks
 
-    file = str(plan.file(plan.checks.gold or ""))
-    by_item: dict[str, list[int]] = {}
-    for index, task in enumerate(tasks):
-        by_item.setdefault(task.item, []).append(index)
-    tasks = list(tasks)
-    for row in rows_of(file):
+
+def _gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str, Row]:
+    """The rows of the file of gold tasks by item: an item of the study, or one that the row brings."""
+    rows: dict[str, Row] = {}
+    for row in rows_of(str(plan.file(plan.checks.gold or ""))):
         try:
             item = row_id(row)
         except InputError as error:
             complain(str(error))
             continue
-        own = [name for name in OWN if row.fields.get(name)]
-        if item in by_item and not own:
-            indices = by_item[item]
-        elif not own and plan.kind != "labels":
-            complain(f"{row.where}: no task is about {item!r}{nearest(item, by_item)}")
-            continue
+        if item in rows:
+            complain(f"{row.where}: {item!r} has an expected answer already, expected one row for each item")
+        elif _is_own(row, item, items) and not _has_content(row) and plan.kind != "labels":
+            complain(f"{row.where}: no task is about {item!r}{nearest(item, items)}")
         else:
-            indices = by_item[item] = []
-            for task in kind.tasks(plan, read_ready(plan, [row], complain)):
-                indices.append(len(tasks))
-                tasks.append(replace(task, id=f"t{len(tasks) + 1}"))
-        expected = row.fields.get("expected")
-        try:
-            golds = _golds(plan, kind, [tasks[index] for index in indices], expected)
-        except InputError as error:
-            complain(f"{row.where}: {error}")
-            continue
-        for index, gold in zip(indices, golds, strict=True):
-            if tasks[index].gold is not None:
-                complain(f"{row.where}: {item!r} has an expected answer already, expected one row for each item")
-            tasks[index] = replace(tasks[index], gold=gold)
-    return tasks
+            rows[item] = row
+    return rows
+
+
+def _is_own(row: Row, item: str, items: set[str]) -> bool:
+    """Whether a gold row is a task of its own, and not about an item of the study."""
+    return item not in items or _has_content(row)
+
+
+def _has_content(row: Row) -> bool:
+    return any(row.fields.get(name) for name in OWN)
 
 
 def _golds(plan: Plan, kind: Kind, tasks: list[Task], expected: Any) -> list[dict[str, Any] | None]:
