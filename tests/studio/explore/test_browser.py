@@ -116,8 +116,9 @@ def test_one_item_in_full_has_captions_scores_ratings_and_why(explore, table):
     assert "a brown dog runs on the grass" in text and "better than 50 %" in text and "2 ratings" in text
     assert "<b>no</b>" in text and "happy" in text
     page.wait_for_function("() => document.querySelector('#full .left img').naturalWidth === 401")
-    page.locator("#full summary", has_text="Why ROUGE-L").first.click()
-    page.wait_for_selector("#full .because table")
+    page.locator("#full .whybar button", has_text="ROUGE-L").first.click()
+    page.wait_for_selector("#full .because p, #full .because table")
+    page.wait_for_function("() => document.querySelector('#full .because').textContent.includes('1.0000')")
     page.keyboard.press("j")
     page.wait_for_function("() => document.querySelector('#full h2').textContent === '2'")
     assert "item=2" in page.url

@@ -58,6 +58,12 @@ class Joined:
         return {key: item for item, key in enumerate(self.ids)}
 
     @cached_property
+    def by_image(self) -> dict[str, int]:
+        """The item of each image's file name and stem, for ratings that name images."""
+        names = [(PurePath(path), item) for item, path in enumerate(self.images) if path]
+        return {path.stem: item for path, item in names} | {path.name: item for path, item in names}
+
+    @cached_property
     def words(self) -> tuple[Floats, ...]:
         """Of each system: the mean number of words of an item's candidates."""
         return tuple(map(_words, self.captions))
@@ -253,9 +259,8 @@ def with_opinions(table: Joined, source: str | Path) -> Joined:
 
     opinions: dict[tuple[int, int], list[Opinion]] = {}
     lost, example = 0, ""
-    by_image = _by_image(table)
     for opinion in read_opinions(source):
-        place = _caption_of(table, opinion, by_image)
+        place = _caption_of(table, opinion)
         if place is None:
             lost, example = lost + 1, example or opinion.where
         else:
@@ -296,19 +301,15 @@ def _aspect(name: str, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) ->
     return Score(name, label, True, (min(values), max(values)), "rating")
 
 
-def _by_image(table: Joined) -> dict[str, int]:
-    """The item of each image's file name and stem, for ratings that name images."""
-    names = [(PurePath(path), item) for item, path in enumerate(table.images) if path]
-    return {path.stem: item for path, item in names} | {path.name: item for path, item in names}
-
-
-def _caption_of(table: Joined, opinion: Opinion, by_image: Mapping[str, int]) -> tuple[int, int] | None:
+def _caption_of(table: Joined, opinion: Opinion) -> tuple[int, int] | None:
     """The item and system that an opinion is about: by id or image, and by the system's name or the caption."""
     keys = [opinion.id, opinion.id.rpartition("/")[0]]
     if opinion.system and opinion.id.endswith(f"/{opinion.system}"):
         keys.insert(0, opinion.id.removesuffix(f"/{opinion.system}"))
     items = [table.positions[key] for key in keys if key in table.positions]
-    items += [by_image[name] for name in (opinion.image, PurePath(opinion.image).name) if name in by_image]
+    if not items:
+        names = (opinion.image, PurePath(opinion.image).name)
+        items = [table.by_image[name] for name in names if name in table.by_image]
     for item in items:
         if opinion.system in table.systems:
             return item, table.systems.index(opinion.system)
