@@ -19,6 +19,7 @@ import numpy as np
 from captious._files import data_folder
 from captious.captions import ImageData
 from captious.errors import InputError
+from captious.io.images import UnreadableImage
 from captious.models.chat.endpoint import Endpoint, Stopped, Unanswered, read_key
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.chat.replies import ReplyStore
@@ -28,7 +29,9 @@ T = TypeVar("T")
 Ability = Literal["logprobs", "schema", "images"]
 LOCAL = "local:"
 """Stands before a folder or hub id of a model that runs in this process."""
-_STORES: dict[Any, ReplyStore] = {}
+_STORES: dict[Path, ReplyStore] = {}
+_USAGE: dict[Judging, Usage] = {}
+"""What was spent under the same options in this process: a ceiling holds for all metrics and models together."""
 
 
 class Transport(Protocol):
@@ -73,34 +76,41 @@ class Judge:
 
     def ask(self, requests: Sequence[Request], what: str = "asking") -> list[Reply | Failure]:
         """A reply to each request, or why there is none. Equal requests are sent once."""
-        digests = [request.digest(self.model) for request in requests]
-        replies: dict[str, Reply | Failure] = {}
-        for digest, response in self.store.get(list(dict.fromkeys(digests))).items():
-            replies[digest] = Reply.of(response)
-        self.usage.stored += len(replies)
-        waiting = {digest: request for digest, request in zip(digests, requests, strict=True) if digest not in replies}
+        digests = [self._digest(request) for request in requests]
+        questions = {
+            digest: request for digest, request in zip(digests, requests, strict=True) if isinstance(digest, str)
+        }
+        stored = self.store.get(list(questions))
+        replies: dict[str, Reply | Failure] = {digest: Reply.of(response) for digest, response in stored.items()}
+        self.usage.stored += len(stored)
+        waiting = {digest: request for digest, request in questions.items() if digest not in stored}
         if waiting and self.judging.replay:
             raise InputError(
-                f"{self.store.path}: has no reply to {len(waiting):,} of {len(set(digests)):,} questions for "
+                f"{self.store.path}: has no reply to {len(waiting):,} of {len(questions):,} questions for "
                 f"{self.model}, and replay=True allows no calls"
             )
         if waiting:
-            run_anywhere(self._ask_all(waiting, replies, what, len(set(digests))))
+            run_anywhere(self._ask_all(waiting, replies, what))
         self.reported |= {reply.model for reply in replies.values() if isinstance(reply, Reply) and reply.model}
-        return [replies[digest] for digest in digests]
+        return [replies[digest] if isinstance(digest, str) else digest for digest in digests]
 
-    async def _ask_all(
-        self, waiting: Mapping[str, Request], replies: dict[str, Reply | Failure], what: str, total: int
-    ) -> None:
+    def _digest(self, request: Request) -> str | Failure:
+        """What the reply is stored under; an image that cannot be read has none."""
+        try:
+            return request.digest(self.model)
+        except UnreadableImage as error:
+            return Failure(f"image: {error}")
+
+    async def _ask_all(self, waiting: Mapping[str, Request], replies: dict[str, Reply | Failure], what: str) -> None:
         """Ask what is not stored. Each reply is on the disk before it counts; what is under way is waited for."""
-        queue = iter(waiting.items())
+        queue, total = iter(waiting.items()), len(replies) + len(waiting)
         stop: list[InputError] = []
         progress = current().progress
         async with self.connect() as transport:
 
             async def work() -> None:
                 for digest, request in queue:
-                    if not stop and (ceiling := self._ceiling_reached(len(waiting))):
+                    if not stop and (ceiling := self._ceiling_reached()):
                         stop.append(ceiling)
                     if stop:
                         return
@@ -127,7 +137,7 @@ class Judge:
         self.usage.add(reply)
         return reply
 
-    def _ceiling_reached(self, questions: int) -> InputError | None:
+    def _ceiling_reached(self) -> InputError | None:
         """What ends the run, once the ceiling is reached."""
         tokens, cost = self.usage.prompt_tokens + self.usage.reply_tokens, self.usage.cost(self.judging.prices)
         kept = f"; {self.usage.calls:,} replies are stored: raise the ceiling and run again to go on"
@@ -161,13 +171,15 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
     The endpoint is that of the options in force, or the variable OPENAI_BASE_URL. Nothing is sent before `Judge.ask`.
     """
     judging = judging or current().judging
-    store = _STORES.get(path := judging.replies or data_folder() / "replies.db")
-    if store is None:
-        store = _STORES.setdefault(path, ReplyStore(Path(path)))
+    path = Path(judging.replies or data_folder() / "replies.db").absolute()
+    if path not in _STORES:
+        _STORES[path] = ReplyStore(path)
+    store, usage = _STORES[path], _USAGE.setdefault(judging, Usage())
     if model.startswith(LOCAL):
         from captious.models.chat.local import LocalModel
 
-        return Judge(model, lambda: LocalModel(model.removeprefix(LOCAL)), store, replace(judging, concurrency=1))
+        alone = replace(judging, concurrency=1)
+        return Judge(model, lambda: LocalModel(model.removeprefix(LOCAL)), store, alone, usage)
     url = judging.endpoint or os.environ.get("OPENAI_BASE_URL", "")
 
     def connect() -> Endpoint:
@@ -178,7 +190,7 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
             )
         return Endpoint(url, read_key(judging.key_file), judging.concurrency)
 
-    return Judge(model, connect, store, judging)
+    return Judge(model, connect, store, judging, usage)
 
 
 def ask_and_parse(
