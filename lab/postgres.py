@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -96,9 +97,12 @@ class PostgreSQL:
     def kill(self) -> None:
         """SIGKILL to the server and its children, as when the machine's memory runs out."""
         assert self.process is not None
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        for pid in (self.process.pid, *map(int, children)):
-            os.kill(pid, signal.SIGKILL)
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")  # Linux
+        children = listed.read_text().split() if listed.exists() else []
+        self.process.kill()
+        for pid in map(int, children):
+            with suppress(ProcessLookupError):  # ended meanwhile
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(SECONDS)
 
     def stop(self) -> None:
@@ -121,6 +125,12 @@ class PostgreSQL:
     def drop(self, url: str) -> None:
         """Remove a database, whoever is connected to it."""
         self._sql(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
+
+    def read_only(self, url: str, refuse: bool) -> None:
+        """Refuse all writes to a database, or take them again; whoever is connected must connect anew."""
+        name = url.rpartition("/")[2]
+        self._sql(f"ALTER DATABASE {name} SET default_transaction_read_only = {'on' if refuse else 'off'}")
+        self._sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
 
     def _sql(self, statement: str) -> None:
         host = ("--host=127.0.0.1", f"--port={self.port}", "--username=captious")

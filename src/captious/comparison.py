@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path, PurePath
@@ -160,12 +160,22 @@ class Comparison(Result):
 
     def write_files(self, folder: Path) -> None:
         """Write the values of every item, those of each system in a folder of its own."""
-        for number, (name, report) in enumerate(self.reports.items(), start=1):
-            plain = re.sub(r"[^\w.-]+", "-", name).strip(".-") or "system"
-            inner = folder / plain
-            inner = inner if not inner.exists() else folder / f"{plain}-{number}"
-            inner.mkdir()
-            report.write_files(inner)
+        for name, inner in system_folders(self.reports).items():
+            (folder / inner).mkdir()
+            self.reports[name].write_files(folder / inner)
+
+
+def system_folders(names: Iterable[str]) -> dict[str, str]:
+    """The folder of each system in a saved comparison: its name, with its number where another has the same.
+
+    >>> system_folders(["a/b", "a b", "c"])
+    {'a/b': 'a-b', 'a b': 'a-b-2', 'c': 'c'}
+    """
+    folders: dict[str, str] = {}
+    for number, name in enumerate(names, start=1):
+        plain = re.sub(r"[^\w.-]+", "-", name).strip(".-") or "system"
+        folders[name] = f"{plain}-{number}" if plain in folders.values() else plain
+    return folders
 
 
 def compare(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from captious._files import MARKER, load_json
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, UnknownKey, nearest
+from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanation, Explanations
 from captious.metrics.registry import parse
 
@@ -58,19 +59,23 @@ class Run:
         )
 
     def _explain(self, id: Any, key: str) -> Explanation:
-        explanation = parse(key).explain(self.captions, id)
-        signature = str(self.metrics[key]["signature"])
-        if change := _change(explanation.signature, signature):
-            raise InputError(f"{self.folder}: {key} was computed with {change}")
+        facts = self.metrics[key]
+        explanation = explain_as_scored(parse(key), self.captions, id, str(facts["signature"]), str(self.folder))
         value, notes = self.scores[key][str(id)], list(explanation.breakdown.notes)
         if value is not None and not abs(value - explanation.value) < SAME:
             notes.append(f"the run has the value {value:.6f}, computed again it is {explanation.value:.6f}")
-        return replace(
-            explanation,
-            label=str(self.metrics[key]["label"]),
-            signature=signature,
-            breakdown=replace(explanation.breakdown, notes=notes),
-        )
+        return replace(explanation, label=str(facts["label"]), breakdown=replace(explanation.breakdown, notes=notes))
+
+
+def explain_as_scored(metric: Metric, captions: CaptionSet, id: Any, signature: str, folder: str) -> Explanation:
+    """Why an item of a run has its value, given all captions of the run and the signature that its number has there.
+
+    What is not in the folder, such as an idf corpus or a style model, must be what it was.
+    """
+    explanation = metric.explain(captions, id)
+    if change := _change(explanation.signature, signature):
+        raise InputError(f"{folder}: {metric} was computed with {change}")
+    return replace(explanation, signature=signature)
 
 
 def _change(now: str, then: str) -> str:

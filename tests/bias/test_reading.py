@@ -97,7 +97,7 @@ def test_labels_may_stand_in_a_file_of_their_own(tmp_path):
         ([{"id": "1", "gender": "a"}], "row 1: no label: found columns id, gender, expected 'age'"),
         ([{"id": "1", "age": ["a"]}], "row 1: age is a list"),
         ([{"id": "1", "age": "a"}, {"id": "1", "age": "b"}], "row 2: age of id '1' is 'b', an earlier row says 'a'"),
-        ([{"id": "99", "age": "a"}], "no id has a label, such as 0, 1, 2"),
+        ([{"id": "99", "age": "a"}], "no id has a label: found ids such as 0, 1, 2, and labels of 99"),
     ],
 )
 def test_a_file_of_labels_that_cannot_be_used(tmp_path, rows, message):

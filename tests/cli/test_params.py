@@ -319,3 +319,18 @@ def test_a_result_that_cannot_be_saved_is_still_printed(capsys):
     with pytest.raises(OSError, match="disk full"):
         deliver(Outcome(fails=True), Output("run1"))
     assert capsys.readouterr().out == "a table\n"
+
+
+def test_an_option_may_take_all_words_up_to_the_next_flag(run):
+    def pick(
+        place: Annotated[Path, Argument("Where to write.")],
+        files: Annotated[tuple[str, ...], Option("Files.", words=True)] = (),
+        title: Annotated[str, Option("Title.")] = "",
+    ) -> None:
+        RECEIVED.append((place, files, title))
+
+    for words in ("p --files a b c --title t", "p --files a b --title t --files c", "p --title t --files=a b c"):
+        code, received, _, _ = run(pick, *words.split())
+        assert (code, received) == (0, (Path("p"), ("a", "b", "c"), "t"))
+    code, _, _, error = run(pick, "--files", "a", "b", "p")
+    assert code == 2 and "no place, expected it before --files" in error

@@ -20,14 +20,17 @@ from captious.options import Argument, declared
 
 REPOSITORY = Path(__file__).parents[2]
 PANELS = {
-    "Everyday": ["score", "compare", "check", "metrics", "demo"],
+    "Everyday": ["score", "compare", "view", "check", "metrics", "demo"],
     "Judge metrics": ["study", "probe", "studio"],
     "Audit": ["bias", "style"],
     "Models and data": ["train", "make", "cache"],
 }
-WITHOUT_JSON = {"demo", "make idf", "cache add", "studio serve", "studio invite"}
+WITHOUT_JSON = {"demo", "view", "make idf", "cache add"}
+WITHOUT_JSON |= {"studio serve", "studio invite", "studio demo", "studio explore", "studio export-site"}
 """What they write is their result."""
 SEVERAL_MEANINGS = {
+    "--rater": "a study names the column of raters; the studio names one of them",
+    "--ratings": "raters follow known ratings where they are simulated",
     "--raters": "study power plans ratings per caption; studio invites so many people",
     "--test": "a study has other paired tests than a comparison",
     "--rating": "a study reads several columns of ratings",

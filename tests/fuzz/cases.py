@@ -3,6 +3,7 @@
 import inspect
 import io
 import json
+import os
 import random
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +19,8 @@ from captious.options import Argument, choices_of, declared
 ROOT = typer.main.get_command(build())
 READS_NOTHING = {"metrics", "demo", "study power", "study recipes", "bias presets", "cache show", "cache prune"}
 """Commands without a file to read; their options are spoiled all the same."""
-NOT_RUN = {"demo", "studio serve", "studio invite"}
-"""The first takes seconds and has no option but where to write, the second never ends; tests/studio has the last."""
+NOT_RUN = {"demo", "view", "studio serve", "studio demo", "studio explore"}
+"""Demos take seconds and have no file, servers never end; what an explorer reads, ``studio export-site`` reads too."""
 
 CAPTIONS = (
     "a red dog runs on the green grass",
@@ -33,6 +34,69 @@ CAPTIONS = (
 )
 IDS = [str(number) for number in range(1, len(CAPTIONS) + 1)]
 NAMES = [f"{key}.png" for key in IDS]
+
+
+class RatingStudy:
+    """A study with three raters, one of them excluded: the file, its captions or its database spoiled."""
+
+    toml = """title = "Dogs"
+kind = "ratings"
+captions = ["a.jsonl"]
+[[aspects]]
+name = "overall"
+question = "How good?"
+"""
+
+    def right(self, folder, name):
+        """The path of the plan."""
+        import pytest
+
+        pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'captious[studio]'")
+        from captious.studio.log import Log
+        from captious.studio.plan import read_plan
+        from captious.studio.tasks import build_tasks
+
+        path = self.write(folder, name)
+        plan = read_plan(path)
+        log = Log.open(path.with_suffix(".db"))
+        log.begin(plan, build_tasks(plan))
+        for rater in log.add_raters(["one", "two", "three"]):
+            page = log.next_page(rater.id)
+            answer = {"ratings": {choice.id: {"overall": 4} for choice in page.task.choices}}
+            body = {"answer": answer, "order": list(page.order), "purpose": "work", "seconds": 4.0}
+            log.record(rater.id, "answered", f"key-{rater.id}", page.task.id, body)
+            log.next_page(rater.id)
+        log.exclude("r3", "fast")
+        log.close()
+        return str(path)
+
+    def write(self, folder, name):
+        """The plan and its captions alone."""
+        place = folder / name
+        place.mkdir()
+        lines = [json.dumps({"id": key, "caption": CAPTIONS[index]}) + "\n" for index, key in enumerate(IDS)]
+        (place / "a.jsonl").write_text("".join(lines))
+        (place / "study.toml").write_text(self.toml)
+        return place / "study.toml"
+
+    def spoiled(self, rng, folder, name):
+        """A study whose file, captions or database is something else."""
+        path = Path(self.right(folder, name))
+        part = rng.choice([name for name in ("study.toml", "a.jsonl", "study.db") if (path.parent / name).exists()])
+        odd = Blob((path.parent / part).read_bytes(), Path(part).suffix).spoiled(rng, folder, "spoiled")
+        (path.parent / part).unlink()
+        if Path(odd.text).exists() or Path(odd.text).is_symlink():
+            (path.parent / part).symlink_to(odd.text)
+        # The database holds what it needs of the captions; a changed byte in it need not be seen.
+        return Input(str(path), f"{part}: {odd.what}", odd.wrong if part == "study.toml" else ODD)
+
+
+class NewStudy(RatingStudy):
+    """A study that nobody has answered."""
+
+    def right(self, folder, name):
+        """The path of the plan."""
+        return str(self.write(folder, name))
 
 
 def others(index):
@@ -106,6 +170,69 @@ class Gallery:
         if Path(spoiled.text).exists() or Path(spoiled.text).is_symlink():
             (Path(path) / "gallery.json").symlink_to(spoiled.text)
         return Input(path, f"gallery.json: {spoiled.what}", spoiled.wrong)
+
+
+class Run:
+    """A folder that ``score`` wrote: its facts or its items spoiled."""
+
+    def right(self, folder, name):
+        """The folder as it should be."""
+        from captious.captions import CaptionSet
+        from captious.evaluation import evaluate
+        from captious.options import Resampling
+
+        captions = CaptionSet.of(dict(zip(IDS, CAPTIONS, strict=True)), {key: others(i) for i, key in enumerate(IDS)})
+        evaluate(captions, "rouge", Resampling(samples=0)).save(folder / name)
+        return str(folder / name)
+
+    def spoiled(self, rng, folder, name):
+        """A file that is not what its name says, or no folder."""
+        if rng.random() < 0.2:
+            return odd_place(rng, folder, "")
+        path = Path(self.right(folder, name))
+        file = path / rng.choice(["captious-run.json", "items.parquet"])
+        spoiled = Blob(file.read_bytes(), file.suffix, sealed=True).spoiled(rng, folder, "spoiled")
+        file.unlink()
+        if os.path.lexists(spoiled.text):  # unlike Path.exists, it takes a name that is too long
+            file.symlink_to(spoiled.text)
+        return Input(str(path), f"{file.name}: {spoiled.what}", ODD)
+
+
+class PlanOfPairs:
+    """A study of the studio with its files: a line of it, or all of it, spoiled."""
+
+    text = """title = "A study"
+kind = "pairs"
+captions = ["study-a.jsonl", "study-b.jsonl"]
+ties = true
+overlap = 2
+lease = "20 min"
+[checks]
+gold = "study-gold.jsonl"
+flag = { failed = 2, seconds = 3 }
+[source]
+name = "open"
+"""
+    values = ("-1", "1e99", "[]", "{}", '""', "true", '"nosuch"', "[[1]]", "nan", '"\\u0000"', '"/dev/zero"')
+
+    def right(self, folder, name, text=text):
+        """The study as it should be."""
+        for system in "ab":
+            captions = [{"id": key, "caption": f"{text} {system}"} for key, text in zip(IDS, CAPTIONS, strict=True)]
+            written(folder, f"study-{system}.jsonl", "".join(json.dumps(row) + "\n" for row in captions).encode())
+        gold = {"id": IDS[0], "expected": "study-a"}
+        written(folder, "study-gold.jsonl", json.dumps(gold).encode())
+        return written(folder, f"{name}.toml", text.encode())
+
+    def spoiled(self, rng, folder, name):
+        """A study with one value of another sort, or a file that is no study."""
+        self.right(folder, "right")
+        if rng.random() < 0.5:
+            return Blob(self.text.encode(), ".toml").spoiled(rng, folder, name)
+        lines = self.text.splitlines()
+        index = rng.choice([index for index, line in enumerate(lines) if " = " in line])
+        lines[index] = f"{lines[index].split(' = ')[0]} = {rng.choice(self.values)}"
+        return Input(self.right(folder, name, "\n".join(lines)), f"study: {lines[index]}", ODD)
 
 
 TEXT, ID, NAME, NUMBER, WORD = "text", "id", "name", "number", "word"
@@ -202,6 +329,22 @@ SLOTS = {
         unique=("id",),
     ),
     "gallery": Gallery(),
+    "pairs_plan": PlanOfPairs(),
+    "sets": Table(
+        rows(set=lambda i: IDS[i], style=lambda i: "calm", captions=others),
+        {"set": ID, "captions": "texts"},
+        required=("captions",),
+        unique=("set",),
+        formats=("json", "jsonl"),
+    ),
+    "entities": Table(
+        rows(task=lambda i: IDS[i], text=lambda i: CAPTIONS[i], entities=lambda i: ["dog", "grass"]),
+        {"task": ID, "entities": "texts"},
+        required=("entities",),
+        unique=("task",),
+        formats=("json", "jsonl"),
+    ),
+    "ids": Blob("\n".join(IDS).encode(), ".txt"),
     "answers": Table(
         rows(
             task=lambda i: IDS[i],
@@ -234,6 +377,8 @@ SLOTS = {
         {"style": WORD, "caption": TEXT, "rank": NUMBER},
         required=("style", "caption", "rank"),
     ),
+    "study": RatingStudy(),
+    "plan": NewStudy(),
     "training": Table(
         rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], caption=lambda i: CAPTIONS[i] + ". It is seen from afar."),
         {"id": ID, "caption": TEXT},
@@ -243,6 +388,12 @@ SLOTS = {
     "idf": Blob(idf_corpus(), ".idf", sealed=True),
     "weights": Blob(b"\x80\x02nothing", ".pt", sealed=True),
     "meteor": Folder(["meteor-1.5.jar"], b"no archive"),
+    "run": Run(),
+    "opinions": Table(
+        rows(id=lambda i: IDS[i], caption=lambda i: CAPTIONS[i], rater=lambda i: "r1", rating=lambda i: 1 + i % 5),
+        {"rating": NUMBER},
+        required=("rating",),
+    ),
 }
 MINI = "--encoder captious-mini"
 SEEN = "--metrics clipscore(weights=captious-mini)"
@@ -275,11 +426,12 @@ COMMANDS = {
     "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],
     "study recipes": [""],
     "studio new": [
-        "{out}.toml --kind ratings --captions {predictions} {system} --references {references} --images {images}",
-        "{out}.toml --template imagine-entities --tasks {answers} --json",
-        "{out}.toml --template onlystyle-ranking --tasks {rankings}",
-        "{out}.toml --template relic-age --images {images} --ids {vocabulary}",
+        "{out}.toml --kind ratings --captions {predictions} {system} --references {references}",
+        "{out}.toml --template imagine-entities --tasks {entities} --json",
+        "{out}.toml --template onlystyle-ranking --tasks {sets} --ids {ids}",
     ],
+    "studio export-site": ["{run} --ratings {opinions} --out {out}", "{run} --images {images} --out {out}"],
+    "studio check": ["{plan}", "{pairs_plan} --json"],
     "probe specificity": [f"{{pairs}} --images {{images}} --samples 20 {SEEN}"],
     "probe retrieval": [f"{{captions}} --images {{images}} --samples 20 {MINI}"],
     "probe hubness": [f"{{captions}} --images {{images}} --samples 20 --k 2 {MINI}"],
@@ -290,6 +442,15 @@ COMMANDS = {
     "probe masking": [f"{{texts}} --samples 20 {DRAWN.replace('seeds=1', 'seeds=2')}"],
     "probe entities": ["{gallery} --out {out}.jsonl"],
     "probe recall": ["{answers} --samples 20"],
+    "studio invite": ["{study} --raters 2"],
+    "studio export": ["{study} --out {out}"],
+    "studio status": ["{study} --samples 20", "{study} --samples 20 --json --metrics rouge", "{study} --out {out}"],
+    "studio exclude": ["{study} --rater r1 --reason fast"],
+    "studio reinstate": ["{study} --rater r3 --reason right"],
+    "studio release": ["{study} --rater r2", "{study} --json"],
+    "studio simulate": ["{plan} --raters 2", "{plan} --raters 2 --share random=1,lazy=1 --json"],
+    "studio verify": ["{study}", "{study} --json"],
+    "studio backup": ["{study} --out {out}.db --json"],
     "bias lic": [
         "{labeled} --label gender --seeds 1 --mask {words} --vocabulary {vocabulary} --no-cache",
         "{labeled} --label gender --seeds 1 --no-cache --out {out}",

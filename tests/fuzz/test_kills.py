@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -27,12 +28,14 @@ def moments(total, number):
     return sorted(random.Random(SEED).sample(range(1, total + 1), min(number, total)))
 
 
-TASKS = ("out", "store", "runs", "training")
+TASKS = ("out", "store", "runs", "training", "studio")
 FEWER = {"training": 2}
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_few_kills(task, tmp_path):
+    if task == "studio":
+        pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'captious[studio]'")
     report = children(task, tmp_path, FEWER.get(task, FEW))
     assert report["killed"] == min(FEWER.get(task, FEW), report["moments"]) and report["faults"] == []
 
@@ -118,6 +121,57 @@ def runs(folder, number):
             faults.append(f"moment {moment}: exit code {code}, or other numbers")
         faults += leftovers(work)
     return {"moments": total, "killed": killed, "faults": faults}
+
+
+def studio(folder, number):
+    """Answers of a study: two processes store and confirm them, one is killed; what was confirmed is there."""
+    for module in ("captious.studio.verify", "numpy.random"):
+        import_module(module)  # once, before the children fork
+    from tests.studio.logs import make_plan, make_tasks
+
+    from captious.studio.log import Log
+    from captious.studio.verify import verify
+
+    database, faults, confirmed = folder / "study.db", [], set()
+    log = Log.open(database)
+    log.begin(make_plan(folder, overlap=3, per_rater=10_000), make_tasks(2000))
+    raters = [rater.id for rater in log.add_raters([str(index) for index in range(2 * number)])]
+    log.close()
+    for moment in moments(60, number):
+        pair = [_answering(database, raters.pop()), _answering(database, raters.pop())]
+        lines = [next(pair[0][1]) for _ in range(moment)]
+        for pid, stream in pair:  # the second dies while it waits for the first, or the other way round
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            lines += [line for line in stream if line.endswith("\n")]
+        confirmed |= {line.strip() for line in lines}
+        log = Log.open(database)
+        missing = confirmed - {event.key for event in log.events() if event.kind == "answered"}
+        faults += [f"moment {moment}: {len(missing)} answers are missing"] if missing else []
+        faults += [f"moment {moment}: {problem}" for problem in verify(log).problems]
+        log.close()
+    return {"moments": 60, "killed": number, "faults": faults}
+
+
+def _answering(database, rater):
+    """A process that answers page after page, and its confirmations, one key a line."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        from tests.studio.logs import answer
+
+        from captious.studio.log import Log
+
+        try:
+            log = Log.open(database)
+            while page := log.next_page(rater):
+                key = f"{rater}/{page.task.id}"
+                answer(log, rater, page, key, now=None)
+                os.write(writing, f"{key}\n".encode())
+        finally:
+            os._exit(1)
+    os.close(writing)
+    return child, os.fdopen(reading)
 
 
 def _results(run):

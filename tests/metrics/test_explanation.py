@@ -234,6 +234,13 @@ def test_an_unknown_id_names_the_nearest():
         parse("rouge").explain(captions, 391896)
 
 
+def test_of_a_repeated_word_that_counts_once_the_one_in_context_is_marked():
+    captions = CaptionSet.of({"1": "a dog a cat a", "2": "a a a"}, {"1": ["a cat"], "2": ["a"]})
+    assert parse("bleu(n=2)").explain(captions, "1").breakdown.texts[0].groups == [0, 0, 1, 1, 0]
+    assert parse("bleu(n=1)").explain(captions, "1").breakdown.texts[0].groups == [1, 0, 0, 2, 0]
+    assert parse("cider").explain(captions, "2").breakdown.texts[0].groups == [1, 0, 0]
+
+
 def test_matched_words_stand_in_brackets_and_the_sum_in_a_line():
     captions = CaptionSet.of({"1": "the red dog a cat"}, {"1": ["one red dog", "a cat"]})
     lines = str(parse("bleu(n=2)").explain(captions, "1")).splitlines()

@@ -179,7 +179,7 @@ def test_an_item_is_explained_by_its_tuples(wordnet):
     # 1 of 3 tuples matches 1 of 4: F = 2 · 1 / (3 + 4)
     assert document.title == f"SPICE (spaCy) {2 / 7:.4f} of 1"
     assert "<svg" in document._repr_html_()
-    assert explanation.breakdown.formula.endswith("2 · 1 matched / (3 of the caption + 4 of the references)")
+    assert explanation.breakdown.formula.endswith(": 2 · 1 / (3 + 4)")
     with pytest.raises(KeyError, match="no item with id '3'"):
         report.explain("3")
 

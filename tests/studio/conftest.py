@@ -73,7 +73,7 @@ def serve():
 
     def start(app):
         port = free_port()
-        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning"))
+        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="off"))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         running.append((server, thread))

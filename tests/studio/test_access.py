@@ -147,6 +147,12 @@ def test_a_post_from_a_page_of_another_site_is_refused(headers, status):
     assert call(Guard(echo, Rules()), "GET", headers=headers)[0] == 200
 
 
+def test_a_proxy_may_call_the_server_by_another_name():
+    guard = Guard(echo, Rules.of_server("127.0.0.1", "https://Studio.example.org"))
+    assert call(guard, "POST", headers={"origin": "https://studio.example.org"})[0] == 200
+    assert call(guard, "POST", headers={"origin": "http://studio.example.org"})[0] == 403
+
+
 def test_a_body_over_the_limit_is_refused_while_it_is_read():
     guard = Guard(echo, Rules())
     status, _, body, _ = call(guard, "POST", chunks=[b"a" * 40_000, b"b" * 25_536])

@@ -8,7 +8,7 @@ import pytest
 
 from captious.studio.kinds import KINDS, Incomplete, kind_of
 from captious.studio.kinds.labels import merged
-from captious.studio.kinds.ratings import overall
+from captious.studio.kinds.ratings import overall_rating
 from captious.studio.plan import parse_plan
 from captious.studio.tasks import Task, build_tasks
 
@@ -108,7 +108,7 @@ def test_the_overall_rating_follows_from_the_aspects(folder):
     form = {"rating:0:P": "4", "rating:0:R": "3", "rating:0:fluency": "-0.5"}
     answer = kind.read(plan, task, "a", form)
     assert answer["ratings"]["a"] == {"P": 4, "R": 3, "fluency": -0.5}
-    assert overall(plan, answer["ratings"]["a"]) == 3.0  # (4 + 3) / 2 - 0.5
+    assert overall_rating(plan, answer["ratings"]["a"]) == 3.0  # (4 + 3) / 2 - 0.5
     assert kind.values(plan, task, answer)["rating"] == {"t1/a": 3.0}
     assert kind.form(plan, task, "a", answer) == form
 
@@ -180,7 +180,7 @@ LABELS = 'kind = "labels"\ntasks = "images.jsonl"\n{}' + "".join(
 
 
 def test_a_label_is_the_name_of_an_option(folder):
-    table(folder, "images.jsonl", {"image": "7.jpg"}, {"image": "8.jpg"})
+    table(folder, "images.jsonl", {"image": "7.jpg", "text": "a man"}, {"image": "8.jpg", "text": "a dog"})
     plan = study(folder, LABELS.format("cannot_judge = true\n"))
     tasks, kind = build_tasks(plan), KINDS["labels"]
     assert [task.item for task in tasks] == ["7.jpg", "8.jpg"]
@@ -255,7 +255,7 @@ def test_gold_of_the_other_kinds(folder):
     ids = {choice.system: choice.id for choice in task.choices}
     assert KINDS["ranking"].passes(plan, task, {"ranks": {ids["oscar"]: 1, ids["sat"]: 2}})
     assert not KINDS["ranking"].passes(plan, task, {"ranks": {ids["oscar"]: 2, ids["sat"]: 2}})
-    table(folder, "images.jsonl", {"image": "7.jpg"}, {"image": "8.jpg"})
+    table(folder, "images.jsonl", {"image": "7.jpg", "text": "a man"}, {"image": "8.jpg", "text": "a dog"})
     plan, (task,) = gold_of(folder, LABELS.format(""), {"id": "7.jpg", "expected": ["old", "none"]})
     assert KINDS["labels"].passes(plan, task, {"label": "old"})
     assert not KINDS["labels"].passes(plan, task, {"label": None})

@@ -169,7 +169,7 @@ def test_late_answers_and_comments_are_counted_beside_the_target():
     standing = story.standing()
     assert standing.coverage.places == (1,) and standing.late == 1
     (comment,) = standing.comments
-    assert (comment.rater, comment.task, comment.text) == ("r2", "t1", "blurred")
+    assert (comment.rater, comment.item, comment.text) == ("r2", "im1", "blurred")
 
 
 def names_of(standing):
@@ -266,7 +266,7 @@ def test_simulated_raters_are_never_overlooked():
     story.rate("r1", "t1", 3)
     standing = story.standing()
     assert standing.raters[0].simulated == "careful"
-    assert standing.document().warnings == ["1 of 1 raters are simulated: no result of this study"]
+    assert standing.document().warnings == ["1 of 1 raters are simulated: what they say is no result"]
 
 
 def test_hostile_comments_cannot_drive_the_terminal():

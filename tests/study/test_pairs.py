@@ -104,6 +104,14 @@ def test_a_tie_of_a_rater_is_half_right_and_an_odd_one_shows():
     assert ann.accuracy == pytest.approx(3 / 5) and ann.same == pytest.approx(3 / 6)
 
 
+def test_of_many_raters_the_terminal_shows_some():
+    raters = tuple(f"r{n}" for n in range(60))
+    answers = {f"i{n}": tuple((n + rater) % 2 for rater in range(60)) for n in range(3)}
+    document = rater_agreement(pairs(answers, raters), resampling=ONCE).document()
+    assert len(document.table("raters").rows) == 50 and "10 more raters" in document.table("raters").note
+    assert len(document.table("all_raters").rows) == 60 and document.table("all_raters").detail
+
+
 def test_the_side_of_a_caption_does_not_matter():
     def swapped(row):
         preferred = None if row["preferred"] is None else 1 - row["preferred"]

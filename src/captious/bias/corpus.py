@@ -184,7 +184,8 @@ def _subject(
         raise InputError(f"{source}: no human captions: pass references=FILE, or rows with references")
     captions = {key: texts[0] for key, texts in rows.candidates.items()}
     if not labels.keys() & captions.keys():
-        raise InputError(f"{source}: no id has a label, such as {', '.join(list(captions)[:3])}")
+        ids, labeled = ", ".join(list(captions)[:3]), ", ".join(list(labels)[:3])
+        raise InputError(f"{source}: no id has a label: found ids such as {ids}, and labels of {labeled or 'none'}")
     return Subject.of(name, labels, captions, humans, number)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import EVERYDAY, Metrics, Permutations, Session
+from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session
 from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
 
 
-NAMES = ("score", "compare", "check", "metrics", "demo")
+NAMES = ("score", "compare", "view", "check", "metrics", "demo")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for function in (score, compare, check, metrics, demo):
+    for function in (score, compare, view, check, metrics, demo):
         command(app, panel=EVERYDAY)(function)
 
 
@@ -98,6 +98,17 @@ def compare(
             every_pair=every_pair,
         )
     session.deliver(result)
+
+
+def view(runs: Runs, session: Annotated[Session, Only("images")], listening: Listening) -> None:
+    """Look at runs in a browser: all items, sorted, filtered, compared, each in full. Short for studio explore.
+
+    Example: captious view run1/
+    Example: captious view baseline=run1/ ours=run2/ --ratings export/ratings.jsonl
+    """
+    from captious.cli.studio import explore
+
+    explore(runs, session, listening)
 
 
 def check(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from captious.cli.params import deliver
-from captious.options import Option, Options, Output, Reading, Resampling, Runtime, declared, using
+from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, declared, using
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -45,7 +45,37 @@ Folds = Annotated[int, Option("Folds of the cross-validation; 0 for none.", min=
 Items = Annotated[int, Option("Number of items.", min=1)]
 Tokenizer = Annotated[str, Option("ptb, 13a, whitespace or plain.", metavar="NAME")]
 Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NAME")]
+Host = Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")]
+Port = Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)]
 ImageFeatures = Annotated[Path | None, Option("File of image features, instead of the images.", metavar="FILE")]
+
+
+@dataclass(frozen=True)
+class Runs(Options):
+    """Runs to look at, and what people said of their captions."""
+
+    runs: Annotated[
+        tuple[str, ...],
+        Argument("Folders that captious score or compare wrote; NAME=FOLDER names one.", metavar="RUNS"),
+    ]
+    ratings: Annotated[
+        Path | None, Option("Ratings of these captions, as captious studio export writes them.", metavar="FILE")
+    ] = None
+
+    def folders(self) -> dict[str, str] | list[str]:
+        """Folders by the name that they were given; where none has a name, the folders alone."""
+        from captious.io.formats import named_files
+
+        unnamed = all("=" not in run or Path(run).exists() for run in self.runs)
+        return list(self.runs) if unnamed else named_files(self.runs)
+
+
+@dataclass(frozen=True)
+class Listening(Options):
+    """Where a server listens."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 0
 
 
 @dataclass(frozen=True)

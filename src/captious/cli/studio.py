@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import Session
+from captious.cli.session import Host, Listening, Metrics, Out, Port, Runs, Session
 from captious.errors import InputError
-from captious.options import Argument, Option
+from captious.options import Argument, Option, Options
 from captious.studio.plan import KindName
 
+if TYPE_CHECKING:
+    from captious.studio.log import Log
+
 app = typer.Typer(help="Collect people's judgments of captions on pages of your own.", no_args_is_help=True)
-Database = Annotated[
-    str | None,
-    Option("Where the answers are: a file, or postgresql://…; STUDY.db, if not given.", env="CAPTIOUS_STUDIO_DB"),
-]
 Raters = Annotated[int, Option("Number of raters.", min=1, max=100_000)]
 PublicUrl = Annotated[str | None, Option("Address of the study for people, if not this machine's.", metavar="URL")]
 StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio new writes it.", metavar="STUDY")]
 
 
+@dataclass(frozen=True)
+class StudyData(Options):
+    """A study and where its answers are: what every command needs that works on one."""
+
+    study: StudyFile
+    db: Annotated[
+        str | None,
+        Option("Where the answers are: a file, or postgresql://…; STUDY.db, if not given.", env="CAPTIOUS_STUDIO_DB"),
+    ] = None
+
+    @contextmanager
+    def log(self) -> Iterator[Log]:
+        """The log of a study that has begun, closed at the end."""
+        from captious.studio.log import open_log
+        from captious.studio.plan import read_plan
+
+        with closing(open_log(read_plan(self.study), self.db)) as log:
+            yield log
+
+
+@dataclass(frozen=True)
+class Act(Options):
+    """What an owner does about a rater."""
+
+    rater: Annotated[str, Option("The rater, such as r17.", metavar="ID")]
+    reason: Annotated[str, Option("Why; the log keeps it.", metavar="TEXT")]
+
+
+RELEASE = Act("", "released by the owner")
+
+
 @command(app)
 def new(
     study: StudyFile,
-    session: Annotated[Session, Only("references", "images", "overwrite", "json")],
+    session: Annotated[Session, Only("references", "images", "missing", "overwrite", "json")],
     kind: Annotated[KindName | None, Option("Kind of task.")] = None,
     template: Annotated[
         str | None,
@@ -56,26 +90,49 @@ def new(
     from captious.studio.tasks import build_tasks
 
     refuse_existing(study, session.output.overwrite)
-    files = {"references": session.reading.references, "images": session.reading.images, "tasks": tasks, "ids": ids}
-    text = new_plan(study, kind, template, captions=captions, title=title, **files)
-    mistakes: list[str] = []
-    number = len(build_tasks(parse_plan(text, study), mistakes.append))
+    reading = session.reading
+    text = new_plan(
+        study,
+        kind,
+        template,
+        captions=captions,
+        tasks=tasks,
+        references=reading.references,
+        images=reading.images,
+        ids=ids,
+        missing=reading.missing,
+        title=title,
+    )
+    number = len(build_tasks(parse_plan(text, study)))
     with whole_file(study) as draft:
         draft.write_text(text, encoding="utf-8")
-    if session.output.json:
-        typer.echo(json.dumps({"file": str(study), "tasks": number, "mistakes": mistakes}, indent=2))
-        return
-    typer.echo(f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}")
-    for mistake in mistakes:
-        typer.echo(f"to be mended: {mistake}", err=True)
+    facts = {"file": str(study), "tasks": number}
+    line = f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}"
+    typer.echo(json.dumps(facts, indent=2) if session.output.json else line)
+
+
+@command(app)
+def check(study: StudyFile, session: Annotated[Session, Only("json")]) -> None:
+    """Everything that is wrong with a study, the raters, time and cost it takes, and which difference it would find.
+
+    Exit code 2 if anything must be mended.
+    """
+    from captious.studio.check import check_plan
+    from captious.studio.plan import read_plan
+
+    with session.working() as step:
+        step("checking files, images and power")
+        result = check_plan(read_plan(study))
+    session.deliver(result)
+    if result.errors:
+        raise typer.Exit(2)
 
 
 @command(app)
 def serve(
-    study: StudyFile,
-    db: Database = None,
-    host: Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, Option("Port to listen on; 0 for a free one.", min=0, max=65_535)] = 8765,
+    data: StudyData,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
     public_url: PublicUrl = None,
     owner_token_file: Annotated[
         Path | None, Option("File of the owner's token, else a new one.", metavar="FILE")
@@ -90,10 +147,10 @@ def serve(
     """
     from captious.studio.server import StudyServer, open_study
 
-    plan, log = open_study(study, db)
+    plan, log = open_study(data.study, data.db)
     server = StudyServer.of(plan, log, host, port, public_url, owner_token_file)
     typer.echo(f"{plan.title}\n  owner    {server.owner_link}")
-    invited = f"captious studio invite {study} --raters 20 --public-url {server.address} > links.csv"
+    invited = f"captious studio invite {data.study} --raters 20 --public-url {server.address} > links.csv"
     typer.echo(f"  raters   {server.rater_link or invited}\n  answers  {log.name}\nCtrl-C stops the server.")
     server.run()
     typer.echo("stopped; every answer that was confirmed is stored", err=True)
@@ -101,8 +158,7 @@ def serve(
 
 @command(app)
 def invite(
-    study: StudyFile,
-    db: Database = None,
+    data: StudyData,
     raters: Raters = 10,
     public_url: PublicUrl = None,
 ) -> None:
@@ -115,9 +171,235 @@ def invite(
     from captious.studio.server import invite as new_links
 
     Rules.of_server(HOST, public_url)  # refuses what is no address
-    plan, log = open_study(study, db)
+    plan, log = open_study(data.study, data.db)
     if plan.source.name != "links":
-        raise InputError(f"{study}: raters come by source = {plan.source.name!r}, expected 'links' for personal links")
+        raise InputError(
+            f"{data.study}: raters come by source = {plan.source.name!r}, expected 'links' for personal links"
+        )
     links = new_links(log, raters, (public_url or f"http://{HOST}:{PORT}").rstrip("/"))
     log.close()
     typer.echo("rater,link\n" + "\n".join(f"{rater},{link}" for rater, link in links))
+
+
+@command(app)
+def status(
+    data: StudyData,
+    session: Annotated[Session, Only("samples", "seed", "level", "out", "overwrite", "json")],
+    metrics: Metrics = (),
+) -> None:
+    """How a study stands: coverage, agreement so far, time per task, flags of raters with their reasons, comments.
+
+    A flag is a hint for you: nobody is rejected by it. With --metrics also how far these agree with the raters so far.
+
+    Example: captious studio status study.toml --metrics "bleu(n=4),cider"
+    """
+    from captious.studio.standing import study_standing
+
+    with session.working() as step, data.log() as log:
+        step("standing")
+        result = study_standing(log, metrics, session.resampling)
+    session.deliver(result)
+
+
+@command(app)
+def exclude(data: StudyData, act: Act, session: Annotated[Session, Only("json")]) -> None:
+    """Leave a rater out: the answers stay in the log, count nowhere, and their tasks are given to others.
+
+    Example: captious studio exclude study.toml --rater r17 --reason "failed 3 of 4 checks"
+    """
+    with data.log() as log:
+        log.exclude(act.rater, act.reason)
+    _report(session, f"{act.rater} is excluded", kind="excluded", **asdict(act))
+
+
+@command(app)
+def reinstate(data: StudyData, act: Act, session: Annotated[Session, Only("json")]) -> None:
+    """Take an excluded rater back; the answers count again where nobody else has taken their data.
+
+    Example: captious studio reinstate study.toml --rater r17 --reason "the checks were wrong"
+    """
+    with data.log() as log:
+        log.reinstate(act.rater, act.reason)
+    _report(session, f"{act.rater} is reinstated", kind="reinstated", **asdict(act))
+
+
+@command(app)
+def release(data: StudyData, session: Annotated[Session, Only("json")], act: Act = RELEASE) -> None:
+    """Free the task that a rater has open, at once; without --rater all open tasks whose time has run out.
+
+    Tasks whose time has run out are also given on by themselves, when somebody asks for work.
+
+    Example: captious studio release study.toml --rater r17
+    """
+    with data.log() as log:
+        raters = [act.rater] if act.rater else _expired(log)
+        for rater in raters:
+            log.release(rater, act.reason)
+    text = f"open tasks released of {', '.join(raters)}" if raters else "no open task whose time has run out"
+    _report(session, text, kind="released", raters=raters, reason=act.reason)
+
+
+@command(app)
+def simulate(
+    data: StudyData,
+    session: Annotated[Session, Only("seed", "out", "overwrite", "json")],
+    raters: Raters = 20,
+    share: Annotated[
+        tuple[str, ...],
+        Option("Kinds of raters, such as careful=0.5,random=0.5; also noisy, lazy, leaving.", metavar="SHARES"),
+    ] = (),
+    url: Annotated[str | None, Option("Server of the study to send answers to, else none is needed.")] = None,
+    ratings: Annotated[
+        Path | None, Option("Known ratings that careful raters follow, else CIDEr.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Let simulated raters fill in a study through its pages, to see what coverage, agreement and flags will look like.
+
+    Careful ones follow the quality of the captions, noisy ones see it badly, random ones answer anything, lazy ones
+    click the same everywhere, leaving ones stop in the middle. A study with answers of people is refused.
+
+    Example: captious studio simulate study.toml --raters 200 --share careful=0.5,random=0.5
+    """
+    from captious.studio.server import open_study
+    from captious.studio.simulate import read_share, simulate_raters
+
+    shares = read_share(share) or None
+    with session.working() as step:
+        plan, log = open_study(data.study, data.db)
+        result = simulate_raters(
+            plan,
+            log,
+            raters=raters,
+            share=shares,
+            seed=session.resampling.seed,
+            url=url,
+            ratings=ratings,
+            progress=step,
+        )
+        log.close()
+    session.deliver(result)
+
+
+@command(app)
+def demo(
+    session: Annotated[Session, Only("out")],
+    port: Port = 8765,
+    open: Annotated[bool, Option("Open no browser.")] = True,
+) -> None:
+    """Try the studio: a study of drawn scenes with twenty simulated raters, for you to rate in and to look at.
+
+    It lies in a temporary folder, or in that of --out, where it can be gone on with. Ctrl-C ends it.
+    """
+    import webbrowser
+    from tempfile import TemporaryDirectory
+
+    from captious.studio.demo import demo_study
+    from captious.studio.server import StudyServer
+    from captious.studio.server import invite as new_links
+
+    with TemporaryDirectory(prefix="captious-studio-") as folder:
+        with session.working() as step:
+            step("twenty simulated raters")
+            plan, log = demo_study(Path(session.output.out or folder))
+        server = StudyServer.of(plan, log, port=port)
+        ((_, link),) = new_links(log, 1, server.address)
+        typer.echo(f"{plan.title}\n  rate     {link}\n  owner    {server.owner_link}\nCtrl-C ends the demo.")
+        for address in (link, server.owner_link) if open else ():
+            webbrowser.open(address)
+        server.run()
+
+
+@command(app)
+def export(
+    data: StudyData,
+    out: Out,
+    session: Annotated[Session, Only("overwrite", "json")],
+) -> None:
+    """Write the answers as files that study, style, probe recall and bias read; the log and the raters too.
+
+    Answers of excluded raters are left out and counted. Late answers are there and marked.
+
+    Example: captious studio export study.toml --out export/ && captious study run export/ratings.jsonl
+    """
+    from captious.studio.export import export_study
+
+    with session.working() as step, data.log() as log:
+        step("exporting")
+        result = export_study(log, out, session.output.overwrite)
+    session.deliver(result)
+
+
+@command(app)
+def verify(data: StudyData, session: Annotated[Session, Only("json")]) -> None:
+    """Examine the database of a study: nothing missing, nothing changed. Exit code 2 if anything is wrong."""
+    from captious.studio.verify import verify
+
+    with data.log() as log:
+        result = verify(log)
+    session.deliver(result)
+    if result.problems:
+        raise typer.Exit(2)
+
+
+@command(app)
+def backup(data: StudyData, out: Out, session: Annotated[Session, Only("overwrite", "json")]) -> None:
+    """Copy the database of a study into one file, while raters go on: SQLite, or SQL of pg_dump.
+
+    Example: captious studio backup study.toml --out monday.db
+    """
+    from captious.studio.verify import back_up
+
+    with data.log() as log:
+        size = back_up(log, out, session.output.overwrite)
+    typer.echo(json.dumps({"file": str(out), "bytes": size}) if session.output.json else f"{out}: {size:,} bytes")
+
+
+def _expired(log: Log) -> list[str]:
+    """Raters who have a task open whose time has run out."""
+    from datetime import datetime, timezone
+
+    now = datetime.now(timezone.utc)
+    held = {slot.rater: slot.lease for slot in log.slots() if slot.rater and slot.lease}
+    return [rater for rater, lease in held.items() if lease <= now]
+
+
+def _report(session: Session, text: str, **facts: Any) -> None:
+    """What was done, in a line or as JSON."""
+    typer.echo(json.dumps(facts, indent=2) if session.output.json else text)
+
+
+@command(app)
+def explore(runs: Runs, session: Annotated[Session, Only("images")], listening: Listening) -> None:
+    """Look at the items of runs in a browser: all of them, joined by id, with what people said.
+
+    Example: captious studio explore run1/ run2/ --ratings export/ratings.jsonl --images photos/
+    """
+    from captious.studio.explore.server import ExplorerServer
+
+    images, place = session.reading.images, (listening.host, listening.port)
+    server = ExplorerServer.of(runs.folders(), runs.ratings, images, *place)
+    typer.echo(f"Open {server.link}")
+    typer.echo("Ctrl-C ends it.", err=True)
+    server.run()
+
+
+@command(app, "export-site")
+def export_site(runs: Runs, out: Out, session: Annotated[Session, Only("images", "overwrite")]) -> None:
+    """Write the explorer of runs as a folder that any web server can show, up to 20,000 items.
+
+    Example: captious studio export-site run1/ --out site/
+    """
+    from captious._files import refuse_occupied
+    from captious.render.progress import display
+    from captious.render.terminal import warn
+    from captious.studio.explore.site import export_site as write
+    from captious.studio.explore.table import join
+
+    refuse_occupied(out, session.output.overwrite)
+    images = session.reading.images
+    with display() as shown:
+        table = join(runs.folders(), runs.ratings, images)
+        unreadable = write(table, out, session.output.overwrite, images, partial(shown.advance, "images"))
+    number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
+    warn([*table.warnings, *([number] if unreadable else [])])
+    typer.echo(f"written: {out / 'index.html'}", err=True)

@@ -84,7 +84,7 @@ def check(source: Any, references: Any = None, images: Any = None, reading: Read
     reading = combined(reading, references, images)
     complaints: list[str] = []
     candidates, others = gather(source, reading, complaints.append)
-    findings, name = list(_folded(complaints)), name_of(source)
+    findings, name = list(folded(complaints)), name_of(source)
     if not candidates.candidates:
         return Check(name, tuple(findings) or (Finding("error", f"{name}: holds no captions"),))
     if others is not None and not others.references and not findings:
@@ -110,7 +110,7 @@ def _empty(captions: CaptionSet) -> Iterable[Finding]:
     if blank.any():
         ids = [captions.ids[owner] for owner in captions.candidates.owners[blank].tolist()]
         share = f", {len(ids) / len(blank):.0%} of all" if len(ids) >= 0.01 * len(blank) else ""
-        number = _count(ids, "empty candidate caption")
+        number = counted(ids, "empty candidate caption")
         yield Finding("warning", f"{number}{share}: scored, not dropped, which lowers values", True)
 
 
@@ -137,7 +137,7 @@ def _texts(captions: CaptionSet) -> Iterable[Finding]:
         for level, share, odd, kind, why in _ODD_TEXTS:
             ids = [captions.ids[owner] for owner, text in zip(texts.owners, texts.values, strict=True) if odd(text)]
             if len(set(ids)) > share * len(captions):
-                yield Finding(level, _count(ids, f"{kind}{part} caption") + why)
+                yield Finding(level, counted(ids, f"{kind}{part} caption") + why)
 
 
 def _shapes(captions: CaptionSet) -> Iterable[Finding]:
@@ -154,7 +154,7 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
     several = np.flatnonzero(references > 1).tolist()
     if sum(len(set(captions.references[i])) == 1 for i in several[:SAMPLE]) > 0.5 * len(several[:SAMPLE]):
         alike = [captions.ids[i] for i in several if len(set(captions.references[i])) == 1]
-        yield Finding("warning", f"{_count(alike, 'item')} whose references are all the same text", True)
+        yield Finding("warning", f"{counted(alike, 'item')} whose references are all the same text", True)
     most, number = Counter(captions.candidates.values).most_common(1)[0] if captions.candidates.values else ("", 0)
     if number > max(2, 0.1 * len(captions.candidates.values)):
         share = number / len(captions.candidates.values)
@@ -170,7 +170,9 @@ def _overlaps(captions: CaptionSet) -> Iterable[Finding]:
         if text and text in shared and text in captions.references[owner]
     ]
     if len(equal) > max(1, 0.05 * len(captions)):
-        message = f"{_count(equal, 'item')} whose candidate is also one of its references: are they left in by mistake?"
+        message = (
+            f"{counted(equal, 'item')} whose candidate is also one of its references: are they left in by mistake?"
+        )
         yield Finding("warning", message, True)
     complete = (captions.references.counts > 0) & (captions.candidates.counts > 0)
     sample = np.flatnonzero(complete)[:SAMPLE].tolist()
@@ -202,7 +204,7 @@ def _images(captions: CaptionSet) -> Iterable[Finding]:
         return
     if len(present) < len(images):
         missing = sorted({key for key, _ in images} - {key for key, _ in present})
-        yield Finding("warning", f"{_count(missing, 'image')}: no such file")
+        yield Finding("warning", f"{counted(missing, 'image')}: no such file")
     broken: dict[str, list[str]] = {}
     for key, image in present:
         try:
@@ -210,14 +212,15 @@ def _images(captions: CaptionSet) -> Iterable[Finding]:
         except UnreadableImage as error:
             broken.setdefault(str(error).removeprefix(f"{image}: "), []).append(key)
     for reason, ids in broken.items():
-        yield Finding("error", f"{_count(ids, 'image')}: {reason}")
+        yield Finding("error", f"{counted(ids, 'image')}: {reason}")
 
 
-def _count(ids: Sequence[str], what: str) -> str:
+def counted(ids: Sequence[str], what: str) -> str:
+    """How many there are of something, and the first few by their ids."""
     return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} (id {first_few(list(dict.fromkeys(ids)))})"
 
 
-def _folded(complaints: Sequence[str]) -> Iterator[Finding]:
+def folded(complaints: Sequence[str]) -> Iterator[Finding]:
     """The first complaints of each kind in full, the others as a number."""
     kinds: Counter[str] = Counter()
     for complaint in complaints:

@@ -198,7 +198,7 @@ class ImageFolder:
         self.path = Path(folder)
         if not self.path.is_dir():
             raise InputError(f"{self.path}: no such folder of images")
-        self._entries = sorted(self.path.iterdir())
+        self._entries = sorted(self.path.iterdir(), key=lambda path: path.name)
         self._names = {path.name: path for path in self._entries if path.suffix.lower() in SUFFIXES}
         self._stems = {path.stem: path for path in self._names.values()}
         self._numbers = {match[1]: path for stem, path in self._stems.items() if (match := _COCO_NAME.fullmatch(stem))}

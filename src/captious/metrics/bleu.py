@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -66,40 +66,44 @@ class Bleu(NgramMetric, CandidateMetric):
         """Matched n-grams: each order has an equal share of the value, each match an equal share of its order's."""
         table = self.table(item)
         sums = np.asarray(self.score_candidates(item, state).rows).sum(axis=0)
-        value, parts = float(bleu(sums, self.n)), []
+        length, reference_length = sums[:2].tolist()
+        penalty = float(np.exp(min(0.0, 1 - (reference_length + SMALL) / (length + TINY))))
+        matches, grams = sums[2::2], sums[3::2]
+        product = " · ".join(f"{hits:.0f}/{total:.0f}" for hits, total in zip(matches, grams, strict=True))
+        root = f"({product})^(1/{self.n})" if self.n > 1 else product
+        rows = [
+            (n, int(hits), int(total), (hits + TINY) / (total + SMALL))
+            for n, (hits, total) in enumerate(zip(matches, grams, strict=True), 1)
+        ]
+        orders = [Column("n"), Column("matched"), Column("n-grams", key="ngrams"), Column("precision")]
+        labels = candidate_labels(len(table.candidates))
+        return Breakdown(
+            list(self._parts(table, sums)),
+            columns=[Column("n"), Column("matched"), Column("of", key="count")],
+            texts=[
+                MarkedText(label, table.words(caption), table.shared_runs(caption, self.n))
+                for label, caption in zip(labels, table.candidates.tolist(), strict=True)
+            ],
+            formula=f"{self.label} = brevity penalty {penalty:.4f} · {root}; {length:.0f} words, the closest reference "
+            f"length is {reference_length:.0f}",
+            factors={"brevity_penalty": penalty, "length": length, "reference_length": reference_length},
+            tables=[Table("orders", "clipped precision", orders, rows)],
+        )
+
+    def _parts(self, table: TextTable, sums: Floats) -> Iterator[Part]:
+        """The matched n-grams of the one item, and what the constant 1e-15 gives an order without a match."""
+        value = float(bleu(sums, self.n))
         for n in range(1, self.n + 1):
-            grams, matches = table.ngrams(n), float(sums[2 * n])
+            grams = table.ngrams(n)
+            matches, total = sums[2 * n : 2 * n + 2].tolist()
             share = value / self.n / (matches + TINY)
             for row in grams.candidate_rows.tolist():
                 count = int(grams.count[row])
                 if clipped := min(count, int(grams.reference_max[grams.group[row]])):
-                    details = {"n": n, "matched": clipped, "count": count}
-                    name, number = table.ngram(n, int(grams.gram[row])), int(table.rank[grams.caption[row]])
-                    parts.append(Part(name, share * clipped, number, details))
+                    name, rank = table.ngram(n, int(grams.gram[row])), int(table.rank[grams.caption[row]])
+                    yield Part(name, share * clipped, rank, {"n": n, "matched": clipped, "count": count})
             if not matches:
-                details = {"n": n, "matched": 0, "count": int(sums[2 * n + 1])}
-                parts.append(Part(f"no match of order {n}", share * TINY, details=details))
-        precisions = [(sums[2 * n], sums[2 * n + 1]) for n in range(1, self.n + 1)]
-        length, reference_length = sums[:2].tolist()
-        penalty = float(np.exp(min(0.0, 1 - (reference_length + SMALL) / (length + TINY))))
-        product = " · ".join(f"{matches:.0f}/{grams:.0f}" for matches, grams in precisions)
-        root = f"({product})^(1/{self.n})" if self.n > 1 else product
-        rows = [(n, *map(int, pair), (pair[0] + TINY) / (pair[1] + SMALL)) for n, pair in enumerate(precisions, 1)]
-        columns = [Column("n"), Column("matched"), Column("n-grams", key="ngrams"), Column("precision")]
-        labels = candidate_labels(len(table.candidates))
-        texts = [
-            MarkedText(label, table.words(caption), table.shared_runs(caption, self.n))
-            for label, caption in zip(labels, table.candidates.tolist(), strict=True)
-        ]
-        return Breakdown(
-            parts,
-            columns=[Column("n"), Column("matched"), Column("of", key="count")],
-            texts=texts,
-            formula=f"{self.label} = brevity penalty {penalty:.4f} · {root}; {length:.0f} words, the closest reference "
-            f"length is {reference_length:.0f}",
-            factors={"brevity_penalty": penalty, "length": length, "reference_length": reference_length},
-            tables=[Table("orders", "clipped precision", columns, rows)],
-        )
+                yield Part(f"no match of order {n}", share * TINY, None, {"n": n, "matched": 0, "count": int(total)})
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """How the reference length is chosen, and the constants."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -88,31 +87,13 @@ class Cider(CandidateMetric, MeanMetric):
     def break_down(self, item: CaptionSet, state: DocumentFrequency) -> Breakdown:
         """N-grams that a candidate shares with a reference, with their weights and what each reference adds."""
         table = self.table(item)
-        vectors = [_vectors(table, state, n) for n in range(1, ORDERS + 1)]
-        candidates, references = table.candidates.tolist(), np.flatnonzero(~table.is_candidate).tolist()
-        scale = 10 / (ORDERS * max(len(candidates), 1) * max(len(references), 1))
-        bigrams = np.maximum(table.lengths - 1, 0)
-        parts, by_reference, penalties = [], np.zeros(len(references)), []
-        for candidate in candidates:
-            penalty = np.exp(-np.square(bigrams[candidate] - bigrams[references]) / (2 * SIGMA**2))
-            penalties.append(penalty if self.variant == "d" else np.ones(len(references)))
-            for n, (weights, norms, idf) in enumerate(vectors, 1):
-                for gram, (count, weight) in weights[candidate].items():
-                    adds = np.zeros(len(references))
-                    for number, reference in enumerate(references):
-                        other = weights[reference].get(gram, (0, 0.0))[1]
-                        product = (min(weight, other) if self.variant == "d" else weight) * other
-                        if product:
-                            lengths = norms[candidate] * norms[reference]
-                            adds[number] = scale * penalties[-1][number] * product / lengths
-                    if any(gram in weights[reference] for reference in references):
-                        by_reference += adds
-                        details = {"n": n, "count": count, "idf": float(idf[gram]), "weight": weight}
-                        details["by_reference"] = adds.tolist()
-                        parts.append(Part(table.ngram(n, gram), float(adds.sum()), int(table.rank[candidate]), details))
+        candidates, references = table.candidates.tolist(), table.references.tolist()
+        parts = [part for n in range(1, ORDERS + 1) for part in self._parts(table, state, n)]
+        by_reference = np.sum([np.zeros(len(references)), *(part.details["by_reference"] for part in parts)], axis=0)
+        penalties = self._length_penalties(table).mean(axis=0)
         rows = [
-            (" ".join(table.words(reference)), float(adds), float(np.mean(penalty)))
-            for reference, adds, penalty in zip(references, by_reference, np.transpose(penalties), strict=True)
+            (" ".join(table.words(reference)), float(adds), float(penalty))
+            for reference, adds, penalty in zip(references, by_reference, penalties, strict=True)
         ]
         columns: list[Column | str] = ["reference", Column("adds", bar=True), Column("length penalty", decimals=3)]
         measure = "exp(−Δ²/72) · Σ min(h, r)·r / (‖h‖·‖r‖)" if self.variant == "d" else "Σ h·r / (‖h‖·‖r‖)"
@@ -129,21 +110,38 @@ class Cider(CandidateMetric, MeanMetric):
             notes=[f"idf: ln({state.items:,} items / items whose references have the n-gram)"],
         )
 
+    def _parts(self, table: TextTable, state: DocumentFrequency, n: int) -> Iterator[Part]:
+        """The n-grams of one order that a candidate of the one item shares with a reference."""
+        counts, grams, references = table.counts(n), table.ngrams(n), table.references
+        idf = np.log(float(max(state.items, 1))) - np.log(np.maximum(1.0, state.frequencies(table, n)))
+        squares = np.square(grams.count * idf.take(grams.gram))
+        norms = np.sqrt(np.bincount(grams.caption, weights=squares, minlength=len(counts)))
+        scale = 10 / (ORDERS * len(table.candidates) * len(references))
+        for rank, (candidate, penalty) in enumerate(
+            zip(table.candidates.tolist(), self._length_penalties(table), strict=True)
+        ):
+            lengths = norms[candidate] * norms[references]
+            for gram, count in counts[candidate].items():
+                amounts = np.array([counts[reference].get(gram, 0) for reference in references.tolist()])
+                if not amounts.any():
+                    continue
+                weight, others = count * float(idf[gram]), amounts * idf[gram]
+                product = (np.minimum(weight, others) if self.variant == "d" else weight) * others
+                adds = np.divide(scale * penalty * product, lengths, out=np.zeros(len(others)), where=lengths > 0)
+                details = {"n": n, "count": count, "idf": float(idf[gram]), "weight": weight}
+                details["by_reference"] = adds.tolist()
+                yield Part(table.ngram(n, gram), float(adds.sum()), rank, details)
+
+    def _length_penalties(self, table: TextTable) -> Floats:
+        """Of each candidate (rows) with each reference (columns) of the one item; 1 without a penalty."""
+        bigrams = np.maximum(table.lengths - 1, 0)
+        differences = bigrams[table.candidates, None] - bigrams[None, table.references]
+        penalties: Floats = np.exp(-np.square(differences) / (2 * SIGMA**2))
+        return penalties if self.variant == "d" else np.ones_like(penalties)
+
     def settings(self, state: DocumentFrequency) -> Mapping[str, str]:
         """The idf corpus by name, size and content."""
         return {**super().settings(state), "variant": self.variant, "idf": str(state)}
-
-
-def _vectors(
-    table: TextTable, corpus: DocumentFrequency, n: int
-) -> tuple[list[dict[int, tuple[int, float]]], list[float], Floats]:
-    """Of each caption the count and the weight of its n-grams, the length of its vector; and of each n-gram its idf."""
-    grams = table.ngrams(n)
-    idf = np.log(float(max(corpus.items, 1))) - np.log(np.maximum(1.0, corpus.frequencies(table, n)))
-    weights: list[dict[int, tuple[int, float]]] = [{} for _ in table.lengths]
-    for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True):
-        weights[caption][gram] = (count, count * float(idf[gram]))
-    return weights, [math.sqrt(sum(weight**2 for _, weight in one.values())) for one in weights], idf
 
 
 def frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequency:

@@ -35,8 +35,8 @@ class Part(NamedTuple):
 
     name: str
     adds: float
-    candidate: int = 0
-    """The number of the candidate that it stands in, among those of the item."""
+    candidate: int | None = 0
+    """The number of the candidate that it stands in, among those of the item; None where it is of all."""
     details: Mapping[str, Any] = {}
     """Further facts by the keys of the breakdown's columns; those without a column are in JSON alone."""
 
@@ -146,14 +146,13 @@ class Explanation(Result):
         return Document(
             self.title,
             sections=self.sections(),
-            notes=self.breakdown.notes,
             signatures=[self.signature] if self.signature else [],
             data=self.data(),
             name="explanation",
         )
 
     def sections(self) -> list[Section]:
-        """What the document shows besides title and notes."""
+        """What the document shows under its title."""
         breakdown = self.breakdown
         if self.reason:
             return [Text([f"no value: {self.reason}"])]
@@ -164,8 +163,8 @@ class Explanation(Result):
             sections.append(self._table())
             sections += [replace(graph, replaces="parts") for graph in breakdown.graphs]
         sections += breakdown.tables
-        lines = [self._sum(), *([breakdown.formula] if breakdown.formula else [])]
-        return [*sections, Text(lines)]
+        lines = [self._sum(), breakdown.formula, *breakdown.notes]
+        return [*sections, Text([line for line in lines if line])]
 
     def _table(self) -> Table:
         breakdown, parts = self.breakdown, self.parts
@@ -179,7 +178,8 @@ class Explanation(Result):
         for part in [*parts[: len(breakdown.parts)][:most], *breakdown.penalties]:
             details = [part.details.get(column.key or column.name) for column in breakdown.columns]
             amount = float(f"{part.adds:.1e}") if tiny else part.adds
-            rows.append((part.name, amount, *details, *([part.candidate + 1] if several else [])))
+            candidate = None if part.candidate is None else part.candidate + 1
+            rows.append((part.name, amount, *details, *([candidate] if several else [])))
         if several:
             columns.append(Column("candidate"))
         return Table("parts", f"what each {breakdown.unit} adds", columns, rows)
@@ -269,7 +269,6 @@ class Explanations(Result):
         for place, one in enumerate(self.explanations, 1):
             sections.append(Text([], title=one.title))
             sections += [_renamed(section, f"-{place}" if place > 1 else "") for section in one.sections()]
-            sections += [Text(one.breakdown.notes)] if one.breakdown.notes else []
         names = ", ".join(self.unexplained)
         verb = "does" if len(self.unexplained) == 1 else "do"
         return Document(

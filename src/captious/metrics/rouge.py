@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -66,57 +66,84 @@ class Rouge(CandidateMetric, MeanMetric):
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
         """Words of the longest common subsequences: those that precision counts, and those that recall counts."""
         table = self.table(item)
-        texts = [table.words(caption) or [EMPTY] for caption in range(len(table.lengths))]
-        references = np.flatnonzero(~table.is_candidate).tolist()
+        references = [table.words(one) or [EMPTY] for one in table.references.tolist()]
         labels = candidate_labels(len(table.candidates))
-        parts, marked, formulas = [], [], []
+        parts, texts, formulas = list[Part](), list[MarkedText](), list[str]()
         for rank, candidate in enumerate(table.candidates.tolist()):
-            words = texts[candidate]
-            common = [common_subsequence(words, texts[reference]) for reference in references]
-            precision = np.array([len(pairs) / len(words) for pairs in common])
-            recall = np.array([len(pairs) / len(texts[one]) for one, pairs in zip(references, common, strict=True)])
+            words = table.words(candidate) or [EMPTY]
+            pairs = [Common(words, other, common_subsequence(words, other)) for other in references]
+            by_precision = max(pairs, key=lambda pair: pair.precision)
+            by_recall = max(pairs, key=lambda pair: pair.recall)
             if self.best == "f":
-                by_precision = by_recall = int(np.argmax(f_score(precision, recall, BETA)))
-            else:
-                by_precision, by_recall = int(np.argmax(precision)), int(np.argmax(recall))
-            p, r = float(precision[by_precision]), float(recall[by_recall])
-            value = float(f_score(np.array([p]), np.array([r]), BETA)[0]) / len(table.candidates)
-            marked.append(
-                MarkedText(labels[rank], words, _runs(len(words), [pair[0] for pair in common[by_precision]]))
-            )
-            for chosen in dict.fromkeys((by_precision, by_recall)):
-                name = {by_precision: "precision from", by_recall: "recall from"}[chosen]
-                name = "reference" if by_precision == by_recall else name
-                theirs = texts[references[chosen]]
-                marked.append(MarkedText(name, theirs, _runs(len(theirs), [pair[1] for pair in common[chosen]])))
-            formulas.append(
-                f"(1 + β²)·P·R / (R + β²·P) with P = {len(common[by_precision])}/{len(words)}, "
-                f"R = {len(common[by_recall])}/{len(texts[references[by_recall]])}"
-            )
-            if not value:
-                continue
-            # P · ∂F/∂P and R · ∂F/∂R, which add up to F.
-            for_precision = value * r / (r + BETA**2 * p) / len(common[by_precision])
-            for_recall = value * BETA**2 * p / (r + BETA**2 * p) / len(common[by_recall])
-            counted = [{pair[0] for pair in common[chosen]} for chosen in (by_precision, by_recall)]
-            for index in sorted(counted[0] | counted[1]):
-                details = {
-                    "precision": for_precision if index in counted[0] else 0.0,
-                    "recall": for_recall if index in counted[1] else 0.0,
-                }
-                parts.append(Part(words[index], sum(details.values()), rank, details))
+                by_precision = by_recall = max(pairs, key=lambda pair: pair.f)
+            parts += _word_parts(by_precision, by_recall, rank, len(labels))
+            texts += _marked(labels[rank], by_precision, by_recall)
+            p, r = (f"{len(pair.positions)}" for pair in (by_precision, by_recall))
+            formulas.append(f"P = {p}/{len(words)}, R = {r}/{len(by_recall.reference)}")
         mean = f"mean over {len(formulas)} candidates of " if len(formulas) > 1 else ""
         return Breakdown(
             parts,
             unit="word",
             columns=[Column("through P", key="precision"), Column("through R", key="recall")],
-            texts=marked,
-            formula=f"ROUGE-L = {mean}{'; '.join(formulas)}, β = {BETA}",
+            texts=texts,
+            formula=f"ROUGE-L = {mean}(1 + β²)·P·R / (R + β²·P), β = {BETA}, with {'; '.join(formulas)}",
         )
 
     def settings(self, state: Any) -> Mapping[str, str]:
         """β."""
         return {**super().settings(state), "beta": str(BETA)}
+
+
+class Common(NamedTuple):
+    """A candidate and a reference with a longest common subsequence."""
+
+    words: list[str]
+    reference: list[str]
+    positions: list[tuple[int, int]]
+    """In both."""
+
+    @property
+    def precision(self) -> float:
+        """The share of the candidate's words."""
+        return len(self.positions) / len(self.words)
+
+    @property
+    def recall(self) -> float:
+        """The share of the reference's words."""
+        return len(self.positions) / len(self.reference)
+
+    @property
+    def f(self) -> float:
+        """ROUGE-L of the pair."""
+        return float(f_score(np.array([self.precision]), np.array([self.recall]), BETA)[0])
+
+
+def _word_parts(by_precision: Common, by_recall: Common, rank: int, candidates: int) -> Iterator[Part]:
+    """What each word of a candidate adds through precision and through recall, which may come from two references."""
+    p, r = by_precision.precision, by_recall.recall
+    if not (p and r):
+        return
+    value = float(f_score(np.array([p]), np.array([r]), BETA)[0]) / candidates
+    # P · ∂F/∂P and R · ∂F/∂R, which add up to F.
+    for_precision = value * r / (r + BETA**2 * p) / len(by_precision.positions)
+    for_recall = value * BETA**2 * p / (r + BETA**2 * p) / len(by_recall.positions)
+    counted, recalled = ({ours for ours, _ in pair.positions} for pair in (by_precision, by_recall))
+    for index in sorted(counted | recalled):
+        details = {
+            "precision": for_precision if index in counted else 0.0,
+            "recall": for_recall if index in recalled else 0.0,
+        }
+        yield Part(by_precision.words[index], sum(details.values()), rank, details)
+
+
+def _marked(label: str, by_precision: Common, by_recall: Common) -> list[MarkedText]:
+    """The candidate and the reference or references that count, with their common subsequences."""
+    names = ["reference"] if by_precision == by_recall else ["precision from", "recall from"]
+    ours = _runs(len(by_precision.words), [ours for ours, _ in by_precision.positions])
+    return [MarkedText(label, by_precision.words, ours)] + [
+        MarkedText(name, pair.reference, _runs(len(pair.reference), [theirs for _, theirs in pair.positions]))
+        for name, pair in zip(names, (by_precision, by_recall), strict=False)
+    ]
 
 
 def common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
@@ -211,12 +238,8 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
         """N-grams shared with the best reference, or with any where ``over=mean``."""
         table = self.table(item)
-        size = np.maximum(table.lengths - self.n + 1, 1)
-        counts: list[dict[int, int]] = [{} for _ in table.lengths]
-        grams = table.ngrams(self.n)
-        for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True):
-            counts[caption][gram] = count
-        references = np.flatnonzero(~table.is_candidate).tolist()
+        size, counts = np.maximum(table.lengths - self.n + 1, 1), table.counts(self.n)
+        references = table.references.tolist()
         labels = candidate_labels(len(table.candidates))
         parts, texts = [], []
         for rank, candidate in enumerate(table.candidates.tolist()):

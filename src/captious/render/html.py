@@ -39,7 +39,7 @@ from captious.render.document import (
 from captious.render.items import explorer, thumbnail
 from captious.render.tables import dumps
 
-SCRIPTS = ("base.js", "state.js", "charts.js", "views.js", "graphs.js", "items.js", "main.js")
+SCRIPTS = ("base.js", "embedded.js", "state.js", "charts.js", "views.js", "graphs.js", "items.js", "main.js")
 WARNINGS = 5
 """Warnings that are shown at once; the others are folded."""
 LINKS = 6
@@ -49,12 +49,11 @@ LINKS = 6
 def page(document: Document) -> str:
     """The HTML text of a document."""
     items = next((section for section in document.walk() if isinstance(section, Items)), None)
-    script = "\n".join(map(_asset, SCRIPTS)) if items else ""
-    code = f'\n(() => {{\n"use strict";\n{script}\n}})();\n' if items else ""
+    code = bundle(SCRIPTS) if items else ""
     parts = {
         "policy": _policy(code),
         "title": escape(document.title),
-        "style": _asset("page.css"),
+        "style": asset("page.css"),
         "nav": _navigation(document),
         "about": f'<p id="about">{escape(document.about)}</p>' if document.about else "",
         "warnings": warning_boxes(document.warnings),
@@ -63,8 +62,14 @@ def page(document: Document) -> str:
         "footer": _footer(document),
         "scripts": _scripts(items, code) if items else "",
     }
-    text = re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], _asset("page.html"))
+    text = re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], asset("page.html"))
     return text.encode("utf-8", "replace").decode()
+
+
+def bundle(scripts: Sequence[str]) -> str:
+    """Scripts as one, which leaves no name behind."""
+    script = "\n".join(map(asset, scripts))
+    return f'\n(() => {{\n"use strict";\n{script}\n}})();\n'
 
 
 def _policy(code: str) -> str:
@@ -199,7 +204,8 @@ def _turned(table: Table) -> str:
 def _framed(table: Table, head: str, rows: Sequence[str]) -> str:
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     drawn = f'<table class="shown"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    return _titled(table.title, f'<div class="scroll">{drawn}</div>{note}')
+    label = f' aria-label="{escape(table.title)}"' if table.title else ""
+    return _titled(table.title, f'<div class="scroll" tabindex="0" role="group"{label}>{drawn}</div>{note}')
 
 
 def _heading(one: Shown, scope: str = "col") -> str:
@@ -342,7 +348,8 @@ def embedded(data: object) -> str:
     return dumps(data, indent=None).replace("<", "\\u003c")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A script, a style sheet or a template of the page."""
     return (files("captious.render") / "page" / name).read_text(encoding="utf-8")
 
 
@@ -351,7 +358,7 @@ _WRITERS: dict[type, Callable[..., str]] = {
     Table: _table,
     Chart: _chart,
     Graph: _graph,
-    Items: lambda items: _asset("items.html"),
+    Items: lambda items: asset("items.html"),
     Gallery: _gallery,
     Group: _group,
 }

@@ -79,14 +79,14 @@ def _graphs(items: Items, shown: Sequence[int]) -> list[dict[str, Any]]:
         totals = np.sum([np.nan_to_num(system[metric][shown], nan=np.inf) for system in items.values], axis=0)
         worst = [shown[place] for place in np.argsort(sign * totals, kind="stable")[:most].tolist()]
         drawn = [
-            {str(item): [_graph(one) for one in items.explain(system, metric, item)] for item in sorted(worst)}
+            {str(item): [drawn_graph(one) for one in items.explain(system, metric, item)] for item in sorted(worst)}
             for system in range(len(items.systems))
         ]
         graphs.append({"metric": metric, "whole": len(worst) == len(shown), "drawn": drawn})
     return graphs
 
 
-def _graph(graph: Graph) -> dict[str, Any]:
+def drawn_graph(graph: Graph) -> dict[str, Any]:
     """The shapes of a graph, and its tuples by what became of them."""
     width, height, shapes = drawing(graph)
     tuples = lists(graph)
@@ -147,32 +147,38 @@ def thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str], li
 
 def thumbnail(source: Source) -> str | None:
     """A file, an image in memory or an array of pixels as a data URI; None where it cannot be read."""
+    small = small_image(source)
+    return None if small is None else f"data:image/{small[0]};base64,{b64encode(small[1]).decode()}"
+
+
+def small_image(source: Source, side: int = SIDE) -> tuple[str, bytes] | None:
+    """An image of at most so many pixels a side, as ``webp`` or ``jpeg`` with its bytes; None if it cannot be read."""
     from PIL import Image, features
 
     kind = "webp" if features.check("webp") else "jpeg"
     buffer = BytesIO()
     try:
-        small = _small(source)
+        small = _small(source, side)
         white = Image.new("RGBA", small.size, "white")
         Image.alpha_composite(white, small).convert("RGB").save(buffer, kind, quality=80)
     except (OSError, ValueError, TypeError, SyntaxError, MemoryError, Image.DecompressionBombError):
         return None
-    return f"data:image/{kind};base64,{b64encode(buffer.getvalue()).decode()}"
+    return kind, buffer.getvalue()
 
 
-def _small(source: Source) -> Image:
+def _small(source: Source, side: int) -> Image:
     from PIL import Image, ImageOps
 
     if source is None or isinstance(source, np.ndarray):
         picture: Image.Image = Image.fromarray(np.asarray(source, dtype=np.uint8))
-        picture.thumbnail((SIDE, SIDE))
+        picture.thumbnail((side, side))
         return picture.convert("RGBA")
     # As encoders see it: turned as the EXIF tag says only where the runtime asks for it.
     upright = current().upright
     if not isinstance(source, str):
         opened = source.picture()
         picture = _eight_bits(ImageOps.exif_transpose(opened) if upright else opened.copy())
-        picture.thumbnail((SIDE, SIDE))
+        picture.thumbnail((side, side))
         return picture.convert("RGBA")
     if not Path(source).is_file():  # A named pipe would keep the reader waiting for ever.
         raise OSError(f"{source}: is no file")
@@ -180,7 +186,7 @@ def _small(source: Source) -> Image:
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         with Image.open(source) as opened:
             picture = _eight_bits(ImageOps.exif_transpose(opened) if upright else opened)
-            picture.thumbnail((SIDE, SIDE))
+            picture.thumbnail((side, side))
             return picture.convert("RGBA")
 
 

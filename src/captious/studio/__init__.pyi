@@ -1,3 +1,5 @@
+from captious.studio.export import Export as Export
+from captious.studio.export import export_study as export_study
 from captious.studio.kinds import kind_of as kind_of
 from captious.studio.log import Log as Log
 from captious.studio.new import new_plan as new_plan
@@ -5,7 +7,7 @@ from captious.studio.plan import Plan as Plan
 from captious.studio.plan import parse_plan as parse_plan
 from captious.studio.plan import read_plan as read_plan
 from captious.studio.simulate import Simulation as Simulation
-from captious.studio.simulate import simulate as simulate
+from captious.studio.simulate import simulate_raters as simulate_raters
 from captious.studio.standing import Standing as Standing
 from captious.studio.standing import study_standing as study_standing
 from captious.studio.tasks import Task as Task

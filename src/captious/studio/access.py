@@ -86,6 +86,8 @@ class Rules:
 
     hosts: frozenset[str] = frozenset()
     """Names by which the server may be called, besides IP addresses and localhost."""
+    origin: str = ""
+    """Where people reach the server, if they do not reach it directly."""
     secure: bool = False
     """Whether people reach the server by https, so that cookies are sent by https alone."""
     frames: tuple[str, ...] = ()
@@ -113,7 +115,8 @@ class Rules:
             name = None
         if not name or address.scheme not in ("http", "https") or address.path not in ("", "/") or address.query:
             raise InputError(f"public_url={public_url}: expected an address such as https://studio.example.org")
-        return cls(hosts=frozenset({*names, name}), secure=address.scheme == "https", **others)
+        origin = f"{address.scheme}://{address.netloc}".lower()
+        return cls(hosts=frozenset({*names, name}), origin=origin, secure=address.scheme == "https", **others)
 
     @property
     def security_policy(self) -> str:
@@ -213,7 +216,7 @@ class Guard:
         headers = header_values(scope)
         if not self.rules.allows_host(headers.get("host", "")):
             await refuse(scope, send, self.rules, 400, "This server does not answer under this name.")
-        elif scope["method"] not in SAFE and not _from_own_page(headers):
+        elif scope["method"] not in SAFE and not _from_own_page(headers, self.rules.origin):
             await refuse(scope, send, self.rules, 403, "The request came from a page of another site.")
         elif scope["method"] in SAFE:
             await self.app(scope, receive, send)
@@ -302,7 +305,7 @@ async def refuse(
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body.encode()})
 
 
-def _from_own_page(headers: dict[str, str]) -> bool:
+def _from_own_page(headers: dict[str, str], public: str) -> bool:
     """Whether a request that changes something may come from a page of this server, as far as headers tell.
 
     Browsers say it in Sec-Fetch-Site. Old ones send an Origin, which our referrer policy makes "null" for forms; what
@@ -312,7 +315,7 @@ def _from_own_page(headers: dict[str, str]) -> bool:
     if site is not None:
         return site in ("same-origin", "none")
     origin = headers.get("origin", "null")
-    return origin == "null" or urlsplit(origin).netloc == headers.get("host")
+    return origin in ("null", public) or urlsplit(origin).netloc == headers.get("host")
 
 
 async def _read_body(receive: Receive, most: int) -> bytes | None:

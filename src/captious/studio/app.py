@@ -42,6 +42,7 @@ from captious.studio.database import DatabaseAway
 from captious.studio.events import Page
 from captious.studio.kinds import Gap, Incomplete, kind_of
 from captious.studio.log import Log
+from captious.studio.owner import OwnerPages
 from captious.studio.plan import Plan
 from captious.studio.sessions import (
     TURK_FORMS,
@@ -70,16 +71,20 @@ AWAY = "The database is out of reach. Nothing that you entered is confirmed yet.
 logger = logging.getLogger("captious.studio")
 
 
-def build_app(plan: Plan, log: Log, rules: Rules, address: str, owner_token: str) -> App:
-    """The app of a study that has begun, behind the rules of its server; the owner's pages stand behind a token."""
+def build_app(plan: Plan, log: Log, rules: Rules, address: str, owner_token: str, answers: Limit | None = None) -> App:
+    """The app of a study that has begun, behind the rules of its server; the owner's pages stand behind a token.
+
+    ``answers`` limits the answers of a rater, 5 a second unless another limit is passed.
+    """
     views = Views(plan)
     rules = replace(rules, error_page=views.error)
     if plan.source.name == "mturk":
         rules = replace(rules, frames=TURK_FRAMES, forms=TURK_FORMS)
-    pages = RaterPages(plan, log, rules, views)
+    pages = RaterPages(plan, log, rules, views, answers or Limit(5, seconds=1))
+    owner = OwnerPages(plan, log, owner_token, address, views)
     failures = Failures(rules)
     handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
-    app = Starlette(routes=pages.routes(), exception_handlers=handlers)
+    app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)
     gate = TokenGate(app, owner_token, OWNER_COOKIE, rules, pages.sessions.wrong)
 
     async def gated(scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,12 +129,11 @@ class Failures:
 class RaterPages:
     """The routes of raters. Work on the database runs in threads, so that one slow request holds up no other."""
 
-    def __init__(self, plan: Plan, log: Log, rules: Rules, views: Views) -> None:
-        self.plan, self.log, self.rules, self.views = plan, log, rules, views
+    def __init__(self, plan: Plan, log: Log, rules: Rules, views: Views, answers: Limit) -> None:
+        self.plan, self.log, self.rules, self.views, self.answers = plan, log, rules, views, answers
         self.kind = kind_of(plan)
         self.sessions = Sessions(plan, log)
         self.images = plan.file(plan.images) if plan.images else None
-        self.answers = Limit(5, seconds=1)
         self.visitors = Limit(60, seconds=60)
 
     def routes(self) -> list[BaseRoute]:
@@ -188,7 +192,7 @@ class RaterPages:
     def link(self, request: Request) -> Response:
         """A personal link: the token moves into a cookie, and the address is clean afterwards."""
         token = request.path_params["token"]
-        return self._enter(self._session(request, token), "/task")
+        return self._enter(self._session(request, token))
 
     def door(self, request: Request) -> Response:
         """The one link for everybody, which platforms extend by the ids of the person."""
@@ -203,7 +207,7 @@ class RaterPages:
         if value is None:
             platform = {"prolific": "Prolific", "mturk": "Mechanical Turk"}[source]
             raise HTTPException(403, f"Open the study from {platform}: the address lacks your id.")
-        return self._enter(self._session(request, value, travels=source == "mturk"), "/task")
+        return self._enter(self._session(request, value, travels=source == "mturk"))
 
     def enter(self, request: Request, form: Form) -> Response:
         """Begin an open study: the visitor becomes a rater. A mere visit makes none: previews of links visit too."""
@@ -215,7 +219,7 @@ class RaterPages:
         self.visitors.add(client_address(request.scope))
         token = new_token()
         self.log.add_raters([token_hash(token)])
-        return self._enter(self._session(request, token), "/task")
+        return self._enter(self._session(request, token))
 
     def _check_study(self, request: Request) -> None:
         if self.plan.source.name == "links" or request.path_params["study"] != study_name(self.plan):
@@ -228,8 +232,9 @@ class RaterPages:
         values = {"instructions": self.plan.instructions, "preview": preview, "action": request.url.path}
         return HTMLResponse(self.views.render("start.html", heading="Welcome", **values))
 
-    def _enter(self, session: Session, path: str) -> Response:
-        response = RedirectResponse(session.address(path), 303)
+    def _enter(self, session: Session) -> Response:
+        self.log.record(session.rater.id, "joined", f"{session.rater.id}.joined")
+        response = RedirectResponse(session.address("/task"), 303)
         if not session.travels:
             response.headers["set-cookie"] = self.rules.cookie(self.sessions.cookie, session.value)
         return response
@@ -272,8 +277,7 @@ class RaterPages:
         if form.get("agree") == "yes":
             self.log.record(rater, "consented", f"{rater}.consented")
             return RedirectResponse(session.address("/task"), 303)
-        self.log.record(rater, "returned", f"{rater}.returned.{secrets.token_hex(8)}", body={"reason": "no consent"})
-        text = "You did not agree, so you are asked nothing. You can close this page."
+        text = "You did not agree, so you are asked nothing and nothing is stored. You can close this page."
         if self.plan.source.name in ("prolific", "mturk"):
             text += " Please return the task on the platform that sent you."
         return self._message("Thank you", text, (session.address("/consent"), "Read the text again"))
@@ -345,7 +349,8 @@ class RaterPages:
     ) -> Response:
         history = self.log.history(session.rater.id)
         here = history.index((page.task.id, page.purpose)) if (page.task.id, page.purpose) in history else len(history)
-        stored = {} if page.answer is None else self.kind.form(self.plan, page.task, page.order, page.answer)
+        stored = {"comment": page.comment}
+        stored |= {} if page.answer is None else self.kind.form(self.plan, page.task, page.order, page.answer)
         text = self.views.task(
             page,
             stored if form is None else form,

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from captious._files import refuse_irregular
 from captious.errors import InputError, one_line, require
@@ -52,9 +52,11 @@ class Database:
         return self.sqlite and not Path(self.name).exists()
 
     @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        """A transaction that sees one state of the database and changes nothing."""
-        with self._reachable(), self.engine.begin() as connection:
+    def reading(self, snapshot: bool = False) -> Iterator[sa.Connection]:
+        """A transaction that changes nothing. With ``snapshot`` it sees one moment, as it always does in SQLite."""
+        repeatable = snapshot and not self.sqlite
+        engine = self.engine.execution_options(isolation_level="REPEATABLE READ") if repeatable else self.engine
+        with self._reachable(), engine.connect() as connection:  # rolled back at the end: there is nothing to store
             yield connection
 
     def write(self, change: Callable[[sa.Connection], T]) -> T:
@@ -78,12 +80,18 @@ class Database:
     def make(self) -> None:
         """Make the file of SQLite, with a journal that lets raters read while one writes; the file remembers it."""
         if self.sqlite:
-            with self._reachable():
-                connection = self.engine.raw_connection()
-                try:
-                    connection.cursor().execute("PRAGMA journal_mode=WAL")
-                finally:
-                    connection.close()
+            with self.raw() as connection:
+                connection.execute("PRAGMA journal_mode=WAL")
+
+    @contextmanager
+    def raw(self) -> Iterator[sqlite3.Connection]:
+        """A connection of SQLite's own driver, outside of a transaction."""
+        with self._reachable():
+            connection = self.engine.raw_connection()
+            try:
+                yield cast(sqlite3.Connection, connection.driver_connection)
+            finally:
+                connection.close()
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
@@ -121,7 +129,8 @@ def url_of(database: str | Path) -> sa.URL:
     if url.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
         require("psycopg", "studio-postgres")
         return url.set(drivername="postgresql+psycopg")
-    if url.drivername in ("sqlite", "sqlite+pysqlite") and url.database not in (None, "", ":memory:"):
+    if url.drivername in ("sqlite", "sqlite+pysqlite") and url.database and url.database != ":memory:":
+        refuse_irregular(url.database)
         return url
     raise InputError(f"database {url.drivername}://…: expected a file of SQLite, or postgresql://…")
 

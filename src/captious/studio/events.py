@@ -81,6 +81,11 @@ class Slot:
     """Until when an open page keeps it; None where it is free or done."""
     done: bool = False
 
+    def __str__(self) -> str:
+        if self.rater is None:
+            return "free"
+        return f"done by {self.rater}" if self.done else f"kept for {self.rater} until {self.lease}"
+
 
 @dataclass(frozen=True)
 class Answered:
@@ -115,6 +120,8 @@ class Page:
     """Tasks that the rater will see in all, as far as is known."""
     answer: Mapping[str, Any] | None = None
     """What the rater answered before, where the page is opened again."""
+    comment: str = ""
+    """What the rater wrote with that answer."""
 
 
 def answers_of(events: Iterable[Event]) -> list[Answered]:

@@ -156,7 +156,10 @@ class Log:
     def _plan(self) -> Plan:
         with self.database.reading() as connection:
             row = connection.execute(sa.select(schema.study)).one()
-        return thaw(json.loads(row.plan), row.toml, row.digest)
+        try:
+            return thaw(json.loads(row.plan), row.toml, row.digest)
+        except (ValueError, TypeError, KeyError):
+            raise InputError(f"{self.name}: the plan is damaged in the database") from None
 
     @cached_property
     def _lease(self) -> timedelta:
@@ -185,7 +188,10 @@ class Log:
 
     def _task(self, id: str, payload: str) -> Task:
         if id not in self._tasks:
-            self._tasks[id] = Task.from_dict(json.loads(payload))
+            try:
+                self._tasks[id] = Task.from_dict(json.loads(payload))
+            except (ValueError, TypeError, KeyError):
+                raise InputError(f"{self.name}: task {id!r} is damaged in the database") from None
         return self._tasks[id]
 
     @cached_property
@@ -307,8 +313,9 @@ class Log:
         task = self._read_task(connection, opened.task)
         assert task is not None
         total = total_pages(self._plan, self._work, len(self._gold))
-        answer = None if opened.answer is None else opened.answer.body["answer"]
-        return Page(task, opened.purpose, opened.order, before + 1, max(total, before + 1), answer)
+        body = {} if opened.answer is None else opened.answer.body
+        number, answer, comment = before + 1, body.get("answer"), body.get("comment", "")
+        return Page(task, opened.purpose, opened.order, number, max(total, number), answer, comment)
 
     def page_of(self, rater: str, task: str, purpose: Purpose = "work") -> Page | None:
         """A page that the rater has opened before, with the answer; None where the rater has not."""
@@ -466,6 +473,11 @@ class Log:
                 to_slot(row)
                 for row in connection.execute(sa.select(schema.slot).order_by(schema.slot.c.task, schema.slot.c.place))
             ]
+
+    def leases(self, now: datetime | None = None) -> int:
+        """The number of slots that are kept for raters now."""
+        with self.database.reading() as connection:
+            return int(connection.execute(rows.LEASES, {"now": stamp(utc(now))}).scalar_one())
 
     def _slots_of(self, connection: sa.Connection, task: str) -> list[Slot]:
         return [to_slot(row) for row in connection.execute(rows.SLOTS_OF_TASK, {"task": task})]

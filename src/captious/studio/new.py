@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from captious.errors import InputError, nearest
 from captious.studio.plan import KindName, parse_plan
@@ -37,6 +38,7 @@ def new_plan(
     references: str | Path | None = None,
     images: str | Path | None = None,
     ids: str | Path | Sequence[str] | None = None,
+    missing: Literal["error", "skip"] = "error",
     title: str | None = None,
 ) -> str:
     """The text of a study that is to be written at ``path``; it is valid, but its files are not looked into.
@@ -55,6 +57,8 @@ def new_plan(
         File of references, folder of images.
     ids
         File with one id a line, or the ids themselves: what the study asks about.
+    missing
+        Items that a file of captions, the references or the images lack: an error, or left out.
     title
         Title of the study, instead of the template's.
     """
@@ -70,6 +74,8 @@ def new_plan(
     }
     for name in reversed(FILES):
         text = _with(text, name, values[name])
+    if missing == "skip":
+        text = _with(text, "missing", _quoted(missing))
     if title is not None:
         text = _with(text, "title", _quoted(title))
     parse_plan(text, path)
@@ -120,8 +126,8 @@ def _file_of_system(name: str, path: Path) -> str:
 
 
 def _relative(name: str, path: Path) -> str:
-    """The name of a file as a study at ``path`` says it; absolute names stay."""
-    if Path(name).is_absolute() or not name:
+    """The name of a file as a study at ``path`` says it; absolute names and those of a home stay."""
+    if Path(name).is_absolute() or name.startswith("~") or not name:
         return name
     return Path(os.path.relpath(name, path.parent)).as_posix()
 

@@ -16,6 +16,15 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from captious._files import digest, expanded, read_regular
 from captious.errors import InputError, nearest
+from captious.io.columns import (
+    CANDIDATE_COLUMNS,
+    GROUP_COLUMNS,
+    ITEM_COLUMNS,
+    RATER_COLUMNS,
+    RATING_COLUMNS,
+    REFERENCE_COLUMNS,
+    SYSTEM_COLUMNS,
+)
 from captious.studio.formula import MEAN, Formula, read_formula
 
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
@@ -105,7 +114,7 @@ class Plan:
     items: int | None = None
     """So many items, drawn by the seed; all of them where it is None."""
     missing: Literal["error", "skip"] = "error"
-    """Items that a file of captions lacks: an error, or left out."""
+    """Items that a file of captions, the references or the images lack: an error, or left out."""
     distinct: bool = False
     """Only items whose captions all differ, in more than case and punctuation."""
     show_references: bool = False
@@ -200,8 +209,8 @@ def parse_plan(text: str, path: Path) -> Plan:
     _refuse_unknown(table, _keys(Plan), where)
     table["aspects"] = _tables(table, "aspects", Aspect, where)
     table["options"] = _with_keys(_tables(table, "options", LabelOption, where))
-    table["checks"] = _checks(table.get("checks", {}), where)
-    table["source"] = _built(Source, table.get("source", {}), f"{where}: [source]")
+    table["checks"] = _checks(_table(table, "checks", where), f"{where}: [checks]")
+    table["source"] = _built(Source, _table(table, "source", where), f"{where}: [source]")
     for name in ("instructions", "consent"):
         if isinstance(table.get(name), str):
             table[name] = table[name].strip()
@@ -215,6 +224,12 @@ def parse_plan(text: str, path: Path) -> Plan:
 Built = TypeVar("Built")
 _UNWRITTEN = ("path", "text", "digest", "flag_failed", "flag_seconds")
 """Fields that are no key of the file."""
+REQUIRED: dict[type, tuple[str, ...]] = {
+    Plan: ("title", "kind"),
+    Aspect: ("name", "question"),
+    LabelOption: ("name",),
+}
+"""Keys that a table must have."""
 BOUNDS: dict[str, tuple[float, float]] = {
     "items": (1, 10_000_000),
     "together": (1, 20),
@@ -265,8 +280,14 @@ KINDS_OF_KEY: dict[str, tuple[KindName, ...]] = {
     "votes": ("labels",),
 }
 """Keys that only some kinds of task have."""
-EXPORTED = ("id", "image", "system", "caption", "references", "rater", "rating", "seconds", "comment", MEAN)
-"""Columns of exports, which no aspect and no label may be called."""
+EXPORTED = frozenset(
+    (
+        *("preferred", "category", "both_bad", "rank", "seconds", "late", "comment", MEAN),
+        *(*CANDIDATE_COLUMNS, *GROUP_COLUMNS, *ITEM_COLUMNS),
+        *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS),
+    )
+)
+"""Columns that have a meaning in exports, which no aspect and no label may be called."""
 RESERVED_KEYS = "u?"
 """Keys of the page itself: back, help."""
 
@@ -290,17 +311,20 @@ def _tables(table: Mapping[str, Any], name: str, kind: type[Built], where: str) 
     return tuple(_built(kind, entry, f"{where}: [[{name}]] {number}") for number, entry in enumerate(entries, 1))
 
 
-def _built(kind: type[Built], table: Any, where: str) -> Built:
+def _table(table: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    inner = table.get(name, {})
+    if not isinstance(inner, dict):
+        raise InputError(f"{where}: [{name}] is {_short(inner)}, expected {_FORMS[name]}")
+    return inner
+
+
+def _built(kind: type[Built], table: dict[str, Any], where: str) -> Built:
     """A dataclass of the keys of a table, each of the type and within the bounds that it must have."""
-    if not isinstance(table, dict):
-        raise InputError(f"{where} is {_short(table)}, expected {_FORMS.get(where[-7:-1], 'a table')}")
     _refuse_unknown(table, [*_keys(kind), *_UNWRITTEN], where)
     hints = get_type_hints(kind)
     values = {name: _value(name, value, hints[name], where) for name, value in table.items()}
-    required = [one.name for one in fields(kind) if one.name in ("title", "kind", "name", "question")]  # type: ignore[arg-type]
-    for name in required:
-        optional = (kind is Plan and name == "question") or kind is Source
-        if not optional and not str(values.get(name, "")).strip():
+    for name in REQUIRED.get(kind, ()):
+        if not str(values.get(name, "")).strip():
             raise InputError(f"{where}: no {name}, expected {_form(name, hints[name])}")
     return kind(**values)
 
@@ -364,10 +388,7 @@ def _seconds(value: Any, where: str) -> float:
     return seconds
 
 
-def _checks(table: Any, where: str) -> Checks:
-    where = f"{where}: [checks]"
-    if not isinstance(table, dict):
-        raise InputError(f"{where} is {_short(table)}, expected {_FORMS['checks']}")
+def _checks(table: dict[str, Any], where: str) -> Checks:
     _refuse_unknown(table, _keys(Checks), where)
     flag = table.get("flag", {})
     if not isinstance(flag, dict):
@@ -389,14 +410,18 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
     for name, kinds in KINDS_OF_KEY.items():
         if table.get(name) and plan.kind not in kinds:
             raise InputError(f"{where}: {name} is for kind {' or '.join(kinds)}, and kind is {plan.kind}")
+    if not plan.title.isprintable():
+        raise InputError(f"{where}: title = {_short(plan.title)}, expected {_FORMS['title']}")
     if plan.captions and plan.tasks:
         raise InputError(f"{where}: both captions and tasks, expected one of them")
     if not plan.captions and not plan.tasks and not (plan.kind == "labels" and plan.images):
         needed = {"yesno": "tasks", "labels": "tasks, captions or images"}.get(plan.kind, "captions or tasks")
         raise InputError(f"{where}: nothing to ask about, expected {needed}")
-    for name in ("captions", "references", "images", "tasks"):
-        if "" in (getattr(plan, name) if name == "captions" else (getattr(plan, name),)):
-            raise InputError(f"{where}: {name} has an empty name, expected {_FORMS[name]}")
+    ids = plan.ids if isinstance(plan.ids, str) else None
+    files = [*(("captions", one) for one in plan.captions), ("references", plan.references), ("images", plan.images)]
+    for name, file in (*files, ("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold)):
+        if file is not None and (not file or "\0" in file):
+            raise InputError(f"{where}: {name} has the file {_short(file)}, expected {_FORMS[name]}")
     if plan.kind == "ratings":
         _check_aspects(plan, where)
     if plan.kind == "labels":

@@ -10,7 +10,7 @@ import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from captious.errors import UnknownKey, require
+from captious.errors import InputError, UnknownKey, require
 from captious.studio.events import Event, Slot
 from captious.studio.schema import event, rater, slot, task
 
@@ -45,7 +45,7 @@ EVENTS = (
 )
 LAST_EVENT = sa.select(sa.func.max(event.c.seq))
 
-_UNSEEN = ~sa.exists().where(event.c.rater == bind("rater"), event.c.task == slot.c.task)
+_UNSEEN = ~sa.exists(1).where(event.c.rater == bind("rater"), event.c.task == slot.c.task)
 _FREE = sa.or_(slot.c.lease.is_(None), slot.c.lease <= bind("now"), slot.c.lease > bind("far"))
 NEXT_SLOT = (
     sa.select(slot.c.task, slot.c.place)
@@ -57,6 +57,7 @@ NEXT_SLOT = (
 """The free slot with the fewest answers before it, of a task that the rater has never opened."""
 SLOT_TO_COME = sa.select(slot.c.task).where(slot.c.done == 0, _UNSEEN).limit(1)
 """A task that others have open, and which may become free for the rater."""
+LEASES = sa.select(sa.func.count()).select_from(slot).where(slot.c.done == 0, slot.c.lease > bind("now"))
 SLOTS_OF_TASK = sa.select(slot).where(slot.c.task == bind("task")).order_by(slot.c.place).with_for_update()
 SET_SLOT = slot.update().where(slot.c.task == bind("of_task"), slot.c.place == bind("of_place"))
 SET_SLOT = SET_SLOT.values(rater=bind("rater"), lease=bind("lease"), done=bind("done"))
@@ -67,7 +68,10 @@ PAYLOAD = sa.select(task.c.payload).where(task.c.id == bind("id"))
 
 def to_event(row: Any) -> Event:
     """The event of a row."""
-    return Event(row.seq, row.key, time(row.at), f"r{row.rater}", row.n, row.kind, row.task, json.loads(row.body))
+    try:
+        return Event(row.seq, row.key, time(row.at), f"r{row.rater}", row.n, row.kind, row.task, json.loads(row.body))
+    except (ValueError, TypeError):
+        raise InputError(f"event {row.seq} is damaged in the database; captious studio verify says more") from None
 
 
 def to_slot(row: Any) -> Slot:

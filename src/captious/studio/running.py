@@ -22,6 +22,7 @@ from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Section, Series, Table, Text
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate, estimate
+from captious.studio.kinds.ratings import overall_rating, rated_aspect
 from captious.studio.plan import Plan
 from captious.studio.tasks import Task
 from captious.study.design import build_design, family_of
@@ -151,8 +152,7 @@ def _asked(plan: Plan) -> str:
     """What metrics are held against: the overall rating, or the first aspect where there is none."""
     if plan.kind != "ratings":
         return {"ranking": "ranks", "pairs": "preferences"}[plan.kind]
-    names = [aspect.name for aspect in plan.aspects]
-    return "overall rating" if plan.overall else "overall" if "overall" in names else names[0]
+    return "overall rating" if plan.overall else rated_aspect(plan).name
 
 
 def _number(value: float | None) -> float:
@@ -189,14 +189,8 @@ def _ratings(plan: Plan, answer: Mapping[str, Any]) -> dict[str, float]:
     """The rating of every caption of a page that has one."""
     if plan.kind == "ranking":
         return {choice: float(rank) for choice, rank in answer["ranks"].items()}
-    ratings = {choice: _rating(plan, aspects) for choice, aspects in answer["ratings"].items()}
+    ratings = {choice: overall_rating(plan, aspects) for choice, aspects in answer["ratings"].items()}
     return {choice: float(value) for choice, value in ratings.items() if value is not None}
-
-
-def _rating(plan: Plan, aspects: Mapping[str, float | None]) -> float | None:
-    if plan.formula is not None:
-        return plan.formula.of(aspects)
-    return aspects.get("overall" if "overall" in aspects else plan.aspects[0].name)
 
 
 def _preferences(tasks: Mapping[str, Task], answers: Sequence[Answered]) -> tuple[Preferences, list[str]]:

@@ -49,14 +49,20 @@ class Session:
     """Whether the session goes along in addresses and forms."""
 
     @property
+    def _person(self) -> str:
+        """The same in every visit of the rater, so that an answer which waits in the browser may leave in the next."""
+        names = [name for name in PERSON.values() if name in self.parameters]
+        return f"{names[0]} {self.parameters[names[0]]}" if names else self.value
+
+    @property
     def csrf(self) -> str:
-        """The hidden field that a form of this session must have."""
-        return form_token(self.value)
+        """The hidden field that a form of this rater must have."""
+        return form_token(self._person)
 
     @property
     def owner(self) -> str:
         """A name under which the browser may keep answers that are not sent yet."""
-        return token_hash(self.value)[:12]
+        return token_hash(self._person)[:12]
 
     def address(self, path: str) -> str:
         """The address of a page for this session."""

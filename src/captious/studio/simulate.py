@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import re
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from html import unescape
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 
 from captious._random import keys_of
-from captious.errors import InputError, nearest
+from captious.errors import InputError, nearest, require
 from captious.metrics.registry import parse
 from captious.options import choices_of
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
-from captious.studio.access import App, new_token, token_hash
+from captious.studio.access import App, Limit, Rules, new_token, token_hash
 from captious.studio.events import Page
 from captious.studio.kinds import kind_of
 from captious.studio.kinds.kind import Answer
@@ -33,8 +36,18 @@ from captious.study.ratings import Preferences, as_ratings
 BotName = Literal["careful", "noisy", "random", "lazy", "leaving"]
 SHARES: Mapping[str, float] = {"careful": 0.6, "noisy": 0.15, "random": 0.1, "lazy": 0.1, "leaving": 0.05}
 """The crowd that is simulated unless another is asked for."""
-REDIRECTS = 10
-"""Redirects that a bot follows before it gives up."""
+REQUESTS, PATIENCE = 100, 0.1
+"""Redirects and further attempts of a bot before it gives up, and seconds before an attempt."""
+
+
+COMMENTS = (
+    "The image is hard to see on my screen.",
+    "Two of the captions say the same.",
+    "One caption is right but says too little.",
+    "I would have liked a half point here.",
+)
+REMARKS = 0.02
+"""Share of the pages of careful bots with a comment."""
 
 
 class Bot(NamedTuple):
@@ -118,10 +131,9 @@ class Simulation(Result):
         return Table("simulated", "Simulated raters, and what the flags found", columns, rows, note)
 
 
-def simulate(
+def simulate_raters(
     plan: Plan,
     log: Log,
-    app: App | None = None,
     *,
     raters: int = 20,
     share: Mapping[str, float] | None = None,
@@ -136,12 +148,12 @@ def simulate(
     ----------
     plan, log
         The study, whose log has begun.
-    app, url
-        The pages of raters: an app in this process, or the address of a server of the same study.
     raters, share
         How many, and the share of each kind: careful, noisy, random, lazy, leaving.
     seed
-        Of everything random; in one process the same seed gives the same answers.
+        Of everything random; without a server the same seed gives the same answers.
+    url
+        Address of a server of the same study. Without it the pages are asked for in this process.
     ratings
         Known ratings of the captions, in any form that ``captious.correlate`` takes. Careful raters follow them.
         Without them CIDEr stands for quality, and without references the length of a caption.
@@ -154,9 +166,8 @@ def simulate(
     step("quality")
     tasks = log.tasks()
     judge = Judge(plan, qualities(plan, tasks, ratings), seed)
-    send = _over_http(url) if url is not None else InProcess(app).send if app is not None else None
-    if send is None:
-        raise InputError("simulate needs an app, or the address of a server: pass url=...")
+    server = InProcess(app_of(plan, log)) if url is None else None
+    send = _over_http(url or "") if server is None else server.send
     tokens = [new_token() for _ in names]
     people = log.add_raters([token_hash(token) for token in tokens])
     visits = []
@@ -164,15 +175,36 @@ def simulate(
         log.record(person.id, "joined", f"simulated-{person.id}", body={SIMULATED: name})
         visits.append(Visit(person.id, name, Browser(send), token, log, judge, seed))
     step("answers")
-    order = np.random.default_rng(seed)
-    active = list(visits)
-    while active:
-        visit = active[int(order.integers(len(active)))]
-        if not visit.go_on():
-            active.remove(visit)
+    _run(visits, seed)
+    if server is not None:
+        server.close()
     step("standing")
     bots = {visit.rater: visit.name for visit in visits}
     return Simulation(bots, sum(visit.browser.requests for visit in visits), study_standing(log))
+
+
+def _run(visits: Sequence[Visit], seed: int) -> None:
+    """Let everybody go on in random order, until all are done, have left, or wait for tasks that others hold."""
+    rng = np.random.default_rng(seed)
+    active, waiting = list(visits), []
+    while active:
+        answers = sum(visit.answers for visit in visits)
+        while active:
+            visit = active[int(rng.integers(len(active)))]
+            if not visit.go_on():
+                active.remove(visit)
+                waiting += [visit] if visit.waits else []
+        if sum(visit.answers for visit in visits) > answers:
+            active, waiting = waiting, []
+
+
+def app_of(plan: Plan, log: Log) -> App:
+    """The pages of a study, for bots in this process."""
+    require("starlette", "studio")
+    from captious.studio.app import build_app
+
+    unlimited = Limit(1_000_000, seconds=1)  # bots are as fast as the server
+    return build_app(plan, log, Rules(), "http://localhost", new_token(), unlimited)
 
 
 def refuse_real(log: Log) -> None:
@@ -377,15 +409,21 @@ Send = Callable[[str, str, Mapping[str, str], bytes], Reply]
 
 
 class InProcess:
-    """Requests to an app in this process, without a socket."""
+    """Requests to an app in this process, without a socket. A thread of its own runs the event loop of the app."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._loop = asyncio.new_event_loop()
+        self._closed = self._loop.create_future()
+        threading.Thread(target=self._loop.run_until_complete, args=(self._closed,), daemon=True).start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._closed.set_result, None)
 
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Reply:
         """One request and its reply."""
-        return self._loop.run_until_complete(self._call(method, target, headers, body))
+        return asyncio.run_coroutine_threadsafe(self._call(method, target, headers, body), self._loop).result()
 
     async def _call(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Reply:
         address = urlsplit(target)
@@ -443,30 +481,29 @@ def _cookies(pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(value for name, value in pairs if name == "set-cookie")
 
 
-class Form(HTMLParser):
+class Form:
     """The first form of a page that is sent: its address, its hidden fields, and the values that each field takes."""
 
     def __init__(self, page: str) -> None:
-        super().__init__()
-        self.action = ""
+        form = _FORM.search(page)
+        self.action = _attributes(form[1]).get("action", "") if form else ""
         self.hidden: dict[str, str] = {}
-        self.choices: dict[str, set[str]] = {}
-        self._inside = False
-        self.feed(page)
+        self.values: dict[str, set[str]] = {}
+        for match in _FIELD.finditer(form[2] if form else ""):
+            attributes = _attributes(match[1])
+            name, value = attributes.get("name", ""), attributes.get("value", "")
+            self.values.setdefault(name, set()).add(value)
+            if attributes.get("type") == "hidden":
+                self.hidden[name] = value
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note a form and its fields."""
-        values = {name: value or "" for name, value in attrs}
-        if tag == "form" and not self.action and values.get("method") == "post":
-            self.action, self._inside = values.get("action", ""), True
-        elif self._inside and "name" in values:
-            if tag == "input" and values.get("type") == "hidden":
-                self.hidden[values["name"]] = values.get("value", "")
-            self.choices.setdefault(values["name"], set()).add(values.get("value", ""))
 
-    def handle_endtag(self, tag: str) -> None:
-        """Note the end of the form."""
-        self._inside = self._inside and tag != "form"
+_FORM = re.compile(r'<form\b([^>]*\bmethod="post"[^>]*)>(.*?)</form>', re.DOTALL)
+_FIELD = re.compile(r"<(?:input|button)\b([^>]*)>")
+_ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return {name: unescape(value) for name, value in _ATTRIBUTE.findall(text)}
 
 
 @dataclass
@@ -481,11 +518,14 @@ class Browser:
 
     def open(self, target: str, form: Mapping[str, str] | None = None) -> None:
         """Ask for a page, or send a form, and follow where it leads."""
-        for _ in range(REDIRECTS):
+        for _ in range(REQUESTS):
             reply = self._request(target, form)
-            if reply.status not in (301, 302, 303, 307):
+            if reply.status == 429:  # faster than the server takes from one person
+                time.sleep(PATIENCE)
+            elif reply.status in (302, 303, 307):
+                target, form = reply.headers["location"], None
+            else:
                 break
-            target, form = reply.headers["location"], None
         self.path, self.page = urlsplit(target).path, reply.body.decode("utf-8", "replace")
         if reply.status >= 400:
             title = " ".join(self.page.partition("<title>")[2].partition("</title>")[0].split())
@@ -516,38 +556,48 @@ class Visit:
     ) -> None:
         self.rater, self.name, self.browser = rater, name, browser
         self._log, self._judge = log, judge
-        self._next = f"/r/{token}"
+        self._link = f"/r/{token}"
+        self._form: Form | None = None
+        self.answers = 0
         self._rng = np.random.default_rng(int(keys_of([f"bot/{rater}"], seed)[0]))
         most = max(2, judge.plan.per_rater)
         self._left = int(self._rng.integers(1, most)) if name == "leaving" else None
 
     def go_on(self) -> bool:
-        """Do the next thing; False where there is none, or where the bot leaves."""
-        if self._next:
-            self.browser.open(self._next)
-            self._next = ""
-            return True
-        form = Form(self.browser.page)
-        if self.browser.path == "/consent":
-            self.browser.open(form.action, {**form.hidden, "agree": "yes"})
-            return True
-        if not self.browser.path.startswith("/task"):
+        """Do the next thing; False where there is none, where the bot leaves, or where it must wait for others."""
+        form = self._form
+        if form is None or self.waits:
+            self._open("/task" if form else self._link)
+        elif self.browser.path == "/consent":
+            self._open(form.action, {**form.hidden, "agree": "yes"})
+        elif self.browser.path != "/task" or self._left == self.answers:
             return False
-        if self._left == 0:
-            return False
-        self._left = None if self._left is None else self._left - 1
-        self._answer(form)
-        return True
+        else:
+            self._open(form.action, self._answer(form))
+            self.answers += 1
+        return not self.waits
 
-    def _answer(self, form: Form) -> None:
+    @property
+    def waits(self) -> bool:
+        """Whether the page says that others hold what is left."""
+        return self.browser.path == "/task" and self._form is not None and not self._form.action
+
+    def _open(self, target: str, fields: Mapping[str, str] | None = None) -> None:
+        self.browser.open(target, fields)
+        self._form = Form(self.browser.page)
+
+    def _answer(self, form: Form) -> dict[str, str]:
+        """The fields of the open page, filled in."""
         page = self._log.next_page(self.rater)
         if page is None:
             raise InputError(f"rater {self.rater} has a page, but no open task")
         plan = self._judge.plan
         answer = self._judge.answer(self.name, page, self._rng)
         fields = kind_of(plan).form(plan, page.task, page.order, answer)
-        lacking = [name for name, value in fields.items() if value not in form.choices.get(name, ())]
+        lacking = [name for name, value in fields.items() if value not in form.values.get(name, ())]
         if lacking:
             raise InputError(f"the page of task {page.task.id!r} has no field {lacking[0]}")
+        if self.name == "careful" and self._rng.random() < REMARKS:
+            fields["comment"] = str(self._rng.choice(COMMENTS))
         seconds = BOTS[self.name].seconds * float(np.exp(0.4 * self._rng.normal()))
-        self.browser.open(form.action, {**form.hidden, **fields, "seconds": f"{seconds:.1f}"})
+        return {**form.hidden, **fields, "seconds": f"{seconds:.1f}"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -121,7 +121,7 @@ class Comment:
     """What a rater wrote beside an answer."""
 
     rater: str
-    task: str
+    item: str
     text: str
 
 
@@ -162,13 +162,13 @@ class Standing(Result):
         """What the owner's page draws."""
         if not self.timeline:
             return []
-        return [self.timeline_chart(), self.raters_chart(), self.coverage_chart()]
+        return [self.timeline_chart(), self.raters_chart()]
 
     @property
     def warnings(self) -> list[str]:
         """What must not be overlooked."""
         bots = [rater for rater in self.raters if rater.simulated]
-        return [f"{len(bots)} of {len(self.raters)} raters are simulated: no result of this study"] if bots else []
+        return [f"{len(bots)} of {len(self.raters)} raters are simulated: what they say is no result"] if bots else []
 
     def document(self) -> Document:
         """Coverage, agreement, time, raters with flags, metrics so far, comments."""
@@ -219,9 +219,10 @@ class Standing(Result):
     def timeline_chart(self) -> Chart:
         """Answers over time."""
         start = self.timeline[0][0]
-        minutes = [(at - start).total_seconds() / 60 for at, _ in self.timeline]
-        unit, size = ("hours", 60.0) if minutes[-1] > 180 else ("minutes", 1.0)
-        series = Series("answers", [minute / size for minute in minutes], [number for _, number in self.timeline])
+        seconds = [(at - start).total_seconds() for at, _ in self.timeline]
+        sizes = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
+        unit = next((unit for unit, size in sizes.items() if seconds[-1] > 2 * size), "seconds")
+        series = Series("answers", [one / sizes[unit] for one in seconds], [number for _, number in self.timeline])
         target = self.coverage.target
         shown = self.timeline[-1][1] > target / 4
         return Chart(
@@ -300,7 +301,7 @@ class Standing(Result):
         return Table(key, "Raters, flagged ones first", columns, rows, note)
 
     def _comments(self) -> Text:
-        lines = [f"{one.rater} on {one.task}: {one.text}" for one in self.comments[:COMMENTS]]
+        lines = [f"{one.rater} on {one.item}: {one.text}" for one in self.comments[:COMMENTS]]
         if len(self.comments) > COMMENTS:
             lines.append(f"{len(self.comments) - COMMENTS} more comments are in JSON")
         return Text(lines, "Comments", bullets=True)
@@ -366,11 +367,8 @@ def _values(plan: Plan, task: Task, answer: Mapping[str, Any]) -> Iterator[tuple
 def study_standing(log: Log, metrics: Sequence[str] = (), resampling: Resampling = Resampling()) -> Standing:
     """How the study of a log stands now; with the agreement of metrics where some are named."""
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
-    now = datetime.now(timezone.utc)
-    leases = sum(slot.lease is not None and slot.lease > now for slot in log.slots())
-    standing = standing_of(
-        plan, tasks, events, [rater.id for rater in log.raters()], open_tasks=leases, resampling=resampling
-    )
+    raters = [rater.id for rater in log.raters()]
+    standing = standing_of(plan, tasks, events, raters, open_tasks=log.leases(), resampling=resampling)
     if not metrics:
         return standing
     agreement = metric_agreement(plan, tasks, answers_of(events), measure_captions(plan, tasks, metrics), resampling)
@@ -398,7 +396,7 @@ def standing_of(
     per_task = Counter(one.task for one in work if not one.late)
     number = sum(task.gold is None for task in tasks.values())
     places = tuple(sum(count > place for count in per_task.values()) for place in range(plan.overlap))
-    comments = [Comment(one.rater, one.task, one.comment) for one in answers if one.comment]
+    comments = [Comment(one.rater, tasks[one.task].item or one.task, one.comment) for one in answers if one.comment]
     return Standing(
         plan.title,
         plan.kind,

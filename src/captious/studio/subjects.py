@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,17 @@ from captious.errors import InputError, nearest
 from captious.io.columns import CAPTION_LIST_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
 from captious.io.formats import Row, named_files, read_text, rows_of
 from captious.io.images import SUFFIXES, ImageFolder
-from captious.io.join import Complain, Gathered, first_few, gather_candidates, gather_references, valid_text
+from captious.io.join import Complain, Gathered, described, first_few, gather_candidates, gather_references, valid_text
 from captious.options import Reading
 from captious.studio.plan import Plan
 
 SYSTEM = "system"
 """The column that names a caption's system, where a file holds several."""
 SEVERAL = Reading(several=True)
+SKIP = "; write missing = 'skip' to leave them out"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Subject:
     """One thing that raters are asked about: an image or a text, and what is said of it."""
 
@@ -72,7 +73,22 @@ def read_subjects(plan: Plan, complain: Complain) -> list[Subject]:
     twice = _repeated([subject.id for subject in subjects])
     if twice:
         complain(f"{plan.tasks or plan.images}: {_some(twice)} more than once, expected one row for each id")
-    return _chosen(plan, subjects, complain)
+    return _chosen(plan, _complete(plan, subjects, complain), complain)
+
+
+def _complete(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
+    """The subjects with the references of the plan's file; those that lack them are left out or an error."""
+    if plan.references is not None:
+        rows = rows_of(str(plan.file(plan.references)), role="references")
+        references = gather_references(rows, complain=complain).references
+        subjects = [replace(one, references=tuple(references.get(one.id, one.references))) for one in subjects]
+    if plan.references is None and not plan.show_references:
+        return subjects
+    lacking = [subject.id for subject in subjects if not subject.references]
+    if lacking and plan.missing == "error":
+        where = plan.file(plan.references) if plan.references is not None else f"{plan.path}: show_references = true"
+        complain(f"{where}: {_some(lacking)} without references, expected some for every item{SKIP}")
+    return [subject for subject in subjects if subject.references]
 
 
 def _chosen(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
@@ -110,28 +126,29 @@ def _captioned(plan: Plan, complain: Complain) -> list[Subject]:
     """Items with the captions of every system."""
     systems = _systems(plan, complain)
     ids = list(dict.fromkeys(key for gathered in systems.values() for key in gathered.candidates))
-    if plan.kind == "ranking" or plan.kind == "pairs" or plan.together > 1:
+    if plan.kind in ("ranking", "pairs") or plan.together > 1:
         ids = _shared(plan, systems, ids, complain)
         if len(systems) < 2:
             complain(f"{plan.path}: captions of {', '.join(systems)} alone, expected at least two systems")
-    references = _references(plan, systems, ids, complain)
+    if plan.kind == "ranking" and len(systems) > MOST_CAPTIONS:
+        raise InputError(f"{plan.path}: captions of {len(systems)} systems to rank, expected at most {MOST_CAPTIONS}")
     images = _Images(plan, complain)
+    captions = [(name, gathered.candidates, gathered.fields) for name, gathered in systems.items()]
     subjects = []
     for key in ids:
-        owners = {name: gathered for name, gathered in systems.items() if gathered.candidates.get(key)}
-        columns = [gathered.fields.get(key, {}) for gathered in owners.values()]
+        references = next((gathered.references[key] for gathered in systems.values() if key in gathered.references), ())
+        columns = [fields[key] for _, texts, fields in captions if texts.get(key) and fields.get(key)]
         named = next((fields["image"] for fields in columns if fields.get("image")), "")
         subjects.append(
             Subject(
                 key,
                 images.find(str(named), key),
-                tuple((name, gathered.candidates[key][0]) for name, gathered in owners.items()),
-                tuple(references.get(key, ())),
-                fields=_agreed(columns),
+                tuple([(name, texts[key][0]) for name, texts, _ in captions if texts.get(key)]),
+                tuple(references),
+                fields=_agreed(columns) if columns else {},
             )
         )
-    images.report()
-    return subjects
+    return images.report(subjects)
 
 
 def _systems(plan: Plan, complain: Complain) -> dict[str, Gathered]:
@@ -175,36 +192,16 @@ def _shared(plan: Plan, systems: Mapping[str, Gathered], ids: list[str], complai
     for name, gathered in systems.items():
         lacking = [key for key in ids if key not in gathered.candidates]
         if lacking and plan.missing == "error":
-            hint = "; write missing = 'skip' to leave them out"
-            complain(f"{plan.path}: captions: {name} has no caption for {_some(lacking)} of the others{hint}")
+            complain(f"{plan.path}: captions: {name} has no caption for {_some(lacking)} of the others{SKIP}")
     shared = [key for key in ids if all(gathered.candidates.get(key) for gathered in systems.values())]
     if ids and not shared:
         complain(f"{plan.path}: captions: no id is in all of {', '.join(systems)}")
     return shared
 
 
-def _references(
-    plan: Plan, systems: Mapping[str, Gathered], ids: Sequence[str], complain: Complain
-) -> Mapping[str, Sequence[str]]:
-    """References by id: those of the file, or those that the rows of captions carry."""
-    if plan.references is not None:
-        references: Mapping[str, Sequence[str]] = gather_references(
-            rows_of(str(plan.file(plan.references)), role="references"), complain=complain
-        ).references
-    else:
-        references = {key: texts for one in reversed([*systems.values()]) for key, texts in one.references.items()}
-    lacking = [key for key in ids if not references.get(key)]
-    if lacking and (plan.references is not None or plan.show_references):
-        where = plan.file(plan.references) if plan.references is not None else f"{plan.path}: show_references = true"
-        complain(f"{where}: {_some(lacking)} without references, expected some for every item")
-    return references
-
-
 def _agreed(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of an item on which the files of all systems agree."""
     first, *others = columns
-    if not first:
-        return {}
     return {
         str(name): _plain(value)
         for name, value in first.items()
@@ -229,44 +226,51 @@ class _Images:
     """The images of a plan; those that are missing, or lie outside the folder, are reported together."""
 
     def __init__(self, plan: Plan, complain: Complain) -> None:
-        self.complain = complain
+        self.complain, self.skips = complain, plan.missing == "skip"
         self.folder = None if plan.images is None else ImageFolder(plan.file(plan.images))
-        self.root = "" if self.folder is None else os.path.realpath(self.folder.path)
         self.missing: list[str] = []
         self.outside: list[str] = []
+        if self.folder is not None:
+            self.root = os.path.realpath(self.folder.path)
+            with os.scandir(self.folder.path) as entries:
+                links = {entry.name for entry in entries if entry.is_symlink()}
+            self.plain = {name for name in self.folder.names if name not in links}
 
     def find(self, name: str, key: str) -> str | None:
         """The name of an item's image inside the folder; None where the study shows no images."""
         if self.folder is None:
             return None
+        for usual in (name or key, f"{name or key}.jpg", f"{name or key}.png"):
+            if usual in self.plain:
+                return usual
         path = self.folder.find(name, key)
         if path is None or path.suffix.lower() not in SUFFIXES:
             self.missing.append(name or key)
             return None
-        if (path.parent != self.folder.path or path.is_symlink()) and not self._inside(path):
+        if not os.path.realpath(path).startswith(self.root + os.sep) or ".." in path.parts:
             self.outside.append(str(path))
             return None
-        return path.relative_to(self.folder.path).as_posix() if path.parent != self.folder.path else path.name
+        return path.relative_to(self.folder.path).as_posix()
 
-    def _inside(self, path: Path) -> bool:
-        return os.path.realpath(path).startswith(self.root + os.sep) and ".." not in path.parts
-
-    def report(self) -> None:
-        """Complain of everything that was not found."""
+    def report(self, subjects: list[Subject]) -> list[Subject]:
+        """Complain of every image that was not found, or leave out the items without one."""
         if self.folder is None:
-            return
-        if self.missing:
-            self.complain(f"{self.folder.path}: {_some(self.missing)} without an image, expected one for every item")
+            return subjects
         if self.outside:
-            self.complain(
-                f"{self.outside[0]}: lies outside the folder of images; copy it there ({len(self.outside)} such)"
-            )
+            complaint = f"{self.outside[0]}: lies outside the folder of images; copy it there"
+            self.complain(complaint + (f" ({len(self.outside)} such)" if len(self.outside) > 1 else ""))
+        if self.missing and not self.skips:
+            where = self.folder.path
+            self.complain(f"{where}: {_some(self.missing)} without an image, expected one for every item{SKIP}")
+        return [subject for subject in subjects if subject.image is not None] if self.skips else subjects
 
 
 THINGS = ("things", "entities")
 HEADINGS = ("heading", "style", "text")
 TEXTS = ("caption", "candidate")
 LISTS = CAPTION_LIST_COLUMNS
+OWN = (*LISTS, *TEXTS, *THINGS)
+"""Columns of a gold row that is a task of its own, and not about an item of the study."""
 ANSWERS = ("rater", "seen", "question", "rank", "ranks", "expected")
 """Columns that raters fill in, or that the plan says; they are no part of a task."""
 MOST_CAPTIONS, MOST_THINGS = 20, 100
@@ -278,16 +282,25 @@ def read_ready(plan: Plan, rows: Iterable[Row], complain: Complain) -> list[Subj
     images = _Images(plan, complain)
     rows = _sets(rows) if plan.kind == "ranking" else rows
     subjects = [subject for row in rows if (subject := _ready(row, images, complain)) is not None]
-    images.report()
-    return subjects
+    return images.report(subjects)
+
+
+def row_id(row: Row) -> str:
+    """The id of a ready row; an InputError where it has none."""
+    names = ("task", "set", *ID_COLUMNS, "picture", "style")
+    key = next((row.fields[name] for name in names if row.fields.get(name)), None)
+    if not isinstance(key, (str, int)) or isinstance(key, bool) or not str(key).strip():
+        raise InputError(f"{row.where}: no id, expected one of {', '.join(('task', *ID_COLUMNS))}")
+    return str(key)
 
 
 def _ready(row: Row, images: _Images, complain: Complain) -> Subject | None:
     values = row.fields
-    named = next((values[name] for name in ("picture", *IMAGE_COLUMNS) if values.get(name)), None)
-    key = next((values[name] for name in ("task", "set", *ID_COLUMNS, "picture", "style") if values.get(name)), None)
-    if not isinstance(key, (str, int)) or isinstance(key, bool) or not str(key).strip():
-        complain(f"{row.where}: no id, expected one of {', '.join(('task', *ID_COLUMNS))}")
+    named = next((values[name] for name in ("picture", *IMAGE_COLUMNS) if values.get(name)), "")
+    try:
+        key = row_id(row)
+    except InputError as error:
+        complain(str(error))
         return None
     try:
         captions = _captions(values)
@@ -298,13 +311,12 @@ def _ready(row: Row, images: _Images, complain: Complain) -> Subject | None:
     except InputError as error:
         complain(f"{row.where}: {error}")
         return None
-    for text in (str(key), heading, *references, *things, *(text for _, text in captions)):
+    for text in (key, heading, *references, *things, *(text for _, text in captions)):
         if valid_text(text, row.where, "a text", complain) is None:
             return None
     used = {*LISTS, *TEXTS, *REFERENCE_COLUMNS, *THINGS, *ANSWERS}
     fields = {str(name): _plain(value) for name, value in values.items() if name not in used}
-    image = images.find(str(named), str(key)) if named is not None else None
-    return Subject(str(key), image, captions, references, things, heading, fields)
+    return Subject(key, images.find(str(named), key), captions, references, things, heading, fields)
 
 
 def _captions(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -312,6 +324,8 @@ def _captions(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     captions = values[name] if name is not None else ()
     if isinstance(captions, str):
         captions = {str(values.get(SYSTEM) or ""): captions}
+    if not isinstance(captions, (Mapping, list, tuple, np.ndarray)):
+        raise InputError(f"{name} is {described(captions)}, expected a text, a list, or a text for each system")
     pairs = list(captions.items()) if isinstance(captions, Mapping) else [("", text) for text in captions]
     for _, text in pairs:
         if not isinstance(text, str):

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from captious.errors import InputError, nearest
-from captious.io.formats import rows_of
-from captious.io.join import Complain, refuse
+from captious.io.formats import Row, rows_of
+from captious.io.join import Complain, first_few, refuse
+from captious.studio.plan import Plan
+from captious.studio.subjects import MOST_CAPTIONS, OWN, Subject, read_ready, read_subjects, row_id
 
 if TYPE_CHECKING:
     from captious.studio.kinds.kind import Kind
-    from captious.studio.plan import Plan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One caption of a task. The system that wrote it never reaches a rater's page, and the id does not tell it."""
 
@@ -25,7 +26,7 @@ class Choice:
     system: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Task:
     """One page for one rater: an image, captions, things or a text, and what is known of the right answer."""
 
@@ -79,52 +80,83 @@ def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
     ``complain`` is called with each mistake in the files; the default stops at the first.
     """
     from captious.studio.kinds import kind_of  # the kinds make tasks
-    from captious.studio.subjects import read_subjects
 
     kind = kind_of(plan)
-    tasks = kind.tasks(plan, read_subjects(plan, complain))
+    subjects = read_subjects(plan, complain)
+    tasks = kind.tasks(plan, subjects)
+    _refuse_empty(plan, kind, subjects, tasks, complain)
     if plan.checks.gold is not None:
         tasks = _with_gold(plan, kind, tasks, complain)
-    if not any(task.gold is None for task in tasks):
-        complain(f"{plan.path}: no tasks, expected at least one" + (" beside the gold ones" if tasks else ""))
-    return [replace(task, id=f"t{number}") for number, task in enumerate(tasks, 1)]
+        if tasks and all(task.gold is not None for task in tasks):
+            complain(f"{plan.file(plan.checks.gold)}: all tasks are gold, expected others beside them")
+    return tasks
+
+
+def _refuse_empty(plan: Plan, kind: Kind, subjects: list[Subject], tasks: list[Task], complain: Complain) -> None:
+    """Complain of a study without tasks, and of subjects that have nothing to show or nothing to ask."""
+    if not subjects:
+        complain(f"{plan.path}: nothing to ask about is left, expected at least one item")
+    asked = {task.item for task in tasks}
+    silent = [subject.id for subject in subjects if subject.id not in asked]
+    lonely = [task.item for task in tasks if plan.kind == "ranking" and len(task.choices) < 2]
+    blank = [task.item for task in tasks if not (task.image or task.choices or task.heading)]
+    for ids, lack in (
+        (silent, kind.needs),
+        (lonely, kind.needs),
+        (blank, "an image, a caption or a text to look at"),
+    ):
+        if ids:
+            complain(f"{plan.path}: {len(ids):,} of the items ({first_few(ids)}) without {lack}")
 
 
 def _with_gold(plan: Plan, kind: Kind, tasks: list[Task], complain: Complain) -> list[Task]:
     """The tasks with the expected answers of the file of gold tasks, and the tasks that it adds."""
-    from captious.studio.subjects import read_ready
-
-    file = str(plan.file(plan.checks.gold or ""))
-    by_item: dict[str, list[int]] = {}
-    for index, task in enumerate(tasks):
-        by_item.setdefault(task.item, []).append(index)
-    tasks = list(tasks)
-    for row in rows_of(file):
-        subjects = read_ready(plan, [row], complain)
-        expected = row.fields.get("expected")
-        if not subjects:
-            continue
-        (subject,) = subjects
-        content = bool(subject.captions or subject.things)
-        if subject.id in by_item and not content:
-            indices = by_item[subject.id]
-        elif content or subject.image:
-            added = kind.tasks(plan, subjects)
-            indices = by_item[subject.id] = list(range(len(tasks), len(tasks) + len(added)))
-            tasks += added
-        else:
-            complain(f"{row.where}: no task is about {subject.id!r}{nearest(subject.id, by_item)}")
-            continue
+    items = {task.item for task in tasks}
+    rows = _gold_rows(plan, items, complain)
+    own = read_ready(plan, [row for item, row in rows.items() if _is_own(row, item, items)], complain)
+    added = kind.tasks(replace(plan, together=MOST_CAPTIONS), own)
+    indices: dict[str, list[int]] = {}
+    for index, task in enumerate((*tasks, *added)):
+        row = rows.get(task.item)
+        if row is not None and _is_own(row, task.item, items) == (index >= len(tasks)):
+            indices.setdefault(task.item, []).append(index)
+    tasks = [*tasks, *(replace(task, id=f"t{number}") for number, task in enumerate(added, len(tasks) + 1))]
+    for item, places in indices.items():
         try:
-            golds = _golds(plan, kind, [tasks[index] for index in indices], expected)
+            golds = _golds(plan, kind, [tasks[index] for index in places], rows[item].fields.get("expected"))
         except InputError as error:
-            complain(f"{row.where}: {error}")
+            complain(f"{rows[item].where}: {error}")
             continue
-        for index, gold in zip(indices, golds, strict=True):
-            if tasks[index].gold is not None:
-                complain(f"{row.where}: {subject.id!r} has an expected answer already, expected one row for each item")
+        for index, gold in zip(places, golds, strict=True):
             tasks[index] = replace(tasks[index], gold=gold)
     return tasks
+
+
+def _gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str, Row]:
+    """The rows of the file of gold tasks by item: an item of the study, or one that the row brings."""
+    rows: dict[str, Row] = {}
+    for row in rows_of(str(plan.file(plan.checks.gold or ""))):
+        try:
+            item = row_id(row)
+        except InputError as error:
+            complain(str(error))
+            continue
+        if item in rows:
+            complain(f"{row.where}: {item!r} has an expected answer already, expected one row for each item")
+        elif _is_own(row, item, items) and not _has_content(row) and plan.kind != "labels":
+            complain(f"{row.where}: no task is about {item!r}{nearest(item, items)}")
+        else:
+            rows[item] = row
+    return rows
+
+
+def _is_own(row: Row, item: str, items: set[str]) -> bool:
+    """Whether a gold row is a task of its own, and not about an item of the study."""
+    return item not in items or _has_content(row)
+
+
+def _has_content(row: Row) -> bool:
+    return any(row.fields.get(name) for name in OWN)
 
 
 def _golds(plan: Plan, kind: Kind, tasks: list[Task], expected: Any) -> list[dict[str, Any] | None]:

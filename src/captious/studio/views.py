@@ -73,7 +73,6 @@ class Views:
         """The page of a task, with the values of its form and what is missing in them."""
         plan, task = self.plan, page.task
         choices = {choice.id: choice for choice in task.choices}
-        brief, _, full = plan.instructions.strip().partition("\n\n")  # the first paragraph stays in sight
         return self.render(
             "task.html",
             plan=plan,
@@ -84,8 +83,8 @@ class Views:
             references=task.references if plan.show_references else (),
             form={"comment": "", **form},
             gaps=gaps,
-            brief=brief.strip(),
-            full=full.strip(),
+            brief=plan.summary,
+            full=plan.details,
             help=keys_of(plan),
             **values,
         )

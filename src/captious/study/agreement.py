@@ -16,12 +16,10 @@ from captious.stats.agreement import Alpha, Measurement, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import INTERVALS, column, label
 from captious.study.design import Rows
-from captious.study.pairs import PairsAgreement, pairs_agreement
+from captious.study.pairs import SHOWN, PairsAgreement, pairs_agreement
 from captious.study.ratings import Preferences, Ratings, as_ratings
 
 STATISTICS = ("tau_b", "tau_c", "pearson")
-SHOWN = 50
-"""Raters in the printed table."""
 
 
 @dataclass(frozen=True)

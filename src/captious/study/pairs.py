@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from captious.study._columns import INTERVALS
 from captious.study.design import Pairs
 from captious.study.ratings import Preferences, Ratings
 
+SHOWN = 50
+"""Raters in the printed table."""
 TIE = 0.5
 """The answer of a rater who prefers neither caption."""
 
@@ -76,24 +78,28 @@ class PairsAgreement(Result):
             ["statistic", _share("value", level=level)],
             [["accuracy, a tie of the rater ½", Cell.of(self.ceiling)]],
         )
+        sections = [first, ceiling, self._raters_table("raters", SHOWN)]
+        if len(self.raters) > SHOWN:
+            sections.append(replace(self._raters_table("all_raters", len(self.raters)), detail=True))
+        interval = self.resampling.signature("images")
+        data = {"alpha": alpha, "ceiling": {"accuracy": self.ceiling}, "raters": self.raters, "ci": interval}
+        signature = f"agreement({alpha.measurement}):{self.name}|ci:{interval}"
+        return Document(title, "", sections, (), (), (signature,), data, "agreement")
+
+    def _raters_table(self, key: str, number: int) -> Table:
         columns: list[Column | str] = ["rater", Column("pairs"), Column("ties"), Column("shared")]
         columns += [_share("same"), _share("accuracy"), Column("alpha without", decimals=3)]
         rows: list[list[Value]] = [
             [one.name, one.pairs, one.ties, one.shared, one.same, one.accuracy, one.alpha_without]
-            for one in self.raters
+            for one in self.raters[:number]
         ]
-        raters = Table(
-            "raters",
-            "Each rater against the others",
-            columns,
-            rows,
+        note = (
             "shared: pairs that others judged too; same: share of the others' answers that the rater gave too; "
-            "accuracy: in the place of a metric; alpha without: agreement of the others alone",
+            "accuracy: in the place of a metric; alpha without: agreement of the others alone"
         )
-        interval = self.resampling.signature("images")
-        data = {"alpha": alpha, "ceiling": {"accuracy": self.ceiling}, "raters": self.raters, "ci": interval}
-        signature = f"agreement({alpha.measurement}):{self.name}|ci:{interval}"
-        return Document(title, "", [first, ceiling, raters], (), (), (signature,), data, "agreement")
+        if len(self.raters) > number:
+            note += f"; {len(self.raters) - number} more raters are in the files and in JSON"
+        return Table(key, "Each rater against the others", columns, rows, note)
 
 
 def _share(name: str, level: float | None = None) -> Column:

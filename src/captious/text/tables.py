@@ -283,6 +283,19 @@ class TextTable(Memo):
         """The tokens of a caption as text."""
         return [self.vocabulary[token] for token in self.tokens[self.starts[caption] : self.starts[caption + 1]]]
 
+    @cached_property
+    def references(self) -> Ints:
+        """The numbers of the references."""
+        return np.flatnonzero(~self.is_candidate)
+
+    def counts(self, n: int) -> list[dict[int, int]]:
+        """Of each caption, how often each n-gram stands in it; for a few captions."""
+        grams = self.ngrams(n)
+        counts: list[dict[int, int]] = [{} for _ in self.lengths]
+        for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True):
+            counts[caption][gram] = count
+        return counts
+
     def ngram(self, n: int, gram: int) -> str:
         """An n-gram of the table as text."""
         words = []
@@ -301,21 +314,24 @@ class TextTable(Memo):
         >>> from captious.captions import CaptionSet
         >>> table = TextTable.of(CaptionSet.of({"1": "a red dog a cat"}, {"1": ["the red dog", "a cat"]}))
         >>> table.shared_runs(0)
-        [1, 2, 2, 0, 3]
+        [0, 1, 1, 2, 2]
         """
         first, end = self.starts[caption : caption + 2].tolist()
         words, pairs = self.ngrams(1), self.ngrams(2)
-        left: dict[int, int] = {}
+        joined = [highest > 1 and pairs.reference_max[pairs.group_at[token]] > 0 for token in range(first, end - 1)]
+        positions: dict[int, list[int]] = {}
+        for position, group in enumerate(words.group_at[first:end].tolist()):
+            positions.setdefault(group, []).append(position)
+        shared = set()
+        for group, own in positions.items():
+            # Of a word that counts fewer times than it occurs, those beside a neighbor that the reference has too.
+            own.sort(key=lambda position: not any(joined[max(position - 1, 0) : position + 1]))
+            shared |= set(own[: int(words.reference_max[group])])
         runs: list[int] = []
-        for token in range(first, end):
-            group = int(words.group_at[token])
-            left[group] = left.get(group, int(words.reference_max[group])) - 1
-            if left[group] < 0:
-                runs.append(0)
-                continue
-            pair = int(pairs.group_at[token - 1]) if token > first and highest > 1 else -1
-            joined = pair >= 0 and runs[-1] > 0 and pairs.reference_max[pair] > 0
-            runs.append(runs[-1] if joined else max(runs, default=0) + 1)
+        number = 0
+        for position in range(end - first):
+            number += position in shared and not (position and runs[-1] and joined[position - 1])
+            runs.append(number if position in shared else 0)
         return runs
 
     def ngrams(self, n: int) -> NgramTable:

@@ -6,7 +6,7 @@ They are computed once per set, encoder and prefix, however many metrics ask.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -125,6 +125,32 @@ def take(encoded: Encoded, indices: Ints) -> Encoded:
     return Encoded(encoded.rows, encoded.index[indices], encoded.lengths[indices], {})
 
 
+def unit_breakdown(candidates: Sequence[str], scores: Callable[[int, Sequence[str]], Floats]) -> Breakdown:
+    """What each detail unit of a caption adds: the score of the caption up to its end less that of the caption before.
+
+    ``scores`` gives the values of texts, each in the place of the candidate of this number.
+    """
+    parts = []
+    for rank, (text, units) in enumerate(zip(candidates, unit_spans(candidates), strict=True)):
+        units = units or [(0, len(text))]
+        names = [text[first:end].strip() for first, end in units]
+        grown = [*(text[:end] for _, end in units[:-1]), text]
+        values = scores(rank, [*grown, *names])
+        so_far, alone = np.nan_to_num(values[: len(units)]), values[len(units) :]
+        adds = np.diff(so_far, prepend=0.0) / len(candidates)
+        for name, added, reached, own in zip(names, adds.tolist(), so_far.tolist(), alone.tolist(), strict=True):
+            parts.append(Part(name, added, rank, {"so_far": reached, "alone": own}))
+    return Breakdown(
+        parts,
+        unit="unit",
+        heading="detail unit",
+        columns=[Column("caption so far", key="so_far"), Column("unit alone", key="alone")],
+        formula="a unit adds the score of the caption up to its end less that of the caption before it",
+        ordered=True,
+        shown=None,
+    )
+
+
 @dataclass(frozen=True)
 class EncodedMetric(MeanMetric):
     """A metric that looks at the image: values from the cosine of caption and image under an encoder.
@@ -179,32 +205,12 @@ class EncodedMetric(MeanMetric):
 
     def break_down(self, item: CaptionSet, state: Shared[Encoder]) -> Breakdown:
         """Detail units: each adds what the caption up to its end scores more than the caption before it."""
-        texts = item.candidates.values
-        spans = [units or [(0, len(text))] for text, units in zip(texts, unit_spans(texts), strict=True)]
-        grown = [text[:end] for text, units in zip(texts, spans, strict=True) for _, end in units[:-1]]
-        alone = [text[first:end].strip() for text, units in zip(texts, spans, strict=True) for first, end in units]
-        distinct = list(dict.fromkeys([*texts, *grown, *alone]))
-        captions = replace(item, candidates=Ragged.of([distinct]))
-        similar = similarity(captions, state.value, self.prefix)
-        value = dict(zip(distinct, self.values(similar, captions, state.value).tolist(), strict=True))
-        parts = []
-        for rank, (text, units) in enumerate(zip(texts, spans, strict=True)):
-            before = 0.0
-            for number, (first, end) in enumerate(units, 1):
-                so_far = float(np.nan_to_num(value[text if number == len(units) else text[:end]]))
-                unit = text[first:end].strip()
-                details = {"so_far": so_far, "alone": value[unit]}
-                parts.append(Part(unit, (so_far - before) / len(texts), rank, details))
-                before = so_far
-        return Breakdown(
-            parts,
-            unit="unit",
-            heading="detail unit",
-            columns=[Column("caption so far", key="so_far"), Column("unit alone", key="alone")],
-            formula="a unit adds the score of the caption up to its end less that of the caption before it",
-            ordered=True,
-            shown=None,
-        )
+
+        def scores(rank: int, texts: Sequence[str]) -> Floats:
+            captions = replace(item, candidates=Ragged.of([texts]))
+            return self.values(similarity(captions, state.value, self.prefix), captions, state.value)
+
+        return unit_breakdown(item.candidates.values, scores)
 
     def settings(self, state: Shared[Encoder]) -> Mapping[str, str]:
         """The encoder by name and content, and its precision."""

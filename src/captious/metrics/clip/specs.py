@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from captious._typing import Bools, Floats
-from captious.captions import CaptionSet
+from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.clip.clipscore import PREFIX, ClipScore
-from captious.metrics.clip.encoded import EncodedMetric, domain_warning, similarity, token_lengths
+from captious.metrics.clip.encoded import EncodedMetric, domain_warning, similarity, token_lengths, unit_breakdown
 from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, candidate_means, truncation_warning
+from captious.metrics.explanation import Breakdown
 from captious.models.encoder import Encoder, encoder_id
 
 CITATION = (
@@ -111,6 +112,7 @@ class SpecsRouted(MeanMetric):
 
     name: ClassVar[str] = "specs_routed"
     label: ClassVar[str] = "SPECS-routed"
+    explains: ClassVar[bool] = True
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
     citation: ClassVar[str] = CITATION
 
@@ -166,6 +168,17 @@ class SpecsRouted(MeanMetric):
             counts,
             warnings,
         )
+
+    def break_down(self, item: CaptionSet, state: Moments) -> Breakdown:
+        """Detail units under the encoder that the whole caption goes to."""
+        is_long: Bools = token_lengths(item, state.long) >= self.under
+
+        def scores(rank: int, texts: Sequence[str]) -> Floats:
+            encoder, prefix = (state.long, "") if is_long[rank] else (state.short, self.prefix)
+            cosine = similarity(replace(item, candidates=Ragged.of([texts])), encoder, prefix).cosine
+            return self.scaled(cosine, np.full(len(cosine), is_long[rank]), state)
+
+        return unit_breakdown(item.candidates.values, scores)
 
     def settings(self, state: Moments) -> Mapping[str, str]:
         """Both encoders, and with ``scale=matched`` how many captions matched them."""

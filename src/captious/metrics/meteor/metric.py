@@ -128,7 +128,7 @@ class Meteor(CandidateMetric):
         chunks, words = int(counts[20]), float(counts[21] + counts[22]) / 2
         penalty = tuning.gamma * (chunks / words) ** tuning.beta
         name = f"penalty for {chunks} chunk{'' if chunks == 1 else 's'}"
-        penalties = [Part(name, -mean * penalty, details={"reference": "", "module": ""})] if chunks else []
+        penalties = [Part(name, -mean * penalty, None, {"reference": "", "module": ""})] if chunks else []
         return Breakdown(
             parts,
             unit="match",

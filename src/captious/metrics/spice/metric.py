@@ -157,14 +157,16 @@ class Spice(MeanMetric):
                 for one in members:
                     details = {"result": result, "kind": KINDS[len(one)]}
                     parts.append(Part(", ".join(one), each if result == "matched" else 0.0, rank, details))
-            formulas.append(f"2 · {hits} matched / ({ours} of the caption + {theirs} of the references)")
+            formulas.append(f"2 · {hits} / ({ours} + {theirs})")
         mean = f"mean over {len(formulas)} candidates of " if len(formulas) > 1 else ""
         return Breakdown(
             parts,
             unit="tuple",
             columns=[Column("result", "text"), Column("kind", "text")],
             texts=_unmarked(texts),
-            formula=f"{self.label} = {mean}{'; '.join(formulas)}",
+            formula=f"{self.label} = {mean}2 · matched / (tuples of the caption + of the references): "
+            f"{'; '.join(formulas)}",
+            ordered=True,
             notes=["wrong: no reference says it; missed: the references alone say it"],
             graphs=[replace(graph, title=text) for graph, text in zip(drawings, texts, strict=True)],
             shown=None,

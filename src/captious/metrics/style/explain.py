@@ -184,7 +184,7 @@ class ClosestStyles(Result):
 
     def document(self) -> Document:
         """Closest styles, the caption colored by what its words add, and the n-grams that add most."""
-        notes = list(self.why.breakdown.notes)
+        notes = []
         if self.tied:
             names = ", ".join(self.tied[: self.top]) + (", …" if len(self.tied) > self.top else "")
             notes.append(f"no style is closest, for {len(self.tied)} tie: {names}; {self.style} is explained")

@@ -169,7 +169,7 @@ class OnlyStyle(StyleMetric):
 COLUMNS = (
     Column("n"),
     Column("CNG", signed=True, key="score"),
-    Column("styles with it", key="styles"),
+    Column("styles"),
 )
 """Of the parts of an OnlyStyle."""
 
@@ -206,7 +206,7 @@ def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyRe
         parts,
         columns=COLUMNS,
         texts=[MarkedText(f"as {style}", words, weights=weights.tolist())],
-        formula=f"OnlyStyle = mean over {orders} orders of the mean CNG of their n-grams",
+        formula=f"OnlyStyle = mean over {orders} orders of the mean CNG of their n-grams; styles: how many have it",
         notes=[f"no style has: {', '.join(unseen)}; {counted}"] if unseen else [],
     )
 

@@ -114,31 +114,29 @@ class StyleCider(StyleMetric):
                 details = {"n": n, "score": score}
                 value = self.scale * amount / max(defined, 1) / len(candidates)
                 parts.append(Part(table.ngram(n, gram), value, rank, details))
-        how = {"mean": "mean over the references of", "max": "highest over the references of", "pooled": ""}
+        over = {"mean": "mean over the references", "max": "highest over the references", "pooled": "of all references"}
         return Breakdown(
             parts,
             columns=[Column("n"), Column("CNG", signed=True, key="score")],
             texts=[
                 MarkedText(f"as {model.styles[style]}", table.words(one), table.shared_runs(one)) for one in candidates
             ],
-            formula=f"StyleCIDEr = {how[self.references]} the mean over orders of the cosine of CNG vectors".replace(
-                "  ", " "
-            ),
+            formula=f"StyleCIDEr = cosine of the CNG vectors, mean over orders, {over[self.references]}",
         )
 
     def _vectors(self, table: TextTable, model: StyleModel, n: int, style: int) -> Order:
         """Of each caption, the amount and the CNG of its n-grams, and the length of its vector."""
-        grams = table.ngrams(n)
-        cng = model.scores_under(n, model.locate(table)[n - 1], np.full(grams.size, style))
+        cng = model.scores_under(n, model.locate(table)[n - 1], np.full(table.ngrams(n).size, style))
         cng = np.maximum(cng, 0.0) if self.negative == "zero" else cng
-        vectors: list[dict[int, tuple[float, float]]] = [{} for _ in table.lengths]
-        for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True):
-            vectors[caption][gram] = (float(count) if self.tf else 1.0, float(cng[gram]))
+        vectors = [
+            {gram: (float(count) if self.tf else 1.0, float(cng[gram])) for gram, count in counts.items()}
+            for counts in table.counts(n)
+        ]
         return vectors, [math.sqrt(sum((amount * score) ** 2 for amount, score in one.values())) for one in vectors]
 
     def _shares(self, table: TextTable, orders: Sequence[Order], candidate: int) -> list[tuple[int, list[float]]]:
         """The references that count, each with what a product of weights adds to the cosine of each order."""
-        references = np.flatnonzero(~table.is_candidate).tolist()
+        references = table.references.tolist()
         shares, cosines = [], []
         for reference in references:
             bigrams = np.maximum(table.lengths[[candidate, reference]] - 1, 0)

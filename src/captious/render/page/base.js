@@ -1,12 +1,9 @@
-// The data, and the few things every part of the page uses: elements, numbers, tooltip.
+// The few things every part of the page uses: elements, numbers, tooltip, and values that may come later.
 
-const data = JSON.parse(document.getElementById("data").textContent);
-const images = JSON.parse(document.getElementById("images").textContent);
-const systems = data.systems;
-const metrics = data.metrics;
-const several = systems.length > 1;
-const shownAt = new Map(data.shown.map((item, place) => [item, place]));
 const namespace = document.getElementById("mark").namespaceURI;
+
+// A page of many items and runs, with a server behind it or files beside it; a report is a page of its own.
+const exploring = document.body.dataset.explore !== undefined;
 
 const byId = (id) => document.getElementById(id);
 
@@ -59,25 +56,28 @@ function remember(make) {
     return known.get(name);
   };
 }
-const sortedValues = remember((system, metric) => finite(data.values[system][metric]).sort((a, b) => a - b));
+
+// A value that is here is used at once; one that a server sends is used when it comes, unless a later one was asked for.
+const asked = new Map();
+function whenHere(part, value, use) {
+  const turn = (asked.get(part) || 0) + 1;
+  asked.set(part, turn);
+  if (!(value instanceof Promise)) return use(value);
+  return value.then((here) => asked.get(part) === turn && use(here), (error) => asked.get(part) === turn && complain(error.message));
+}
+function complain(text) {
+  const place = byId("trouble");
+  if (place) {
+    place.textContent = text;
+    place.hidden = !text;
+  }
+}
 
 // Steps of 1, 2, 2.5 or 5 times a power of ten, so that axes read well.
 function niceStep(span, parts) {
   const raw = span / parts, power = 10 ** Math.floor(Math.log10(raw));
   return power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= raw * 0.999);
 }
-const extent = remember((metric) => {
-  let low = 0, high = -Infinity;
-  systems.forEach((_, system) => {
-    const sorted = sortedValues(system, metric);
-    if (sorted.length) [low, high] = [Math.min(low, sorted[0]), Math.max(high, sorted[sorted.length - 1])];
-  });
-  if (high <= low) high = low + 1;
-  const top = metrics[metric].range[1];
-  if (top !== null && top <= 1 && high <= top && high > top / 2) return [low, top];
-  const step = niceStep(high - low, 8);
-  return [Math.floor(low / step + 1e-9) * step, Math.ceil(high / step - 1e-9) * step];
-});
 
 const tooltip = byId("tooltip");
 function tell(event, ...lines) {

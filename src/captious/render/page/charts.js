@@ -49,13 +49,7 @@ function dots(points, system, small) {
   return s("g", { class: "dots", style: { stroke: color(system), "stroke-width": size, "stroke-opacity": many ? 0.28 : points.length > 200 ? 0.5 : 0.65 } },
     parts.map((part) => s("path", { d: part.join("") })));
 }
-const thin = (items) => {
-  if (items.length <= DOTS) return items;
-  const stride = items.length / DOTS;
-  return Array.from({ length: DOTS }, (_, place) => items[Math.floor(place * stride)]);
-};
-const sampled = data.ids.length > DOTS ? ` ${count(DOTS)} items are drawn as dots, all are counted.` : "";
-const everyItem = data.ids.map((_, item) => item);
+const sampled = (drawn) => (drawn < source.total ? ` ${count(drawn)} items are drawn as dots, all are counted.` : "");
 
 function nearest(points, event, svg, reach = 14) {
   const box = svg.getBoundingClientRect(), mx = event.clientX - box.left, my = event.clientY - box.top;
@@ -67,62 +61,36 @@ function nearest(points, event, svg, reach = 14) {
   return best;
 }
 function describe(point) {
-  const at = shownAt.get(point.item);
-  const caption = at === undefined ? h("div", { class: "quiet" }, "caption not on this page") : h("div", { class: "quote" }, data.candidates[point.system][at].join(" / ") || "(empty)");
-  return [h("div", {}, several && swatch(point.system), h("strong", {}, data.ids[point.item]), several && ` ${systems[point.system].name}`), caption];
+  const texts = source.caption(point.system, point.item), id = source.idOf(point.item);
+  const caption = texts === null ? h("div", { class: "quiet" }, "caption not on this page") : h("div", { class: "quote" }, texts === undefined ? "…" : texts.join(" / ") || "(empty)");
+  return [h("div", {}, several && swatch(point.system), h("strong", {}, id), several && ` ${systems[point.system].name}`), caption];
 }
 // Pointing names the nearest dot, clicking opens its item.
 function listen(svg, points, lines) {
   const ring = s("circle", { r: 6, class: "ring", visibility: "hidden" });
+  let current = null;
   svg.append(ring);
   svg.addEventListener("pointermove", (event) => {
     const point = nearest(points, event, svg);
-    svg.style.cursor = point ? "pointer" : "default";
+    current = point;
+    svg.style.cursor = point ? "pointer" : "";
     ring.setAttribute("visibility", point ? "visible" : "hidden");
     if (!point) return hush();
     ring.setAttribute("cx", point.px);
     ring.setAttribute("cy", point.py);
     tell(event, describe(point), lines(point));
+    return source.learn?.(point.item)?.then(() => current === point && tell(event, describe(point), lines(point)));
   });
-  svg.addEventListener("pointerleave", () => { hush(); ring.setAttribute("visibility", "hidden"); });
+  svg.addEventListener("pointerleave", () => { current = null; hush(); ring.setAttribute("visibility", "hidden"); });
   svg.addEventListener("click", (event) => {
     const point = nearest(points, event, svg);
     if (point) openItem(point.item);
   });
 }
-function legend(figure) {
+function legend() {
   if (!several) return null;
   return h("div", { class: "legend" }, systems.map((system, place) => h("button", {
     type: "button", class: state.system === null || state.system === place ? "key" : "key off", title: state.system === place ? "Show all systems" : `Show only ${system.name}`,
     onclick: () => update({ system: state.system === place ? null : place, page: 0 }) }, swatch(place), system.name)));
 }
 const caption = (title, ...rest) => h("figcaption", {}, h("h3", {}, title), ...rest);
-
-function ranks(values) {
-  const order = values.map((_, place) => place).sort((a, b) => values[a] - values[b]), found = new Float64Array(values.length);
-  for (let first = 0; first < order.length;) {
-    let end = first;
-    while (end < order.length && values[order[end]] === values[order[first]]) end += 1;
-    for (let place = first; place < end; place += 1) found[order[place]] = (first + end - 1) / 2;
-    first = end;
-  }
-  return found;
-}
-// Spearman's rho over the items both metrics scored.
-const rho = remember((system, x, y) => {
-  const [a, b] = [data.values[system][x], data.values[system][y]];
-  const both = everyItem.filter((item) => a[item] !== null && b[item] !== null);
-  const [p, q] = [a, b].map((values) => ranks(both.map((item) => values[item])));
-  const center = (both.length - 1) / 2;
-  let cross = 0, left = 0, right = 0;
-  for (let place = 0; place < both.length; place += 1) {
-    cross += (p[place] - center) * (q[place] - center);
-    left += (p[place] - center) ** 2;
-    right += (q[place] - center) ** 2;
-  }
-  return left && right ? cross / Math.sqrt(left * right) : null;
-});
-function rhoShown(x, y) {
-  const found = finite(considered().map((system) => rho(system, x, y)));
-  return found.length ? mean(found) : null;
-}

@@ -19,12 +19,12 @@ function drawGraph({ width, height, shapes, counts, lists }) {
 }
 
 // Closed until someone asks; only then it is drawn.
-function explanations(system, item) {
-  return data.graphs.filter(({ drawn }) => drawn[system][item]).map(({ metric, drawn }) => {
-    const graphs = drawn[system][item], number = (mark) => graphs.reduce((sum, { counts }) => sum + (counts[mark] || 0), 0);
+function explanations({ graphs, values }) {
+  return graphs.map(({ metric, graphs: drawn }) => {
+    const number = (mark) => drawn.reduce((sum, { counts }) => sum + (counts[mark] || 0), 0);
     const said = `${count(number("matched"))} of ${plural(number("matched") + number("wrong"), "tuple")} matched, ${count(number("missed"))} missed`;
     const body = h("div", {});
-    const draw = (event) => event.target.open && !body.firstChild && body.append(...graphs.map(drawGraph));
-    return h("details", { class: "why", ontoggle: draw }, h("summary", {}, `Why ${metrics[metric].label} `, h("b", {}, show(data.values[system][metric][item], 3)), h("span", { class: "quiet" }, ` ${said}`)), body);
+    const draw = (event) => event.target.open && !body.firstChild && body.append(...drawn.map(drawGraph));
+    return h("details", { class: "why", ontoggle: draw }, h("summary", {}, `Why ${metrics[metric].label} `, h("b", {}, show(values[metric], 3)), h("span", { class: "quiet" }, ` ${said}`)), body);
   });
 }

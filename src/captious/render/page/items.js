@@ -2,7 +2,7 @@
 
 const WORD = /[\p{L}\p{N}]+(?:['’-][\p{L}\p{N}]+)*/gu;
 const wordsOf = (texts) => new Set(texts.flatMap((text) => text.toLowerCase().match(WORD) || []));
-let listed = [];
+let listed = { total: 0, first: 0, records: [] };
 
 // The candidate with its words marked as found in the references or not.
 function marked(text, known) {
@@ -16,31 +16,31 @@ function marked(text, known) {
   return text.trim() ? parts.filter((part) => part !== "") : [h("span", { class: "quiet" }, "(empty caption)")];
 }
 
-function scoreCell(system, metric, item) {
-  const value = data.values[system][metric][item], { label, higher } = metrics[metric];
+function scoreCell(system, metric, { values, shares, reasons }) {
+  const value = values[metric], { label, higher } = metrics[metric];
   const name = h("span", { class: "label" }, label), chosen = metric === state.metric ? " chosen" : "";
   if (value === null) {
-    return h("span", { class: `score missing${chosen}`, title: `${label}: not scored, ${data.reasons[system][metric][data.ids[item]] || "not among this system's items"}` }, name, h("b", {}, "—"), h("i", {}));
+    const why = metrics[metric].kind === "rating" ? "nobody rated it" : `not scored, ${reasons[metric] || "not among this system's items"}`;
+    return h("span", { class: `score missing${chosen}`, title: `${label}: ${why}` }, name, h("b", {}, "—"), h("i", {}));
   }
-  const [low, high] = extent(metric), sorted = sortedValues(system, metric);
-  const share = Math.round((100 * countBelow(sorted, value)) / sorted.length);
-  return h("span", { class: `score${chosen}`, title: `${label} ${show(value)}: above ${share} % of the items (${higher ? "higher" : "lower"} is better)` },
+  const [low, high] = extent(metric);
+  return h("span", { class: `score${chosen}`, title: `${label} ${show(value)}: above ${Math.round(shares[metric])} % of the items (${higher ? "higher" : "lower"} is better)` },
     name, h("b", {}, show(value, 3)), h("i", {}, h("i", { style: { width: `${(100 * clamp((value - low) / (high - low), 0, 1)).toFixed(1)}%`, background: color(system) } })));
 }
 
-function systemRow(system, item, place, known) {
-  const texts = data.candidates[system][place];
+const spokenBy = ({ texts }, known) => (texts.length ? texts.map((text) => h("p", { class: "candidate" }, marked(text, known))) : h("p", { class: "candidate quiet" }, "(no caption)"));
+
+function systemRow(system, own, known) {
   const reasons = new Map();
   metrics.forEach((metric, m) => {
-    const reason = data.reasons[system][m][data.ids[item]];
+    const reason = own.reasons[m];
     if (reason) reasons.set(reason, [...(reasons.get(reason) || []), metric.label]);
   });
-  const spoken = texts.length ? texts.map((text) => h("p", { class: "candidate" }, marked(text, known))) : h("p", { class: "candidate quiet" }, "(no caption)");
   return h("div", { class: state.system === null || state.system === system ? "said" : "said other" },
     several && h("div", { class: "who" }, swatch(system), systems[system].name),
-    h("div", { class: "spoken" }, spoken, [...reasons].map(([reason, labels]) => h("p", { class: "reason" }, `not scored by ${labels.join(", ")}: ${reason}`))),
-    h("div", { class: metrics.length > 8 ? "values many" : "values", style: { "--columns": Math.min(metrics.length, 8) } }, metrics.map((_, metric) => scoreCell(system, metric, item))),
-    explanations(system, item));
+    h("div", { class: "spoken" }, spokenBy(own, known), [...reasons].map(([reason, labels]) => h("p", { class: "reason" }, `not scored by ${labels.join(", ")}: ${reason}`))),
+    h("div", { class: metrics.length > 8 ? "values many" : "values", style: { "--columns": Math.min(metrics.length, 8) } }, metrics.map((_, metric) => scoreCell(system, metric, own))),
+    explanations(own));
 }
 
 function references(texts) {
@@ -52,50 +52,71 @@ function references(texts) {
   return h("div", {}, list, more);
 }
 
-function card(item, rank) {
-  const place = shownAt.get(item), known = wordsOf(data.references[place]), picture = data.pictures[place];
-  const gap = several ? gapOf(item) : null, words = considered().map((system) => data.lengths[system][item]).filter((length) => length !== null);
-  const facts = [several ? null : words.length && plural(words[0], "word"), gap !== null && `${metrics[state.metric].label} differs by ${show(gap, 3)}`].filter(Boolean);
-  const fields = Object.entries(data.fields[place]).map(([name, value]) => h("span", { class: "field", title: name }, h("span", { class: "quiet" }, `${name} `), value));
-  return h("article", { class: item === state.item ? "card current" : "card", "data-id": data.ids[item], "data-item": item, onclick: () => mark(item) },
-    picture !== null && h("img", { src: images[picture], alt: "", decoding: "async" }),
-    h("div", { class: "body" }, h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, data.ids[item]), h("span", { class: "quiet" }, facts.join(" · ")), fields),
-      systems.map((_, system) => systemRow(system, item, place, known)), references(data.references[place])));
+function factsOf(record) {
+  const scored = finite(record.systems.map(({ values }) => values[state.metric]));
+  const words = considered().map((system) => record.systems[system].words).filter((length) => length !== null);
+  const facts = [several ? null : words.length && plural(words[0], "word"), scored.length > 1 && `${metrics[state.metric].label} differs by ${show(Math.max(...scored) - Math.min(...scored), 3)}`].filter(Boolean);
+  const fields = Object.entries(record.fields).map(([name, value]) => h("span", { class: "field", title: name }, h("span", { class: "quiet" }, `${name} `), value));
+  return [h("span", { class: "quiet" }, facts.join(" · ")), fields];
+}
+const attributesOf = ({ item, id }, name) => ({ class: item === state.item ? `${name} current` : name, "data-id": id, "data-item": item, onclick: () => mark(item) });
+
+function card(record, rank) {
+  const known = wordsOf(record.references);
+  return h("article", attributesOf(record, "card"),
+    record.picture !== null && h("img", { src: record.picture, alt: "", decoding: "async", loading: exploring ? "lazy" : null }),
+    h("div", { class: "body" }, h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, record.id), factsOf(record), exploring && fullButton(record)),
+      record.systems.map((own, system) => systemRow(system, own, known)), references(record.references)));
 }
 
-const orderNames = () => [["worst", "Worst first"], ["best", "Best first"], ...(several ? [["gap", "Largest difference"]] : []), ["shortest", "Shortest"], ["longest", "Longest"], ["given", "As given"]];
+const ORDER_NAMES = {
+  worst: "Worst first", best: "Best first", gap: "Largest difference", between: "One right, one wrong", disagree: "Metrics disagree", raters: "Raters disagree",
+  shortest: "Shortest", longest: "Longest", given: "As given",
+};
+const orderNames = () => Object.entries(ORDER_NAMES).filter(([order]) => possible(order) && (exploring || !["between", "disagree", "raters"].includes(order)));
+const UNFILTERED = { query: "", low: null, high: null, unscored: false, where: "", lasso: null };
+const filtered = () => Object.entries(UNFILTERED).some(([key, value]) => state[key] !== value);
 
 function drawTools() {
   const typed = (name, value, placeholder, change) => h("input", { type: "number", step: "any", "aria-label": name, placeholder, value: value ?? "", onchange: change });
   const number = (event) => (event.target.value === "" || !Number.isFinite(+event.target.value) ? null : +event.target.value);
   const search = h("input", { type: "search", id: "search", placeholder: "Search id, caption, references   /", value: state.query, "aria-label": "Search items", oninput: (event) => update({ query: event.target.value, page: 0 }, true) });
   const select = h("select", { "aria-label": "Metric to sort by", onchange: () => update({ metric: select.selectedIndex, low: null, high: null, page: 0 }) }, metrics.map((metric, place) => h("option", { selected: place === state.metric }, metric.label)));
-  const unscored = data.shown.filter(unscoredAnywhere).length;
-  byId("item-tools").replaceChildren(search,
-    h("div", { class: "segments", role: "group", "aria-label": "Order" }, orderNames().map(([order, text]) => h("button", { type: "button", "data-order": order, "aria-pressed": String(order === state.order), onclick: () => update({ order, page: 0 }) }, text))),
-    h("label", {}, "by ", select),
+  whenHere("tools", source.unscored(), (unscored) => byId("item-tools").replaceChildren(search,
+    exploring ? "" : h("div", { class: "segments", role: "group", "aria-label": "Order" }, orderNames().map(([order, text]) => h("button", { type: "button", "data-order": order, "aria-pressed": String(order === state.order), onclick: () => update({ order, page: 0 }) }, text))),
+    exploring ? "" : h("label", {}, "by ", select),
     h("span", { class: "between" }, typed("Lowest score", state.low, "min", (event) => update({ low: number(event), page: 0 })), " – ", typed("Highest score", state.high, "max", (event) => update({ high: number(event), page: 0 }))),
     unscored || state.unscored ? h("button", { type: "button", class: "toggle", "aria-pressed": String(state.unscored), onclick: () => update({ unscored: !state.unscored, page: 0 }) }, `Unscored (${count(unscored)})`) : "",
-    state.query || state.low !== null || state.high !== null || state.unscored ? h("button", { type: "button", class: "link", onclick: () => update({ query: "", low: null, high: null, unscored: false, page: 0 }) }, "Clear filters") : "");
+    filtered() ? h("button", { type: "button", class: "link", onclick: () => update({ ...UNFILTERED, page: 0 }) }, "Clear filters") : ""));
 }
 
 function ordering() {
   const { label } = metrics[state.metric];
-  return { worst: `worst ${label} first`, best: `best ${label} first`, gap: `largest difference in ${label} first`, shortest: "shortest first", longest: "longest first", given: "in the order given" }[state.order];
+  return { worst: `worst ${label} first`, best: `best ${label} first`, gap: `largest difference in ${label} first`,
+    between: `${systems[state.better]?.name} right and ${systems[state.worse]?.name} wrong by ${label} first`, disagree: `largest difference in rank between ${metrics[state.x].label} and ${metrics[state.y].label} first`,
+    raters: "largest difference between raters first", shortest: "shortest first", longest: "longest first", given: "in the order given" }[state.order];
 }
 
 function drawItems() {
-  listed = selection();
-  const pages = Math.max(1, Math.ceil(listed.length / PAGE));
-  state.page = clamp(state.page, 0, pages - 1);
-  const first = state.page * PAGE;
-  byId("item-list").replaceChildren(...listed.slice(first, first + PAGE).map((item, place) => card(item, first + place + 1)));
-  const whose = several && state.order !== "gap" && state.order !== "given" ? (state.system === null ? " (mean over systems)" : ` (${systems[state.system].name})`) : "";
-  const limited = data.shown.length < data.ids.length ? `Captions of ${count(data.shown.length)} of ${count(data.ids.length)} items are on this page: the worst and the best by every metric, and a random remainder. Tables and charts show all items. ` : "";
-  const unread = data.unreadable ? `${plural(data.unreadable, "image")} could not be read. ` : "";
-  byId("item-note").replaceChildren(limited, unread, `${plural(listed.length, "item")}${listed.length < data.shown.length ? ` of ${count(data.shown.length)}` : ""}, ${ordering()}${whose}. `,
+  return whenHere("items", source.list(state.page * PAGE, PAGE), (found) => {
+    listed = found;
+    complain("");
+    drawList();
+  });
+}
+
+function drawList() {
+  const { total, first, records } = listed, pages = Math.max(1, Math.ceil(total / PAGE));
+  state.page = first / PAGE;
+  const draw = exploring ? DRAWN_AS[state.layout] : card;
+  byId("item-list").className = `as-${state.layout}`;
+  byId("item-list").replaceChildren(...records.map((record, place) => draw(record, first + place + 1)));
+  const whose = several && !["gap", "given", "between"].includes(state.order) ? (state.system === null ? " (mean over systems)" : ` (${systems[state.system].name})`) : "";
+  const limited = source.listable < source.total ? `Captions of ${count(source.listable)} of ${count(source.total)} items are on this page: the worst and the best by every metric, and a random remainder. Tables and charts show all items. ` : "";
+  const unread = source.unreadable ? `${plural(source.unreadable, "image")} could not be read. ` : "";
+  byId("item-note").replaceChildren(limited, unread, `${plural(total, "item")}${total < source.listable ? ` of ${count(source.listable)}` : ""}, ${ordering()}${whose}. `,
     "Words ", h("span", { class: "hit" }, "found"), " and ", h("span", { class: "miss" }, "not found"), " in the references are marked. ",
-    data.graphs.filter(({ whole }) => !whole).map(({ metric, drawn }) => `The ${count(Object.keys(drawn[0]).length)} worst items by ${metrics[metric].label} show why they have their score. `).join(""),
+    source.graphs.filter(({ whole }) => !whole).map(({ metric, drawn }) => `The ${count(Object.keys(drawn[0]).length)} worst items by ${metrics[metric].label} show why they have their score. `).join(""),
     h("span", { class: "keys" }, "Keys: ", h("kbd", {}, "/"), " search, ", h("kbd", {}, "j"), " ", h("kbd", {}, "k"), " next and previous, ", h("kbd", {}, "w"), " worst first."));
   const turn = (page, text) => h("button", { type: "button", disabled: page < 0 || page >= pages, onclick: () => { update({ page }); byId("items").scrollIntoView(); } }, text);
   byId("pager").replaceChildren(...(pages > 1 ? [turn(0, "« First"), turn(state.page - 1, "‹ Previous"), h("span", {}, `Page ${count(state.page + 1)} of ${count(pages)}`), turn(state.page + 1, "Next ›"), turn(pages - 1, "Last »")] : []));
@@ -103,23 +124,33 @@ function drawItems() {
 
 function mark(item) {
   state.item = item;
-  document.querySelectorAll(".card").forEach((element) => element.classList.toggle("current", Number(element.dataset.item) === item));
+  document.querySelectorAll("[data-item]").forEach((element) => element.classList.toggle("current", element.dataset.item === String(item)));
   writeAddress();
 }
+const cardOf = (item) => [...document.querySelectorAll("[data-item]")].find((element) => element.dataset.item === String(item));
+
 // Brings an item into view, from a chart or a key, giving up the filters that hide it.
 function openItem(item) {
-  if (!shownAt.has(item)) return;
-  const cleared = listed.includes(item) ? {} : { query: "", low: null, high: null, unscored: false };
-  if (Object.keys(cleared).length) update(cleared);
-  const page = Math.floor(listed.indexOf(item) / PAGE);
+  if (!source.openable(item)) return undefined;
+  if (exploring) return openFull(item);
+  if (source.place(item) < 0) update(UNFILTERED);
+  const page = Math.floor(source.place(item) / PAGE);
   if (page !== state.page) update({ page });
+  return bring(item);
+}
+function bring(item) {
   mark(item);
-  const opened = document.querySelector(`.card[data-item="${item}"]`);
+  const opened = cardOf(item);
   opened?.querySelectorAll(".why").forEach((element) => (element.open = true));
   opened?.scrollIntoView({ block: "center" });
 }
+// The next or the previous item; at the end of a page that of another page.
 function step(by) {
-  const at = listed.indexOf(state.item);
-  const next = at < 0 ? state.page * PAGE : clamp(at + by, 0, listed.length - 1);
-  if (listed.length) openItem(listed[next]);
+  const { records, total, first } = listed, at = records.findIndex(({ item }) => item === state.item);
+  if (!records.length) return undefined;
+  if (at < 0 || records[at + by]) return bring(records[at < 0 ? 0 : at + by].item);
+  if (first + at + by < 0 || first + at + by >= total) return undefined;
+  const drawn = update({ page: state.page + by });
+  const end = () => bring(listed.records[by > 0 ? 0 : listed.records.length - 1].item);
+  return drawn instanceof Promise ? drawn.then(end) : end();
 }

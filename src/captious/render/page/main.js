@@ -1,6 +1,6 @@
 // Draws the charts and the items, and redraws the parts that a change touches.
 
-const CHARTED = ["metric", "system", "x", "y", "low", "high"];
+const CHARTED = ["metric", "system", "x", "y", "low", "high", "lasso"];
 
 function drawLens() {
   const change = (metric) => update({ metric, low: null, high: null, page: 0 });
@@ -18,8 +18,10 @@ function update(change, typing = false) {
     drawCharts();
   }
   if (!typing) drawTools();
-  drawItems();
+  if (exploring) drawQuestions();
+  const drawn = drawItems();
   writeAddress();
+  return drawn;
 }
 
 function keys(event) {
@@ -28,7 +30,7 @@ function keys(event) {
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return undefined;
   const acts = {
     "/": () => { byId("search").focus(); byId("items").scrollIntoView(); }, j: () => step(1), k: () => step(-1),
-    w: () => update({ order: "worst", page: 0 }),
+    w: () => update({ order: "worst", page: 0 }), ...(exploring ? EXPLORER_KEYS : {}),
   };
   if (!acts[event.key]) return undefined;
   event.preventDefault();
@@ -36,6 +38,7 @@ function keys(event) {
 }
 
 function redraw() {
+  if (exploring) drawQuestions();
   drawLens();
   drawCharts();
   drawTools();
@@ -55,7 +58,7 @@ readAddress();
 const opened = state.item;
 redraw();
 if (opened !== null) openItem(opened);
-byId("worst-captions").addEventListener("click", () => { update({ order: "worst", query: "", low: null, high: null, unscored: false, page: 0 }); byId("items").scrollIntoView(); });
+byId("worst-captions")?.addEventListener("click", () => { update({ order: "worst", ...UNFILTERED, page: 0 }); byId("items").scrollIntoView(); });
 byId("search").closest("main").addEventListener("focusout", (event) => event.target.id === "search" && drawTools());
 addEventListener("keydown", keys);
 addEventListener("hashchange", follow);

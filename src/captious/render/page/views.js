@@ -3,13 +3,12 @@
 const withMetric = (metric, text) => `${metrics[metric].label}${text || ""}`;
 
 function drawDistribution() {
-  const figure = byId("distribution"), metric = state.metric, domain = extent(metric);
-  const bins = data.ids.length < 150 ? 20 : 40, width = (domain[1] - domain[0]) / bins;
-  const counts = systems.map((_, system) => {
-    const tally = new Array(bins).fill(0);
-    data.values[system][metric].forEach((value) => { if (value !== null) tally[clamp(Math.floor((value - domain[0]) / width + 1e-9), 0, bins - 1)] += 1; });
-    return tally;
-  });
+  const metric = state.metric, domain = extent(metric), bins = source.total < 150 ? 20 : 40;
+  whenHere("distribution", source.distribution(metric, domain, bins), (found) => drawBars(metric, domain, bins, found));
+}
+
+function drawBars(metric, domain, bins, found) {
+  const figure = byId("distribution"), width = (domain[1] - domain[0]) / bins, counts = found.map((one) => one.counts);
   const top = Math.max(1, ...considered().flatMap((system) => counts[system]));
   const step = Math.max(1, niceStep(top, 5));
   // One crowded bar, often that of zero, would flatten all the others.
@@ -28,9 +27,8 @@ function drawDistribution() {
       counts[system].forEach((number, bin) => number && svg.append(s("rect", { class: "bar", x: place.x(domain[0] + bin * width) + 0.5, y: place.y(number),
         width: Math.max(1, place.x(width + domain[0]) - box.left - 1), height: box.bottom - place.y(number), style: { fill: color(system) } })));
     }
-    const values = sortedValues(system, metric);
-    if (values.length) {
-      const center = place.x(mean(values));
+    if (found[system].mean !== null) {
+      const center = place.x(found[system].mean);
       svg.append(s("line", { class: "mean", x1: center, x2: center, y1: box.top, y2: box.bottom, style: { stroke: considered().length > 1 ? color(system) : "var(--ink)" } }));
     }
   }
@@ -73,83 +71,84 @@ function brush(svg, box, place, domain, hover, width) {
 }
 
 function drawScatter() {
-  const figure = byId("scatter"), { x, y } = state;
-  const { svg, place } = frame(figure, { x: { domain: extent(x), title: metrics[x].label }, y: { domain: extent(y), title: metrics[y].label }, label: `${metrics[y].label} against ${metrics[x].label} per item` });
-  const points = [];
-  for (const system of considered()) {
-    const [a, b] = [data.values[system][x], data.values[system][y]];
-    const own = thin(everyItem).filter((item) => a[item] !== null && b[item] !== null).map((item) => ({ item, system, px: place.x(a[item]), py: place.y(b[item]) }));
-    svg.append(dots(own, system));
-    points.push(...own);
-  }
-  const current = points.filter((point) => point.item === state.item);
-  svg.append(...current.map((point) => s("circle", { cx: point.px, cy: point.py, r: 6, class: "ring" })));
-  listen(svg, points, (point) => [x, y].map((metric) => `${metrics[metric].label} ${show(data.values[point.system][metric][point.item], 3)}`));
-  const pick = (axis) => {
-    const select = h("select", { "aria-label": `${axis} axis`, onchange: () => update({ [axis]: select.selectedIndex }) }, metrics.map((metric, place) => h("option", { selected: place === state[axis] }, metric.label)));
-    return h("label", {}, `${axis} `, select);
-  };
-  const found = rhoShown(x, y);
-  figure.replaceChildren(caption("Metric against metric", h("div", { class: "picks" }, pick("x"), pick("y"))), svg,
-    h("p", { class: "note" }, found === null ? "" : `Spearman ρ = ${show(found, 2)}${several && state.system === null ? ", mean over systems" : ""}. `, `Point at a dot to read its caption, click to open the item.${sampled}`));
+  const { x, y } = state;
+  whenHere("scatter", source.points(x, y), (found) => drawPoints(x, y, found));
 }
 
-const lengthLimit = remember(() => {
-  const sorted = data.lengths.flatMap(finite).sort((a, b) => a - b);
-  if (!sorted.length) return [0, 1];
-  const most = sorted[sorted.length - 1], usual = quantile(sorted, 0.995);
-  return [Math.max(0, Math.floor(sorted[0]) - 1), Math.ceil(most > 1.5 * usual ? usual : most) + 1];
-});
-const jitter = (item) => ((Math.imul(item + 1, 2654435761) >>> 0) / 2 ** 32 - 0.5) * 0.6;
+function drawPoints(x, y, found) {
+  const figure = byId("scatter");
+  const { svg, box, place } = frame(figure, { x: { domain: extent(x), title: metrics[x].label }, y: { domain: extent(y), title: metrics[y].label }, label: `${metrics[y].label} against ${metrics[x].label} per item` });
+  const points = considered().flatMap((system) => {
+    const own = found[system].dots.map(([item, a, b]) => ({ item, system, a, b, px: place.x(a), py: place.y(b) + spread(y, item) }));
+    svg.append(dots(own, system));
+    return own;
+  });
+  const current = points.filter((point) => point.item === state.item);
+  svg.append(...current.map((point) => s("circle", { cx: point.px, cy: point.py, r: 6, class: "ring" })));
+  listen(svg, points, (point) => [[x, point.a], [y, point.b]].map(([metric, value]) => `${metrics[metric].label} ${show(value, 3)}`));
+  if (exploring) lasso(svg, box, { x: extent(x), y: extent(y) });
+  const pick = (axis) => {
+    const select = h("select", { "aria-label": `${axis} axis`, onchange: () => update({ [axis]: select.selectedIndex, lasso: null, page: 0 }) }, metrics.map((metric, place) => h("option", { selected: place === state[axis] }, metric.label)));
+    return h("label", {}, `${axis} `, select);
+  };
+  const agreement = averaged(considered().map((system) => found[system].rho)), drawn = Math.max(...found.map((one) => one.dots.length));
+  figure.replaceChildren(caption(metrics[x].kind === metrics[y].kind ? "Metric against metric" : "Metric against human rating", h("div", { class: "picks" }, pick("x"), pick("y"))), svg,
+    h("p", { class: "note" }, agreement === null ? "" : `Spearman ρ = ${show(agreement, 2)}${several && state.system === null ? ", mean over systems" : ""}. `,
+      exploring ? "Draw around dots to list their items, double-click to let go; point at a dot to read its caption, click to open it." : "Point at a dot to read its caption, click to open the item.", sampled(drawn)));
+}
+const averaged = (values) => (finite(values).length ? mean(finite(values)) : null);
+// Means of few ratings fall on a few lines: dots beside each other are told apart by a small shift.
+const spread = (metric, item) => (metrics[metric].kind === "rating" ? jitter(item) * 8 : 0);
+
+const numberOf = (item) => (typeof item === "number" ? item : [...item].reduce((sum, letter) => (Math.imul(sum, 31) + letter.codePointAt(0)) | 0, 7));
+const jitter = (item) => ((Math.imul(numberOf(item) + 1, 2654435761) >>> 0) / 2 ** 32 - 0.5) * 0.6;
 
 function drawLengths() {
-  const figure = byId("lengths"), metric = state.metric, domain = lengthLimit();
+  const metric = state.metric;
+  whenHere("lengths", source.lengths(metric), (found) => drawByLength(metric, found));
+}
+
+function drawByLength(metric, { domain, size, systems: found }) {
+  const figure = byId("lengths");
   const { svg, place } = frame(figure, { x: { domain, title: "words in the candidate", whole: true }, y: { domain: extent(metric), title: metrics[metric].label }, label: `${metrics[metric].label} by candidate length` });
-  const size = Math.max(1, Math.ceil((domain[1] - domain[0]) / 18)), points = [], lines = [];
-  let beyond = 0;
+  const points = [], lines = [];
+  let beyond = 0, drawn = 0;
   for (const system of considered()) {
-    const [lengths, values] = [data.lengths[system], data.values[system][metric]], bins = new Map();
-    for (const item of everyItem) {
-      if (lengths[item] === null || values[item] === null) continue;
-      if (lengths[item] > domain[1] - 1) { beyond += 1; continue; }
-      const bin = Math.floor(lengths[item] / size);
-      if (!bins.has(bin)) bins.set(bin, []);
-      bins.get(bin).push(values[item]);
-    }
-    const own = thin(everyItem).filter((item) => lengths[item] !== null && values[item] !== null && lengths[item] <= domain[1] - 1)
-      .map((item) => ({ item, system, px: place.x(lengths[item] + jitter(item)), py: place.y(values[item]) }));
+    beyond += found[system].beyond;
+    drawn = Math.max(drawn, found[system].dots.length + found[system].beyond);
+    const own = found[system].dots.map(([item, words, value]) => ({ item, system, words, value, px: place.x(words + jitter(item)), py: place.y(value) }));
     svg.append(dots(own, system, true));
     points.push(...own);
-    const steps = [...bins].sort(([a], [b]) => a - b).map(([bin, found]) => {
-      found.sort((a, b) => a - b);
-      return { px: place.x(Math.min(bin * size + (size - 1) / 2, domain[1])), found, center: mean(found), low: quantile(found, 0.25), high: quantile(found, 0.75) };
-    });
-    const firm = steps.filter(({ found }) => found.length > 2);
+    const steps = found[system].steps.map((step) => ({ ...step, px: place.x(Math.min(step.bin * size + (size - 1) / 2, domain[1])) }));
+    const firm = steps.filter(({ number }) => number > 2);
     const band = [...firm.map(({ px, high }) => `${px},${place.y(high)}`), ...firm.slice().reverse().map(({ px, low }) => `${px},${place.y(low)}`)].join(" ");
     lines.push(s("polygon", { points: band, style: { fill: color(system), opacity: state.system === null && several ? 0.08 : 0.18 } }),
       s("polyline", { points: firm.map(({ px, center }) => `${px},${place.y(center)}`).join(" "), class: "line halo" }),
       s("polyline", { points: firm.map(({ px, center }) => `${px},${place.y(center)}`).join(" "), class: "line", style: { stroke: color(system) } }),
-      ...steps.map(({ px, center, found }) => s("circle", { cx: px, cy: place.y(center), r: found.length > 2 ? 3.5 : 2, style: { fill: found.length > 2 ? color(system) : "var(--paper)", stroke: color(system) }, class: "knot" })));
+      ...steps.map(({ px, center, number }) => s("circle", { cx: px, cy: place.y(center), r: number > 2 ? 3.5 : 2, style: { fill: number > 2 ? color(system) : "var(--paper)", stroke: color(system) }, class: "knot" })));
   }
   svg.append(...lines);
-  listen(svg, points, (point) => `${plural(data.lengths[point.system][point.item], "word")}, ${metrics[metric].label} ${show(data.values[point.system][metric][point.item], 3)}`);
-  figure.replaceChildren(caption("Length", legend()), svg, h("p", { class: "note" }, `Line: mean by length; band: middle half of the items; hollow: fewer than three items.${beyond ? ` ${count(beyond)} longer captions are off the chart.` : ""}${sampled}`));
+  listen(svg, points, (point) => `${plural(point.words, "word")}, ${metrics[metric].label} ${show(point.value, 3)}`);
+  figure.replaceChildren(caption("Length", legend()), svg, h("p", { class: "note" }, `Line: mean by length; band: middle half of the items; hollow: fewer than three items.${beyond ? ` ${count(beyond)} longer captions are off the chart.` : ""}${sampled(drawn)}`));
 }
 
 function drawAgreement() {
+  byId("agreement").hidden = byId("scatter").hidden = metrics.length < 2;
+  if (metrics.length > 1) whenHere("agreement", source.agreement(), drawMatrix);
+}
+
+function drawMatrix(found) {
   const figure = byId("agreement");
   const cell = (row, column) => {
-    const value = row === column ? 1 : rhoShown(column, row);
+    const value = row === column ? 1 : averaged(considered().map((system) => found[system][column][row]));
     const chosen = (row === state.y && column === state.x) || (row === state.x && column === state.y);
     return h("td", { class: chosen ? "chosen" : null, style: { background: value === null || row === column ? "transparent" : `color-mix(in srgb, ${value < 0 ? "var(--bad)" : "var(--s0)"} ${Math.round(75 * Math.abs(value))}%, transparent)` } },
-      row === column ? h("span", { class: "quiet" }, "·") : h("button", { type: "button", title: `Show ${metrics[row].label} against ${metrics[column].label}`, onclick: () => update({ x: column, y: row }) }, show(value, 2)));
+      row === column ? h("span", { class: "quiet" }, "·") : h("button", { type: "button", title: `Show ${metrics[row].label} against ${metrics[column].label}`, onclick: () => update({ x: column, y: row, lasso: null }) }, show(value, 2)));
   };
   const table = h("table", { class: metrics.length > 7 ? "matrix many" : "matrix" }, h("thead", {}, h("tr", {}, h("td", {}), metrics.map((metric) => h("th", { scope: "col" }, metric.label)))),
     h("tbody", {}, metrics.map((metric, row) => h("tr", {}, h("th", { scope: "row" }, metric.label), metrics.map((_, column) => cell(row, column))))));
   figure.replaceChildren(caption("Agreement between metrics"), h("div", { class: "scroll" }, table),
     h("p", { class: "note" }, `Spearman ρ between per-item values${several && state.system === null ? ", mean over systems" : ""}. Click a pair to see it as dots.`));
-  figure.hidden = metrics.length < 2;
-  byId("scatter").hidden = metrics.length < 2;
 }
 
 function drawCharts() {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +17,8 @@ Answer = Mapping[str, Any]
 """One whole value, in ids and never in positions. By kind: ``{"ratings": {choice: {aspect: 4 or None}}}``,
 ``{"ranks": {choice: 1, 2, …; the best has the highest}}``, ``{"preferred": choice or None, "both_bad": False}``,
 ``{"seen": {thing: True, False or None}}``, ``{"label": name or None}``."""
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+"""Ids of choices; no page has more captions."""
 Measurement = Literal["nominal", "ordinal", "interval", "ratio"]
 
 
@@ -44,10 +46,31 @@ class Kind(ABC):
     name: ClassVar[KindName]
     measurement: ClassVar[Measurement]
     """Level at which agreement is computed."""
+    needs: ClassVar[str]
+    """What a subject must have to be asked about, in words."""
 
     @abstractmethod
+    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
+        """The captions of each page about a subject, with their systems."""
+
     def tasks(self, plan: Plan, subjects: Sequence[Subject]) -> list[Task]:
-        """The tasks that ask about these subjects, in their order; `build_tasks` gives them their ids."""
+        """The tasks that ask about these subjects, in their order."""
+        rng = np.random.default_rng(plan.seed)
+        pages = [(subject, captions) for subject in subjects for captions in self.pages(plan, subject, rng)]
+        return [
+            Task(
+                f"t{number}",
+                subject.id,
+                subject.image,
+                choices_of(captions, rng),
+                subject.references,
+                subject.things,
+                subject.heading,
+                None,
+                subject.fields,
+            )
+            for number, (subject, captions) in enumerate(pages, 1)
+        ]
 
     def order(self, plan: Plan, task: Task, rng: np.random.Generator) -> tuple[str, ...]:
         """Ids of the choices in the order of this page: shuffled, so that no system has a place of its own."""
@@ -82,9 +105,9 @@ class Kind(ABC):
 
 def choices_of(captions: Sequence[tuple[str, str]], rng: np.random.Generator) -> tuple[Choice, ...]:
     """The captions as choices whose letters say nothing about the systems."""
-    letters = rng.permutation(len(captions)).tolist()
+    letters = rng.permutation(len(captions)).tolist() if len(captions) > 1 else range(len(captions))
     return tuple(
-        Choice(chr(ord("a") + letter), text, system) for letter, (system, text) in zip(letters, captions, strict=True)
+        [Choice(LETTERS[letter], text, system) for letter, (system, text) in zip(letters, captions, strict=True)]
     )
 
 

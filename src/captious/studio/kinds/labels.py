@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, nearest
-from captious.studio.kinds.kind import Answer, Incomplete, Kind, choices_of, one_of
+from captious.studio.kinds.kind import Answer, Incomplete, Kind, one_of
 from captious.studio.plan import CANNOT, Plan
 from captious.studio.subjects import Subject
 from captious.studio.tasks import Task
@@ -23,23 +23,11 @@ class Labels(Kind):
 
     name = "labels"
     measurement = "nominal"
+    needs = "an image or a caption"
 
-    def tasks(self, plan: Plan, subjects: Sequence[Subject]) -> list[Task]:
-        """One page for each caption, or for each subject without one."""
-        rng = np.random.default_rng(plan.seed)
-        return [
-            Task(
-                "",
-                subject.id,
-                subject.image,
-                choices_of(captions, rng),
-                subject.references,
-                heading=subject.heading,
-                fields=subject.fields,
-            )
-            for subject in subjects
-            for captions in ([[one] for one in subject.captions] or [[]])
-        ]
+    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
+        """One page for each caption, or one for a subject without any."""
+        return [[caption] for caption in subject.captions] or [[]]
 
     def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
         """The name of the label; None where the rater could not say."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from captious.errors import InputError
-from captious.studio.kinds.kind import Answer, Incomplete, Kind, choices_of, named_choice, one_of
+from captious.studio.kinds.kind import Answer, Incomplete, Kind, named_choice, one_of
 from captious.studio.plan import Plan
 from captious.studio.subjects import Subject
 from captious.studio.tasks import Task
@@ -22,23 +22,11 @@ class Pairs(Kind):
 
     name = "pairs"
     measurement = "nominal"
+    needs = "at least two captions"
 
-    def tasks(self, plan: Plan, subjects: Sequence[Subject]) -> list[Task]:
-        """One page for every two captions of a subject."""
-        rng = np.random.default_rng(plan.seed)
-        return [
-            Task(
-                "",
-                subject.id,
-                subject.image,
-                choices_of(pair, rng),
-                subject.references,
-                heading=subject.heading,
-                fields=subject.fields,
-            )
-            for subject in subjects
-            for pair in combinations(subject.captions, 2)
-        ]
+    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
+        """One page for every two captions."""
+        return combinations(subject.captions, 2)
 
     def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
         """The caption that is preferred, None for a tie."""

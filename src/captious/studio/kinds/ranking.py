@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from captious.errors import InputError
-from captious.studio.kinds.kind import Answer, Gap, Incomplete, Kind, choices_of, named_choice, one_of
+from captious.studio.kinds.kind import Answer, Gap, Incomplete, Kind, named_choice, one_of
 from captious.studio.plan import Plan
 from captious.studio.subjects import Subject
 from captious.studio.tasks import Task
@@ -20,22 +20,11 @@ class Ranking(Kind):
 
     name = "ranking"
     measurement = "ordinal"
+    needs = "at least two captions"
 
-    def tasks(self, plan: Plan, subjects: Sequence[Subject]) -> list[Task]:
-        """One page for each subject, with all of its captions."""
-        rng = np.random.default_rng(plan.seed)
-        return [
-            Task(
-                "",
-                subject.id,
-                subject.image,
-                choices_of(subject.captions, rng),
-                subject.references,
-                heading=subject.heading,
-                fields=subject.fields,
-            )
-            for subject in subjects
-        ]
+    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
+        """One page with all captions."""
+        return [subject.captions]
 
     def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
         """A rank for every caption; each number once unless the plan allows ties."""

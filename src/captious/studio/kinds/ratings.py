@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from captious.errors import InputError, nearest
-from captious.studio.kinds.kind import Answer, Gap, Incomplete, Kind, choices_of, named_choice, one_of
+from captious.studio.kinds.kind import Answer, Gap, Incomplete, Kind, named_choice, one_of
 from captious.studio.plan import CANNOT, Aspect, Plan
 from captious.studio.subjects import Subject
 from captious.studio.tasks import Task
@@ -22,26 +22,13 @@ class Ratings(Kind):
 
     name = "ratings"
     measurement = "ordinal"
+    needs = "a caption"
 
-    def tasks(self, plan: Plan, subjects: Sequence[Subject]) -> list[Task]:
+    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
         """The captions of a subject, at most ``together`` a page; which of them share a page is drawn by the seed."""
-        rng = np.random.default_rng(plan.seed)
-        tasks = []
-        for subject in subjects:
-            for page in _pages(len(subject.captions), plan.together, rng):
-                choices = choices_of([subject.captions[index] for index in page], rng)
-                tasks.append(
-                    Task(
-                        "",
-                        subject.id,
-                        subject.image,
-                        choices,
-                        subject.references,
-                        heading=subject.heading,
-                        fields=subject.fields,
-                    )
-                )
-        return tasks
+        return [
+            [subject.captions[index] for index in page] for page in _pages(len(subject.captions), plan.together, rng)
+        ]
 
     def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
         """A number or None for every caption and aspect."""
@@ -106,11 +93,14 @@ class Ratings(Kind):
         return tables
 
 
-def overall(plan: Plan, ratings: Mapping[str, float | None]) -> float | None:
-    """The one rating of a caption: the formula's, that of the aspect ``overall``, or that of the only aspect."""
-    if plan.formula is not None:
-        return plan.formula.of(ratings)
-    return ratings.get("overall") if len(ratings) != 1 else next(iter(ratings.values()))
+def overall_rating(plan: Plan, ratings: Mapping[str, float | None]) -> float | None:
+    """The one rating of a caption: what the formula makes, else the aspect ``overall``, else the first."""
+    return plan.formula.of(ratings) if plan.formula is not None else ratings.get(rated_aspect(plan).name)
+
+
+def rated_aspect(plan: Plan) -> Aspect:
+    """The aspect that stands for the overall rating where there is no formula."""
+    return next((aspect for aspect in plan.aspects if aspect.name == "overall"), plan.aspects[0])
 
 
 def _pages(captions: int, together: int, rng: np.random.Generator) -> list[list[int]]:

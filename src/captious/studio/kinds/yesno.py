@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from captious.errors import InputError, nearest
-from captious.studio.kinds.kind import Answer, Gap, Incomplete, Kind, choices_of, one_of
+from captious.studio.kinds.kind import Answer, Gap, Incomplete, Kind, one_of
 from captious.studio.plan import CANNOT, Plan
 from captious.studio.subjects import Subject
 from captious.studio.tasks import Task
@@ -21,24 +21,11 @@ class YesNo(Kind):
 
     name = "yesno"
     measurement = "nominal"
+    needs = "things to ask for"
 
-    def tasks(self, plan: Plan, subjects: Sequence[Subject]) -> list[Task]:
-        """One page for each subject that has things to ask for."""
-        rng = np.random.default_rng(plan.seed)
-        return [
-            Task(
-                "",
-                subject.id,
-                subject.image,
-                choices_of(subject.captions, rng),
-                subject.references,
-                subject.things,
-                subject.heading,
-                fields=subject.fields,
-            )
-            for subject in subjects
-            if subject.things
-        ]
+    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
+        """One page where there are things to ask for."""
+        return [subject.captions] if subject.things else []
 
     def order(self, plan: Plan, task: Task, rng: np.random.Generator) -> tuple[str, ...]:
         """The things in the order of the text."""

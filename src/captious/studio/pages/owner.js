@@ -1,7 +1,7 @@
 // The owner's page shows what comes in without reloading: parts that changed are replaced, unless somebody uses them.
 
 const live = document.getElementById("live");
-const SECONDS = 4;
+const PAUSE = 1000 * Number(live.dataset.seconds);
 
 /** Whether a part is in use: a field in it has the focus, or a form in it is unfolded. @param {Element} part */
 const inUse = (part) => part.contains(document.activeElement) && document.activeElement !== part || part.querySelector("details[open]") !== null;
@@ -39,9 +39,9 @@ const refresh = async () => {
 
 const loop = async () => {
   if (!document.hidden) await refresh();
-  setTimeout(loop, 1000 * SECONDS);
+  setTimeout(loop, PAUSE);
 };
 
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 document.querySelector(".links")?.addEventListener("focus", (event) => event.target.select());
-setTimeout(loop, 1000 * SECONDS);
+setTimeout(loop, PAUSE);

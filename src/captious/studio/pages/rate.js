@@ -43,6 +43,7 @@ function keep(name, value) {
 
 // ---- Time: by a clock that only goes forward, without the time in which the page is hidden
 
+let leaving = false;
 let spent = recall(`time ${page}`, 0);
 let since = document.hidden ? null : performance.now();
 
@@ -53,7 +54,7 @@ function seconds() {
 document.addEventListener("visibilitychange", () => {
   spent = seconds();
   since = document.hidden ? null : performance.now();
-  if (form) keep(`time ${page}`, spent);
+  if (form && !leaving) keep(`time ${page}`, spent);
 });
 
 // ---- The outbox: answers leave in their order, each with the key of its own page, until the server confirms them
@@ -109,7 +110,9 @@ async function send() {
     if (entry.page === page || !form) next = reply.next;
   }
   sending = false;
-  if (next) location.assign(next);
+  if (!next) return;
+  leaving = true;
+  location.assign(next);
 }
 
 /** @param {Entry} entry @returns {Promise<{again?: boolean, after?: number, message: string, gaps?: any, next: string}>} */
@@ -175,6 +178,13 @@ function enhance(form) {
     }
   }
   form.addEventListener("input", () => keep(`draft ${page}`, fields()));
+
+  // ---- What the rater folds away stays folded
+
+  for (const fold of /** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll("[data-fold]"))) {
+    fold.open = recall(`fold ${fold.dataset.fold}`, fold.open);
+    fold.querySelector("summary")?.addEventListener("click", () => keep(`fold ${fold.dataset.fold}`, !fold.open));
+  }
 
   // ---- Sending
 
@@ -369,26 +379,24 @@ function rank(form) {
 
   for (const handle of /** @type {NodeListOf<HTMLElement>} */ (cards.querySelectorAll(".handle"))) {
     const card = /** @type {HTMLElement} */ (handle.closest(".rank"));
+    /** @param {PointerEvent} event */
+    const drag = (event) => {
+      const middle = (/** @type {HTMLElement} */ one) => one.getBoundingClientRect().top + one.offsetHeight / 2;
+      const last = all().filter((one) => one !== card && middle(one) < event.clientY).at(-1);
+      if (last && last.nextElementSibling !== card) last.after(card);
+      else if (!last && cards.firstElementChild !== card) cards.prepend(card);
+    };
+    const drop = () => {
+      document.removeEventListener("pointermove", drag);
+      card.classList.remove("moving");
+      count();
+    };
+    // The document listens, since a card that changes its place would lose the pointer.
     handle.addEventListener("pointerdown", (event) => {
       event.preventDefault();
-      handle.setPointerCapture(event.pointerId);
       card.classList.add("moving");
+      document.addEventListener("pointermove", drag);
+      for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, drop, { once: true });
     });
-    handle.addEventListener("pointermove", (event) => {
-      if (!card.classList.contains("moving")) return;
-      const middle = (/** @type {HTMLElement} */ one) => one.getBoundingClientRect().top + one.offsetHeight / 2;
-      const above = all().filter((one) => one !== card && middle(one) < event.clientY);
-      const last = above.at(-1);
-      if (last ? last.nextElementSibling !== card : cards.firstElementChild !== card) {
-        if (last) last.after(card);
-        else cards.prepend(card);
-      }
-    });
-    const drop = () => {
-      if (card.classList.contains("moving")) count();
-      card.classList.remove("moving");
-    };
-    handle.addEventListener("pointerup", drop);
-    handle.addEventListener("pointercancel", drop);
   }
 }

@@ -1,0 +1,201 @@
+// The source of a page that holds its data itself: every answer is here at once.
+
+const data = JSON.parse(byId("data").textContent);
+const images = JSON.parse(byId("images").textContent);
+const { systems, metrics } = data;
+const several = systems.length > 1;
+const everyItem = data.ids.map((_, item) => item);
+const shownAt = new Map(data.shown.map((item, place) => [item, place]));
+const sortedValues = remember((system, metric) => finite(data.values[system][metric]).sort((a, b) => a - b));
+
+function scoreOf(item, metric = state.metric) {
+  const values = finite(considered().map((system) => data.values[system][metric][item]));
+  return values.length ? mean(values) : null;
+}
+function gapOf(item, metric = state.metric) {
+  const values = finite(data.values.map((columns) => columns[metric][item]));
+  return values.length > 1 ? Math.max(...values) - Math.min(...values) : null;
+}
+function lengthOf(item) {
+  const values = finite(considered().map((system) => data.lengths[system][item]));
+  return values.length ? mean(values) : null;
+}
+function betweenOf(item) {
+  const [right, wrong] = [state.better, state.worse].map((system) => data.values[system][state.metric][item]);
+  return right === null || wrong === null ? null : (metrics[state.metric].higher ? 1 : -1) * (right - wrong);
+}
+const rankGaps = remember((system, x, y) => {
+  const [a, b] = [x, y].map((metric) => data.values[system][metric].map((value) => (value === null || metrics[metric].higher ? value : -value)));
+  const both = everyItem.filter((item) => a[item] !== null && b[item] !== null);
+  const [p, q] = [a, b].map((values) => ranks(both.map((item) => values[item])));
+  return new Map(both.map((item, place) => [item, Math.abs(p[place] - q[place]) / Math.max(1, both.length - 1)]));
+});
+function disagreementOf(item) {
+  const values = considered().map((system) => rankGaps(system, state.x, state.y).get(item)).filter((value) => value !== undefined);
+  return values.length ? mean(values) : null;
+}
+function ratersOf(item) {
+  const values = finite(considered().map((system) => data.gaps?.[system][item] ?? null));
+  return values.length ? Math.max(...values) : null;
+}
+const unscoredAnywhere = (item) =>
+  considered().some((system) => metrics.some(({ kind }, metric) => kind !== "rating" && data.values[system][metric][item] === null));
+
+const haystacks = data.shown.map((item, place) =>
+  [data.ids[item], ...data.candidates.flatMap((texts) => texts[place]), ...data.references[place]].join("\n").toLowerCase());
+
+// A ray from a point crosses the edges of a polygon around it an odd number of times.
+function inside(x, y, corners) {
+  let within = false;
+  corners.forEach(([x1, y1], place) => {
+    const [x2, y2] = corners[(place + 1) % corners.length];
+    if (y1 > y !== y2 > y && x < ((x2 - x1) * (y - y1)) / (y2 - y1) + x1) within = !within;
+  });
+  return within;
+}
+
+function passes(item, place, terms) {
+  if (terms.some((term) => !haystacks[place].includes(term))) return false;
+  if (state.unscored && !unscoredAnywhere(item)) return false;
+  if (state.lasso && !considered().some((system) => {
+    const [x, y] = [state.x, state.y].map((metric) => data.values[system][metric][item]);
+    return x !== null && y !== null && inside(x, y, state.lasso);
+  })) return false;
+  if (state.low === null && state.high === null) return true;
+  const [low, high] = [state.low ?? -Infinity, state.high ?? Infinity];
+  return considered().some((system) => {
+    const value = data.values[system][state.metric][item];
+    return value !== null && value >= low && value <= high;
+  });
+}
+
+// The items to list, in order; those without the value that sorts them come last.
+function selection() {
+  const terms = state.query.toLowerCase().split(/\s+/).filter(Boolean);
+  const kept = data.shown.filter((item, place) => passes(item, place, terms));
+  const better = metrics[state.metric].higher ? 1 : -1;
+  const keys = {
+    worst: (item) => scoreOf(item, state.metric), best: (item) => scoreOf(item, state.metric), gap: (item) => gapOf(item),
+    between: betweenOf, disagree: disagreementOf, raters: ratersOf, shortest: lengthOf, longest: lengthOf, given: (item) => item,
+  };
+  const sign = { worst: better, best: -better, shortest: 1, given: 1 }[state.order] ?? -1;
+  const keyed = kept.map((item) => [keys[state.order](item), item]);
+  keyed.sort(([a, i], [b, j]) => (a === null) - (b === null) || (a === null ? 0 : sign * (a - b)) || i - j);
+  return keyed.map(([, item]) => item);
+}
+
+function systemRecord(system, item, place) {
+  const id = data.ids[item];
+  return {
+    texts: data.candidates[system][place], words: data.lengths[system][item],
+    values: metrics.map((_, metric) => data.values[system][metric][item]),
+    shares: metrics.map((_, metric) => {
+      const value = data.values[system][metric][item], sorted = sortedValues(system, metric);
+      return value === null ? null : (100 * countBelow(sorted, value)) / sorted.length;
+    }),
+    reasons: metrics.map((_, metric) => data.reasons[system][metric][id]),
+    graphs: data.graphs.filter(({ drawn }) => drawn[system][item]).map(({ metric, drawn }) => ({ metric, graphs: drawn[system][item] })),
+    opinions: data.opinions?.[system][item] || [],
+  };
+}
+function record(item) {
+  const place = shownAt.get(item), picture = data.pictures[place];
+  return {
+    item, id: data.ids[item], references: data.references[place], fields: data.fields[place],
+    picture: picture === null ? null : images[picture], large: data.large && picture !== null ? data.large[picture] : null,
+    systems: systems.map((_, system) => systemRecord(system, item, place)),
+  };
+}
+
+// Spearman's rho over the items both metrics scored.
+const rho = remember((system, x, y) => {
+  const [a, b] = [data.values[system][x], data.values[system][y]];
+  const both = everyItem.filter((item) => a[item] !== null && b[item] !== null);
+  const [p, q] = [a, b].map((values) => ranks(both.map((item) => values[item])));
+  const center = (both.length - 1) / 2;
+  let cross = 0, left = 0, right = 0;
+  for (let place = 0; place < both.length; place += 1) {
+    cross += (p[place] - center) * (q[place] - center);
+    left += (p[place] - center) ** 2;
+    right += (q[place] - center) ** 2;
+  }
+  return left && right ? cross / Math.sqrt(left * right) : null;
+});
+function ranks(values) {
+  const order = values.map((_, place) => place).sort((a, b) => values[a] - values[b]), found = new Float64Array(values.length);
+  for (let first = 0; first < order.length;) {
+    let end = first;
+    while (end < order.length && values[order[end]] === values[order[first]]) end += 1;
+    for (let place = first; place < end; place += 1) found[order[place]] = (first + end - 1) / 2;
+    first = end;
+  }
+  return found;
+}
+
+const thin = (items) => {
+  if (items.length <= DOTS) return items;
+  const stride = items.length / DOTS;
+  return Array.from({ length: DOTS }, (_, place) => items[Math.floor(place * stride)]);
+};
+
+const lengthLimit = remember(() => {
+  const sorted = data.lengths.flatMap(finite).sort((a, b) => a - b);
+  if (!sorted.length) return [0, 1];
+  const most = sorted[sorted.length - 1], usual = quantile(sorted, 0.995);
+  return [Math.max(0, Math.floor(sorted[0]) - 1), Math.ceil(most > 1.5 * usual ? usual : most) + 1];
+});
+
+function lengthsOf(system, metric, domain, size) {
+  const [words, values] = [data.lengths[system], data.values[system][metric]], bins = new Map();
+  const drawable = (item) => words[item] !== null && values[item] !== null && words[item] <= domain[1] - 1;
+  let beyond = 0;
+  for (const item of everyItem) {
+    if (words[item] === null || values[item] === null) continue;
+    if (!drawable(item)) { beyond += 1; continue; }
+    const bin = Math.floor(words[item] / size);
+    if (!bins.has(bin)) bins.set(bin, []);
+    bins.get(bin).push(values[item]);
+  }
+  const steps = [...bins].sort(([a], [b]) => a - b).map(([bin, found]) => {
+    found.sort((a, b) => a - b);
+    return { bin, number: found.length, center: mean(found), low: quantile(found, 0.25), high: quantile(found, 0.75) };
+  });
+  return { beyond, steps, dots: thin(everyItem).filter(drawable).map((item) => [item, words[item], values[item]]) };
+}
+
+const source = {
+  total: data.ids.length, listable: data.shown.length, unreadable: data.unreadable, graphs: data.graphs, rated: Boolean(data.gaps),
+  idOf: (item) => data.ids[item],
+  itemOf: (id) => { const item = data.ids.indexOf(id); return item < 0 ? null : item; },
+  bounds(metric) {
+    const ends = systems.flatMap((_, system) => { const sorted = sortedValues(system, metric); return sorted.length ? [sorted[0], sorted[sorted.length - 1]] : []; });
+    return ends.length ? [Math.min(...ends), Math.max(...ends)] : null;
+  },
+  distribution(metric, domain, bins) {
+    const width = (domain[1] - domain[0]) / bins;
+    return systems.map((_, system) => {
+      const tally = new Array(bins).fill(0), values = sortedValues(system, metric);
+      values.forEach((value) => { tally[clamp(Math.floor((value - domain[0]) / width + 1e-9), 0, bins - 1)] += 1; });
+      return { counts: tally, mean: values.length ? mean(values) : null };
+    });
+  },
+  points: (x, y) => systems.map((_, system) => {
+    const [a, b] = [data.values[system][x], data.values[system][y]];
+    return { rho: rho(system, x, y), dots: thin(everyItem).filter((item) => a[item] !== null && b[item] !== null).map((item) => [item, a[item], b[item]]) };
+  }),
+  agreement: () => systems.map((_, system) => metrics.map((_, x) => metrics.map((_, y) => (x === y ? 1 : rho(system, Math.min(x, y), Math.max(x, y)))))),
+  lengths(metric) {
+    const domain = lengthLimit(), size = Math.max(1, Math.ceil((domain[1] - domain[0]) / 18));
+    return { domain, size, systems: systems.map((_, system) => lengthsOf(system, metric, domain, size)) };
+  },
+  unscored: () => data.shown.filter(unscoredAnywhere).length,
+  list(first, number) {
+    const listed = selection();
+    const start = clamp(first, 0, Math.max(0, Math.floor((listed.length - 1) / number) * number));
+    return { total: listed.length, first: start, records: listed.slice(start, start + number).map(record) };
+  },
+  place: (item) => selection().indexOf(item),
+  openable: (item) => shownAt.has(item),
+  caption: (system, item) => (shownAt.has(item) ? data.candidates[system][shownAt.get(item)] : null),
+  item: record,
+};

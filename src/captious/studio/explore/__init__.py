@@ -1,0 +1,1 @@
+"""Explore captions, scores and ratings of several runs in a browser."""

@@ -1,0 +1,285 @@
+"""The explorer's server: items, charts and single items as JSON, images by number, saved views, ids and studies.
+
+Everything but reading needs the form token, and the whole app stands behind the rules of ``captious.studio.access``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious.errors import InputError, require
+from captious.studio.access import App, Guard, Rules, TokenGate, form_token, same_token
+from captious.studio.explore import charts
+from captious.studio.explore.expression import columns_of, short_name
+from captious.studio.explore.page import SERVED, explorer_page, script_of, style_of
+from captious.studio.explore.pictures import Pictures
+from captious.studio.explore.records import Records
+from captious.studio.explore.saved import SavedViews, views_file
+from captious.studio.explore.selection import write_selection
+from captious.studio.explore.table import Joined
+from captious.studio.explore.views import Explorer, View, view_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+PAGE = 200
+"""Most items of one answer."""
+COOKIE = "captious_explore"
+
+
+def build_app(table: Joined, token: str, rules: Rules | None = None, images: Path | None = None) -> App:
+    """The ASGI app for a table; only the holder of the token gets in. ``images``: the only folder images come from."""
+    require("starlette", "studio")
+    rules = rules or Rules()
+    server = _Server(table, token, Pictures(table.images, images))
+    return Guard(TokenGate(server.starlette(), token, COOKIE, rules), rules)
+
+
+class _Server:
+    """The routes and what they share."""
+
+    def __init__(self, table: Joined, token: str, pictures: Pictures) -> None:
+        self.table, self.token, self.pictures = table, form_token(token), pictures
+        self.explorer = Explorer(table)
+        self.records = Records(self.explorer, self._addresses)
+        self.views = SavedViews(views_file(table.runs[0].root))
+        self.ids = set(table.positions)
+
+    def _addresses(self, item: int) -> tuple[str | None, str | None]:
+        return (f"thumbnail/{item}", f"image/{item}") if item in self.pictures else (None, None)
+
+    def starlette(self) -> App:
+        """The routes. Functions that are not coroutines run in threads, so that a slow answer holds up no other."""
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+
+        reads: dict[str, Callable[[Request], Any]] = {
+            "list": self.list,
+            "place": self.place,
+            "item": self.item,
+            "captions": self.captions,
+            "distribution": self.distribution,
+            "points": lambda request: charts.points(
+                self.explorer, self._score(request, "x"), self._score(request, "y")
+            ),
+            "lengths": lambda request: charts.lengths(self.table, self._score(request)),
+            "agreement": lambda request: self.explorer.agreement(),
+            "explain": self.explain,
+            "views": lambda request: self.views.all(),
+        }
+        routes = [
+            Route("/", self.page),
+            Route("/explore.js", lambda request: _text(script_of(SERVED), "text/javascript")),
+            Route("/explore.css", lambda request: _text(style_of(), "text/css")),
+            *(Route(f"/api/{name}", _answering(read)) for name, read in reads.items()),
+            Route("/api/views", self._changing(self.save_view), methods=["POST"]),
+            Route("/api/study", self._changing(self.study), methods=["POST"]),
+            Route("/favicon.ico", lambda request: _text("", "image/x-icon")),
+            Route("/ids.txt", self.ids_file),
+            Route("/thumbnail/{number:int}", self.thumbnail),
+            Route("/image/{number:int}", self.image),
+        ]
+        return Starlette(routes=routes)
+
+    def about(self) -> dict[str, Any]:
+        """What the page must know before it asks for anything."""
+        table = self.table
+        scores = range(len(table.scores))
+        unscored = [
+            np.any([np.isnan(values[one]) for one in scores if table.scores[one].kind == "metric"], axis=0)
+            for values in table.values
+        ]
+        return {
+            "systems": [
+                {"name": run.name, "signatures": [run.signatures.get(score.key, "") for score in table.scores]}
+                for run in table.runs
+            ],
+            "metrics": [
+                {**asdict(score), "bounds": charts.bounds(table, place), "short": short_name(score)}
+                for place, score in enumerate(table.scores)
+            ],
+            "total": len(table),
+            "rated": bool(table.gaps),
+            "pictures": any(table.images),
+            "unscored": {"all": int(np.any(unscored, axis=0).sum()), "systems": [int(one.sum()) for one in unscored]},
+            "columns": columns_of(table),
+            "token": self.token,
+        }
+
+    def page(self, request: Request) -> Response:
+        """The page itself."""
+        return _text(explorer_page(self.table, {"about": self.about()}), "text/html")
+
+    def _view(self, parameters: Mapping[str, str]) -> View:
+        return view_of(self.table, parameters)
+
+    def _item(self, request: Request) -> int:
+        key = request.query_params.get("id", "")
+        if key not in self.table.positions:
+            raise InputError(f"no item with id {key[:80]!r}")
+        return self.table.positions[key]
+
+    def _score(self, request: Request, name: str = "score") -> int:
+        return view_of(self.table, {"sort": request.query_params.get(name, "")}).score
+
+    def list(self, request: Request) -> dict[str, Any]:
+        """One page of the items that a view lists."""
+        items = self.explorer.selection(self._view(request.query_params))
+        number = _whole(request, "number", 50, PAGE)
+        last = max(0, (len(items) - 1) // number * number)
+        first = min(_whole(request, "first", 0, len(items)), last)
+        records = [self.records.brief(item) for item in items[first : first + number].tolist()]
+        return {"total": len(items), "first": first, "records": records}
+
+    def place(self, request: Request) -> dict[str, int]:
+        """Where a view lists an item; −1 where it does not."""
+        item, items = self._item(request), self.explorer.selection(self._view(request.query_params))
+        places = np.flatnonzero(items == item)
+        return {"place": int(places[0]) if len(places) else -1}
+
+    def item(self, request: Request) -> dict[str, Any]:
+        """One item in full."""
+        return self.records.full(self._item(request))
+
+    def captions(self, request: Request) -> dict[str, Any]:
+        """The captions of an item by all systems."""
+        item = self._item(request)
+        return {"captions": [self.table.texts_of(column, item) for column in self.table.captions]}
+
+    def distribution(self, request: Request) -> Any:
+        """How many items have which values."""
+        low, high = (_number(request, name) for name in ("low", "high"))
+        if not low < high:
+            raise InputError(f"low={low:g}, high={high:g}: expected low < high")
+        bins = max(1, _whole(request, "bins", 40, charts.BINS))
+        return charts.distribution(self.table, self._score(request), low, high, bins)
+
+    def points(self, request: Request) -> Any:
+        """Two scores against each other."""
+        return charts.points(self.explorer, self._score(request, "x"), self._score(request, "y"))
+
+    def explain(self, request: Request) -> Any:
+        """Why a caption has its score."""
+        view = view_of(self.table, {"system": request.query_params.get("system", "")})
+        if view.system is None:
+            raise InputError(f"system: expected {', '.join(self.table.systems)}")
+        return self.records.explain(view.system, self._score(request), self._item(request))
+
+    def ids_file(self, request: Request) -> Response:
+        """The ids that a view lists, one a line, to download."""
+        try:
+            items = self.explorer.selection(self._view(request.query_params))
+        except InputError as error:
+            return _json({"error": str(error)}, 400)
+        text = "".join(f"{self.table.ids[item]}\n" for item in items.tolist())
+        return _text(text, "text/plain", {"content-disposition": 'attachment; filename="ids.txt"'})
+
+    def save_view(self, body: Mapping[str, Any]) -> dict[str, str]:
+        """Keep an address under a name, or forget the name."""
+        return self.views.save(str(body.get("name", "")), str(body.get("address", "")))
+
+    def study(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Write what a rating study of these items needs; gives the folder and the command that makes the study."""
+        ids = body.get("ids")
+        if isinstance(ids, list) and ids:
+            chosen = [key for key in map(str, ids) if key in self.ids]
+        else:
+            view = body.get("view")
+            items = self.explorer.selection(self._view({str(k): str(v) for k, v in dict(view or {}).items()}))
+            chosen = [self.table.ids[item] for item in items.tolist()]
+        return write_selection(
+            self.table, chosen, str(body.get("name", "")), self.table.runs[0].folder.resolve().parent
+        )
+
+    def thumbnail(self, request: Request) -> Response:
+        """The small image of an item; it may be kept by the browser, for its number does not change."""
+        from starlette.responses import Response
+
+        small = self.pictures.thumbnail(request.path_params["number"])
+        if small is None:
+            return Response(status_code=404)
+        return Response(small[0], media_type=small[1], headers={"cache-control": "private, max-age=3600"})
+
+    def image(self, request: Request) -> Response:
+        """The image of an item as its file is."""
+        from starlette.responses import FileResponse, Response
+
+        try:
+            path, kind = self.pictures.file(request.path_params["number"])
+        except InputError:
+            return Response(status_code=404)
+        return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=3600"})
+
+    def _changing(self, change: Callable[[Mapping[str, Any]], Any]) -> Callable[[Request], Any]:
+        """A route that changes something, for requests of our own page."""
+
+        async def endpoint(request: Request) -> Response:
+            from starlette.concurrency import run_in_threadpool
+
+            if not same_token(request.headers.get("x-form-token", ""), self.token):
+                return _json({"error": "The page is too old: reload it."}, 403)
+            try:
+                body = json.loads(await request.body())
+            except ValueError:
+                return _json({"error": "expected JSON"}, 400)
+            if not isinstance(body, dict):
+                return _json({"error": "expected a JSON object"}, 400)
+            return await run_in_threadpool(_guarded, change, body)
+
+        return endpoint
+
+
+def _answering(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
+    """A route that answers with JSON; a mistake in the address is one line."""
+
+    def endpoint(request: Request) -> Response:
+        return _guarded(read, request)
+
+    return endpoint
+
+
+def _guarded(function: Callable[[Any], Any], argument: Any) -> Response:
+    try:
+        return _json(function(argument))
+    except InputError as error:
+        return _json({"error": str(error)}, 400)
+    except OSError as error:
+        return _json({"error": f"cannot be read or written ({error.strerror or error})"}, 500)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    from starlette.responses import Response
+
+    content = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(content.encode("utf-8", "replace"), status, media_type="application/json")
+
+
+def _text(text: str, kind: str, headers: Mapping[str, str] | None = None) -> Response:
+    from starlette.responses import Response
+
+    return Response(text.encode("utf-8", "replace"), media_type=f"{kind}; charset=utf-8", headers=dict(headers or {}))
+
+
+def _whole(request: Request, name: str, default: int, most: int) -> int:
+    text = request.query_params.get(name, str(default))
+    if not text.isdecimal() or len(text) > 9:
+        raise InputError(f"{name}={text[:40]!r}, expected a whole number")
+    return min(int(text), most)
+
+
+def _number(request: Request, name: str) -> float:
+    text = request.query_params.get(name, "")
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f"{name}={text[:40]!r}, expected a number") from None
+    if not np.isfinite(value):
+        raise InputError(f"{name}={text[:40]!r}, expected a finite number")
+    return value

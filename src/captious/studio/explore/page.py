@@ -1,0 +1,69 @@
+"""The explorer's page: the report's own scripts with another source of data, and what only an explorer has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from captious._version import __version__
+from captious.render.html import asset, bundle, embedded, warning_boxes
+from captious.studio.explore.table import Joined
+
+_PARTS = ("state.js", "charts.js", "views.js", "graphs.js", "items.js", "explore.js", "main.js")
+SERVED = ("base.js", "server.js", *_PARTS)
+"""Scripts of a page with a server behind it."""
+STATIC = ("base.js", "embedded.js", *_PARTS)
+"""Scripts of a page that any web server shows."""
+POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
+"""Of a page in a folder; a server sends its own."""
+
+
+def script_of(scripts: Sequence[str]) -> str:
+    """The scripts as one file."""
+    return bundle(scripts)
+
+
+def style_of() -> str:
+    """The style sheet: the report's, and the explorer's after it."""
+    return asset("page.css") + asset("explore.css")
+
+
+def explorer_page(table: Joined, data: Mapping[str, Any], policy: str = "") -> str:
+    """The HTML of the page; ``data`` are the blocks of JSON that its scripts read, by the id of their element."""
+    blocks = "".join(
+        f'<script type="application/json" id="{name}">{embedded(content)}</script>\n' for name, content in data.items()
+    )
+    parts = {
+        "policy": f'<meta http-equiv="Content-Security-Policy" content="{policy}">' if policy else "",
+        "title": escape(title_of(table)),
+        "about": escape(about_of(table)),
+        "warnings": warning_boxes(table.warnings),
+        "data": blocks,
+        "version": escape(__version__),
+        "signatures": "".join(f"<li><code>{escape(line)}</code></li>" for line in _signatures(table)),
+    }
+    return re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], asset("explore.html"))
+
+
+def title_of(table: Joined) -> str:
+    """What the page is about: one system by its name, several by their number."""
+    number = f"{len(table):,} item{'' if len(table) == 1 else 's'}"
+    return f"{table.systems[0]}: {number}" if len(table.systems) == 1 else f"{len(table.systems)} systems, {number}"
+
+
+def about_of(table: Joined) -> str:
+    """The systems, and what people said."""
+    ratings = sum(map(len, table.opinions.values()))
+    people = f"{ratings:,} ratings of {len(table.opinions):,} captions" if ratings else ""
+    return "; ".join(filter(None, (", ".join(table.systems), people)))
+
+
+def _signatures(table: Joined) -> list[str]:
+    lines: dict[str, list[str]] = {}
+    for run in table.runs:
+        for signature in run.signatures.values():
+            lines.setdefault(signature, []).append(run.name)
+    everyone = len(table.runs)
+    return [line if len(names) == everyone else f"{', '.join(names)}: {line}" for line, names in lines.items() if line]

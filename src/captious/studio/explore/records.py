@@ -1,0 +1,160 @@
+"""Items as the page shows them: captions, scores and their place in the distribution, ratings, why a score is so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.registry import parse
+from captious.render import Document, Graph, Phrase, Span, Table, Text
+from captious.render.cells import layout
+from captious.render.items import drawn_graph
+from captious.runs import captions_of, explain_as_scored
+from captious.studio.explore.runs import reasons_of
+from captious.studio.explore.views import Explorer
+
+if TYPE_CHECKING:
+    from captious.metrics.contract import Metric
+
+FIELD = 200
+"""Letters of a further column on a card; the item in full has all."""
+LISTED = 200
+"""Rows of an explanation's table."""
+
+
+class Records:
+    """The items of an explorer as JSON."""
+
+    def __init__(self, explorer: Explorer, image_of: Callable[[int], tuple[str | None, str | None]]) -> None:
+        """``image_of`` gives the addresses of an item's thumbnail and of its image."""
+        self.explorer, self.table, self._image_of = explorer, explorer.table, image_of
+        self._lock = Lock()
+        self._sets: dict[int, CaptionSet] = {}
+
+    def brief(self, item: int) -> dict[str, Any]:
+        """An item for a card."""
+        thumbnail, large = self._image_of(item)
+        return {
+            "item": self.table.ids[item],
+            "id": self.table.ids[item],
+            "references": self.table.texts_of(self.table.references, item),
+            "fields": {name: text[:FIELD] for name, text in self._fields(item).items()},
+            "picture": thumbnail,
+            "large": large,
+            "systems": [self._system(system, item) for system in range(len(self.table.systems))],
+        }
+
+    def full(self, item: int) -> dict[str, Any]:
+        """An item with everything that is known of it."""
+        record = self.brief(item)
+        record["fields"] = self._fields(item)
+        for system, own in enumerate(record["systems"]):
+            own["opinions"] = self.opinions(system, item)
+            own["explained"] = [
+                place
+                for place, metric in self.explainable.items()
+                if own["values"][place] is not None and metric.explains
+            ]
+        return record
+
+    def _fields(self, item: int) -> dict[str, str]:
+        values = {name: column[item].as_py() for name, column in self.table.fields.items()}
+        return {name: _shown(value) for name, value in values.items() if value is not None}
+
+    def _system(self, system: int, item: int) -> dict[str, Any]:
+        table, explorer = self.table, self.explorer
+        values = [_finite(column[item]) for column in table.values[system]]
+        reasons = reasons_of(table.unscored[system][item].as_py())
+        return {
+            "texts": table.texts_of(table.captions[system], item),
+            "words": _finite(table.words[system][item]),
+            "values": values,
+            "shares": [
+                None if value is None else round(explorer.share_below(system, score, value), 1)
+                for score, value in enumerate(values)
+            ],
+            "reasons": [reasons.get(score.key) for score in table.scores],
+            "graphs": [],
+        }
+
+    def opinions(self, system: int, item: int) -> list[dict[str, Any]]:
+        """What people said of a caption, one entry a rater."""
+        return [
+            {"rater": one.rater, "ratings": dict(one.ratings), "comment": one.comment, "seconds": one.seconds}
+            for one in self.table.opinions.get((item, system), ())
+        ]
+
+    @cached_property
+    def explainable(self) -> dict[int, Metric]:
+        """The metrics that explain their values, by the place of their score."""
+        metrics = {}
+        for place, score in enumerate(self.table.scores):
+            if score.kind == "metric":
+                try:
+                    metric = parse(score.key)
+                except InputError:  # one of another version, or a name that the user gave
+                    continue
+                if metric.explains:
+                    metrics[place] = metric
+        return metrics
+
+    def explain(self, system: int, score: int, item: int) -> list[dict[str, Any]]:
+        """Why a caption has its score, as sections of tables, texts and graphs.
+
+        The metric computes it anew from the run's captions: corpus statistics are collected when first asked for.
+        """
+        metric = self.explainable.get(score)
+        if metric is None:
+            raise InputError(f"{self.table.scores[score].label} does not explain single values")
+        run = self.table.runs[system]
+        signature = run.signatures.get(self.table.scores[score].key)
+        if signature is None:
+            raise InputError(f"{run.name} has no {self.table.scores[score].label}")
+        with self._lock:  # corpus statistics are collected once, whoever asks first
+            if system not in self._sets:
+                self._sets[system] = captions_of(run.items, run.signatures, self.table.systems[system])
+            id, captions = self.table.ids[item], self._sets[system]
+            explanation = explain_as_scored(metric, captions, id, signature, str(run.folder))
+        return sections_of(explanation.document())
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _finite(value: Any) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def sections_of(document: Document) -> list[dict[str, Any]]:
+    """The sections of a document as the page draws them: texts in spans, tables of spans, graphs."""
+    graphs = {graph.replaces for graph in document.walk() if isinstance(graph, Graph)}
+    result: list[dict[str, Any]] = []
+    for section in document.walk():
+        if isinstance(section, Text):
+            result.append({"title": section.title, "paragraphs": [_spans(text) for text in section.paragraphs]})
+        elif isinstance(section, Graph):
+            result.append({"title": section.title, "graph": drawn_graph(section)})
+        elif isinstance(section, Table) and section.key not in graphs:
+            result.append(_table(section))
+    return result
+
+
+def _table(table: Table) -> dict[str, Any]:
+    shown = layout(table)
+    columns = [{"name": one.heading, "number": one.numeric} for one in shown]
+    rows = [[_spans(one.cells[row]) for one in shown] for row in range(min(len(table.rows), LISTED))]
+    left = len(table.rows) - len(rows)
+    note = " ".join(filter(None, (table.note, f"{left} more rows." if left else "")))
+    return {"title": table.title, "columns": columns, "rows": rows, "note": note}
+
+
+def _spans(text: str | Phrase) -> Sequence[tuple[str, str, float]]:
+    spans = (Span(text),) if isinstance(text, str) else text.spans
+    return [(span.text, span.tone, round(span.weight, 3)) for span in spans]

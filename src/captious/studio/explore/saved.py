@@ -1,0 +1,56 @@
+"""Saved views: names for addresses, in one small file beside the first run, written whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from threading import Lock
+
+from captious._files import load_json, whole_file
+from captious.errors import InputError
+
+MOST, NAME, ADDRESS = 200, 80, 8000
+"""Views of a file, and letters of a name and of an address."""
+
+
+def views_file(run: Path) -> Path:
+    """The file of the views of a run: beside its folder, so that a run which is written anew keeps them."""
+    folder = run.resolve()
+    return folder.with_name(f"{folder.name}.views.json")
+
+
+class SavedViews:
+    """Addresses by name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock = path, Lock()
+
+    def all(self) -> dict[str, str]:
+        """The views in the order they were saved."""
+        try:
+            views = load_json(self.path)
+        except FileNotFoundError:
+            return {}
+        except (ValueError, OSError):
+            raise InputError(f"{self.path}: is no JSON of saved views; move it away or mend it") from None
+        if not isinstance(views, dict):
+            raise InputError(f"{self.path}: expected names with addresses")
+        return {str(name): str(address) for name, address in views.items()}
+
+    def save(self, name: str, address: str) -> dict[str, str]:
+        """Keep an address under a name, in place of what had it; an empty address forgets the name."""
+        name = " ".join(name.split())
+        if not 0 < len(name) <= NAME or not name.isprintable():
+            raise InputError(f"name: expected 1 to {NAME} letters")
+        if len(address) > ADDRESS:
+            raise InputError(f"address: {len(address)} letters, expected at most {ADDRESS}")
+        with self._lock:
+            views = self.all()
+            views.pop(name, None)
+            if address:
+                views[name] = address
+            if len(views) > MOST:
+                raise InputError(f"{self.path}: has {MOST} views already; delete one first")
+            with whole_file(self.path) as draft:
+                draft.write_text(json.dumps(views, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        return views

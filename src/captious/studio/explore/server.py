@@ -1,0 +1,76 @@
+"""The explorer on a port of this computer, with the one link that opens it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from captious.errors import InputError, require
+from captious.studio.access import App, Rules, new_token
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class ExplorerServer:
+    """An explorer that listens on a port already, so that its link is known before it answers."""
+
+    app: App
+    listener: socket.socket
+    link: str
+    """Opens the explorer; it holds the token."""
+
+    @classmethod
+    def of(
+        cls,
+        runs: Sequence[str | Path] | Mapping[str, str | Path],
+        ratings: str | Path | None = None,
+        images: str | Path | None = None,
+        host: str = HOST,
+        port: int = 0,
+    ) -> ExplorerServer:
+        """A server of these runs; port 0 is any free one."""
+        require("starlette", "studio")
+        require("uvicorn", "studio")
+        from captious.studio.explore.app import build_app
+        from captious.studio.explore.table import join
+
+        table = join(runs, ratings, images)
+        listener = _listen(host, port)
+        token = new_token()
+        app = build_app(table, token, Rules.of_server(host), None if images is None else Path(images))
+        name = f"[{host}]" if ":" in host else host
+        return cls(app, listener, f"http://{name}:{listener.getsockname()[1]}/?token={token}")
+
+    def run(self) -> None:
+        """Answer until Ctrl-C."""
+        import uvicorn
+
+        config = uvicorn.Config(
+            self.app,
+            access_log=False,
+            log_level="error",
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=2,
+        )
+        try:
+            uvicorn.Server(config).run(sockets=[self.listener])
+        except KeyboardInterrupt:  # uvicorn has stopped, and says it on
+            pass
+        finally:
+            self.listener.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or str(error)
+        raise InputError(f"{host}:{port} cannot be listened on ({reason}): pass port=0 for a free one") from error
+    return listener

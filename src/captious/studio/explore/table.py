@@ -1,0 +1,321 @@
+"""The joined table: items of several runs by id, every system's captions and scores, and what people said of them.
+
+Numbers are NumPy arrays with one value per item, texts stay in Arrow. An item that a system lacks has NaN and null
+there. Ratings of people become scores like those of metrics, so that every order, filter and chart takes them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from captious._typing import Bools, Floats, Ints
+from captious.errors import InputError
+from captious.io.images import find_images
+from captious.runs import TEXTS
+from captious.studio.explore.opinions import RATING, Opinion, gap_of, mean_of, read_opinions
+from captious.studio.explore.runs import Run, Score, open_runs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Items by id with the captions and scores of every system."""
+
+    ids: tuple[str, ...]
+    systems: tuple[str, ...]
+    scores: tuple[Score, ...]
+    values: tuple[tuple[Floats, ...], ...]
+    """System × score: a value per item."""
+    captions: tuple[pa.ListArray, ...]
+    """Of each system: the candidates of every item, null where it has none."""
+    references: pa.ListArray
+    fields: Mapping[str, pa.Array]
+    """Further columns of the runs, a value per item."""
+    unscored: tuple[pa.Array, ...]
+    """Of each system: why items have no value, as JSON."""
+    runs: tuple[Run, ...]
+    images: tuple[str | None, ...]
+    opinions: Mapping[tuple[int, int], Sequence[Opinion]] = field(default_factory=dict)
+    """What people said, by item and system."""
+    gaps: tuple[Floats, ...] = ()
+    """Of each system: the largest difference between two raters of an item."""
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """The item of each id."""
+        return {key: item for item, key in enumerate(self.ids)}
+
+    @cached_property
+    def words(self) -> tuple[Floats, ...]:
+        """Of each system: the mean number of words of an item's candidates."""
+        return tuple(map(_words, self.captions))
+
+    def values_of(self, score: int, systems: Sequence[int]) -> Floats:
+        """The mean of a score over systems, a value per item; NaN where none has one."""
+        return mean_over([self.values[system][score] for system in systems])
+
+    def texts_of(self, column: pa.ListArray, item: int) -> list[str]:
+        """The texts of an item."""
+        return [text or "" for text in column[item].as_py() or ()]
+
+
+def mean_over(columns: Sequence[Floats]) -> Floats:
+    """The mean of several columns where they have a value.
+
+    >>> mean_over([np.array([1.0, np.nan, np.nan]), np.array([3.0, 4.0, np.nan])]).tolist()
+    [2.0, 4.0, nan]
+    """
+    if len(columns) == 1:
+        return columns[0]
+    stacked = np.stack(columns)
+    present = ~np.isnan(stacked)
+    number = present.sum(axis=0)
+    total = np.where(present, stacked, 0.0).sum(axis=0)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+def join(
+    runs: Sequence[str | Path] | Mapping[str, str | Path],
+    ratings: str | Path | None = None,
+    images: str | Path | None = None,
+) -> Joined:
+    """The runs of these folders joined by item id, with ratings from a file and images from a folder."""
+    opened = open_runs(runs)
+    ids, rows = _ids([run.items["id"].to_pylist() for run in opened], opened)
+    captions = tuple(_aligned(run.items["candidates"], row) for run, row in zip(opened, rows, strict=True))
+    scores = tuple({score.key: score for run in opened for score in reversed(run.scores)}.values())
+    scores = tuple(sorted(scores, key=lambda score: _place(score, opened)))
+    table = Joined(
+        ids=tuple(ids),
+        systems=tuple(run.name for run in opened),
+        scores=scores,
+        values=tuple(
+            tuple(_numbers(run, score.key, row) for score in scores) for run, row in zip(opened, rows, strict=True)
+        ),
+        captions=captions,
+        references=_first([(run.items["references"], row) for run, row in zip(opened, rows, strict=True)]),
+        fields=_fields(opened, rows),
+        unscored=tuple(_unscored(run, row) for run, row in zip(opened, rows, strict=True)),
+        runs=tuple(opened),
+        images=_images(opened, rows, ids, images),
+        warnings=tuple(dict.fromkeys(warning for run in opened for warning in run.warnings)),
+    )
+    return table if ratings is None else with_opinions(table, ratings)
+
+
+def _place(score: Score, runs: Sequence[Run]) -> tuple[int, int]:
+    """Where a score stands: in the order of the first run that has it."""
+    for number, run in enumerate(runs):
+        keys = [one.key for one in run.scores]
+        if score.key in keys:
+            return number, keys.index(score.key)
+    return len(runs), 0
+
+
+def _ids(lists: Sequence[list[str | None]], runs: Sequence[Run]) -> tuple[list[str], list[Ints]]:
+    """All ids in the order of their first run, and for each run the row of every item, −1 where it has none."""
+    positions: dict[str, int] = {}
+    for keys, run in zip(lists, runs, strict=True):
+        if None in keys or len(set(keys)) != len(keys):
+            raise InputError(f"{run.folder}: an id is missing or occurs twice, expected one row an item")
+        for key in keys:
+            positions.setdefault(str(key), len(positions))
+    rows = []
+    for keys in lists:
+        row = np.full(len(positions), -1, dtype=np.int64)
+        row[[positions[str(key)] for key in keys]] = np.arange(len(keys))
+        rows.append(row)
+    if len(lists) > 1 and sum(len(keys) for keys in lists) == len(positions):
+        first, second = runs[0], runs[1]
+        raise InputError(
+            f"{first.folder} and {second.folder}: no id is in both, such as {lists[0][0]!r} and {lists[1][0]!r}; "
+            "expected runs on the same items"
+        )
+    return list(positions), rows
+
+
+def _aligned(column: pa.ChunkedArray, rows: Ints) -> pa.Array:
+    """The column with a value per item, null where the run has none."""
+    import pyarrow as pa
+
+    whole = column.combine_chunks()
+    whole = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
+    if len(whole) == len(rows) and bool((rows == np.arange(len(rows))).all()):
+        return whole
+    return whole.take(pa.array(rows, mask=rows < 0))
+
+
+def _numbers(run: Run, key: str, rows: Ints) -> Floats:
+    if key not in run.signatures:
+        return np.full(len(rows), np.nan)
+    column = np.asarray(run.items[key].to_numpy(), dtype=np.float64)
+    return np.where(rows >= 0, column[rows], np.nan)
+
+
+def _unscored(run: Run, rows: Ints) -> pa.Array:
+    import pyarrow as pa
+
+    if "unscored" not in run.items.column_names:
+        return pa.nulls(len(rows), pa.string())
+    return _aligned(run.items["unscored"].cast(pa.string()), rows)
+
+
+def _first(columns: Sequence[tuple[pa.ChunkedArray, Ints]]) -> pa.Array:
+    """For every item the value of the first run that has one."""
+    import pyarrow.compute as pc
+
+    parts = [_aligned(column, rows) for column, rows in columns]
+    if parts[0].null_count == 0 or len(parts) == 1:
+        return parts[0]
+    result = parts[0]
+    for part in parts[1:]:
+        result = pc.if_else(pc.is_valid(result), result, part)
+    return result
+
+
+def _fields(runs: Sequence[Run], rows: Sequence[Ints]) -> dict[str, pa.Array]:
+    """Further columns of numbers and texts, each from the first run that has it."""
+    import pyarrow as pa
+
+    fields: dict[str, pa.Array] = {}
+    for run, row in zip(runs, rows, strict=True):
+        for name in run.items.column_names:
+            if name in (*TEXTS, "image", *run.signatures) or name in fields:
+                continue
+            column = _aligned(run.items[name], row)
+            if pa.types.is_string(column.type) or _is_number(column.type):
+                fields[name] = column
+            elif not pa.types.is_null(column.type):
+                fields[name] = pa.array([None if one is None else str(one) for one in column.to_pylist()], pa.string())
+    return fields
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _images(
+    runs: Sequence[Run], rows: Sequence[Ints], ids: Sequence[str], folder: str | Path | None
+) -> tuple[str | None, ...]:
+    """The path of each item's image: in the folder where there is one, otherwise as the first run that has it says."""
+    named: list[str | None] = [None] * len(ids)
+    for run, row in zip(runs, rows, strict=True):
+        if "image" in run.items.column_names and None in named:
+            names = _aligned(run.items["image"], row).to_pylist()
+            named = [before or (str(name) if name else None) for before, name in zip(named, names, strict=True)]
+    if folder is None:
+        return tuple(named)
+    below = [Path(name).name if name and Path(name).is_absolute() else name for name in named]
+    return tuple(find_images(folder, ids, below))
+
+
+def _words(captions: pa.ListArray) -> Floats:
+    import pyarrow.compute as pc
+
+    counts = pc.count_substring_regex(captions.flatten(), r"\S+").to_numpy(zero_copy_only=False)
+    parents = pc.list_parent_indices(captions).to_numpy()
+    number = np.bincount(parents, minlength=len(captions))
+    total = np.bincount(parents, weights=np.nan_to_num(counts), minlength=len(captions))
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+def any_of(column: pa.ListArray, matches: Bools) -> Bools:
+    """For each list whether any of its texts matches.
+
+    >>> import pyarrow as pa
+    >>> any_of(pa.array([["a", "b"], [], None, ["c"]]), np.array([False, True, False])).tolist()
+    [True, False, False, False]
+    """
+    import pyarrow.compute as pc
+
+    result = np.zeros(len(column), dtype=np.bool_)
+    result[pc.list_parent_indices(column).to_numpy()[matches]] = True
+    return result
+
+
+def with_opinions(table: Joined, source: str | Path) -> Joined:
+    """The table with what people said: a score for every aspect, and each rating and comment by item and system."""
+    from dataclasses import replace
+
+    opinions: dict[tuple[int, int], list[Opinion]] = {}
+    lost, example = 0, ""
+    by_image = _by_image(table)
+    for opinion in read_opinions(source):
+        place = _caption_of(table, opinion, by_image)
+        if place is None:
+            lost, example = lost + 1, example or opinion.where
+        else:
+            opinions.setdefault(place, []).append(opinion)
+    if not opinions:
+        raise InputError(
+            f"{source}: no rating belongs to a caption of the runs ({example or 'it holds none'}), expected the id of "
+            "an item with the name of a system, or with the caption itself"
+        )
+    aspects = tuple(dict.fromkeys(name for group in opinions.values() for one in group for name in one.ratings))
+    taken = {score.key for score in table.scores}
+    scores = tuple(_aspect(name, opinions) for name in aspects if name not in taken)
+    shape = (len(table.systems), len(table))
+    columns = {score.key: np.full(shape, np.nan) for score in scores}
+    gaps = np.full(shape, np.nan)
+    for (item, system), group in opinions.items():
+        for score in scores:
+            columns[score.key][system, item] = mean_of(group, score.key)
+        gaps[system, item] = gap_of(group, RATING)
+    warnings = list(table.warnings)
+    if lost:
+        warnings.append(f"{source}: {lost:,} ratings belong to no caption of these runs, such as {example}")
+    return replace(
+        table,
+        scores=table.scores + scores,
+        values=tuple(
+            values + tuple(columns[score.key][system] for score in scores) for system, values in enumerate(table.values)
+        ),
+        opinions=opinions,
+        gaps=tuple(gaps),
+        warnings=tuple(warnings),
+    )
+
+
+def _aspect(name: str, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> Score:
+    values = [one.ratings[name] for group in opinions.values() for one in group if name in one.ratings]
+    label = "Human rating" if name == "rating" else f"Human {name}"
+    return Score(name, label, True, (min(values), max(values)), "rating")
+
+
+def _by_image(table: Joined) -> dict[str, int]:
+    """The item of each image's file name and stem, for ratings that name images."""
+    names = [(PurePath(path), item) for item, path in enumerate(table.images) if path]
+    return {path.stem: item for path, item in names} | {path.name: item for path, item in names}
+
+
+def _caption_of(table: Joined, opinion: Opinion, by_image: Mapping[str, int]) -> tuple[int, int] | None:
+    """The item and system that an opinion is about: by id or image, and by the system's name or the caption."""
+    keys = [opinion.id, opinion.id.rpartition("/")[0]]
+    if opinion.system and opinion.id.endswith(f"/{opinion.system}"):
+        keys.insert(0, opinion.id.removesuffix(f"/{opinion.system}"))
+    items = [table.positions[key] for key in keys if key in table.positions]
+    items += [by_image[name] for name in (opinion.image, PurePath(opinion.image).name) if name in by_image]
+    for item in items:
+        if opinion.system in table.systems:
+            return item, table.systems.index(opinion.system)
+        for system, captions in enumerate(table.captions):
+            texts = [" ".join(text.split()) for text in table.texts_of(captions, item)]
+            if opinion.caption and " ".join(opinion.caption.split()) in texts:
+                return item, system
+        if len(table.systems) == 1 and not opinion.caption:
+            return item, 0
+    return None

@@ -1,0 +1,79 @@
+"""Runs of two systems on four items, with ratings: small enough to check every order and filter by hand."""
+
+import json
+
+import pytest
+from PIL import Image
+
+from captious.captions import CaptionSet
+from captious.evaluation import evaluate
+from captious.options import Resampling
+
+REFERENCES = {
+    "1": ["a brown dog runs on the grass", "the dog is running"],
+    "2": ["a cat sits on a red chair"],
+    "3": ["two men play tennis"],
+    "4": ["a train stands in a station"],
+}
+SYSTEMS = {
+    "sat": {"1": "a brown dog runs on the grass", "2": "a dog", "3": "two men play tennis", "4": "a bus"},
+    "oscar": {"1": "a cat", "2": "a cat sits on a red chair", "3": "two women play", "4": "a train in a station"},
+}
+STYLES = ("happy", "sad", "happy", None)
+RATINGS = [
+    {"id": "1/sat", "image": "1.png", "system": "sat", "rater": "r1", "rating": 5, "fluency": 4, "seconds": 3.5},
+    {
+        "id": "1/sat",
+        "image": "1.png",
+        "system": "sat",
+        "rater": "r2",
+        "rating": 2,
+        "fluency": None,
+        "comment": "<b>no</b>",
+    },
+    {"id": "2/sat", "image": "2.png", "system": "sat", "rater": "r1", "rating": 1, "fluency": 5},
+    {"id": "2/sat", "image": "2.png", "system": "sat", "rater": "r2", "rating": 2, "fluency": 5},
+    {"id": "2/oscar", "image": "2.png", "system": "oscar", "rater": "r1", "rating": 4, "fluency": 5},
+]
+
+
+def write_run(folder, captions, references=REFERENCES, metrics="rouge,bleu(n=1)", name="preds", images=None):
+    """A run as ``captious score --out`` writes it."""
+    columns = {"style": [dict(zip("1234", STYLES, strict=True)).get(key) for key in captions]}
+    if images:
+        columns["image"] = [str(images / f"{key}.png") for key in captions]
+    captions = CaptionSet.of(captions, {key: references[key] for key in captions}, columns, name=f"{name}.json")
+    evaluate(captions, metrics, Resampling(samples=0)).save(folder)
+    return folder
+
+
+@pytest.fixture
+def images(tmp_path):
+    """An image of another color and size for every item."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number, key in enumerate(REFERENCES, 1):
+        Image.new("RGB", (400 + number, 300), (40 * number, 90, 120)).save(folder / f"{key}.png")
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path, images):
+    """The folders of the two runs."""
+    return [write_run(tmp_path / name, captions, name=name, images=images) for name, captions in SYSTEMS.items()]
+
+
+@pytest.fixture
+def ratings(tmp_path):
+    """A file of ratings as ``captious studio export`` writes it."""
+    path = tmp_path / "ratings.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in RATINGS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def table(runs, ratings):
+    """The runs joined with the ratings."""
+    from captious.studio.explore.table import join
+
+    return join(runs, ratings)

@@ -1,0 +1,252 @@
+"""The explorer's server: every route, who gets in, and captions that attack."""
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from tests.studio.explore.conftest import REFERENCES, SYSTEMS, write_run
+from tests.studio.hostile import HOSTILE
+
+pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
+pytest.importorskip("httpx", reason="httpx is not installed")
+
+from starlette.testclient import TestClient
+
+from captious.studio.explore.app import build_app
+from captious.studio.explore.pictures import Pictures
+from captious.studio.explore.table import join
+
+TOKEN = "a-token-of-the-owner"
+
+
+def client_of(table, images=None):
+    client = TestClient(build_app(table, TOKEN, images=images), base_url="http://127.0.0.1")
+    assert client.get(f"/?token={TOKEN}").status_code == 200
+    return client
+
+
+@pytest.fixture
+def client(table):
+    return client_of(table)
+
+
+def about_of(client):
+    text = client.get("/").text
+    return json.loads(text.split('id="about">')[1].split("</script>")[0])
+
+
+def post(client, path, body, **headers):
+    return client.post(path, json=body, headers={"X-Form-Token": about_of(client)["token"], **headers})
+
+
+def test_only_the_holder_of_the_token_gets_in(table):
+    client = TestClient(build_app(table, TOKEN), base_url="http://127.0.0.1")
+    for path in ("/", "/api/list", "/api/item?id=1", "/thumbnail/0", "/image/0", "/ids.txt", "/explore.js"):
+        assert client.get(path).status_code == 403
+    assert client.get("/?token=wrong-token-of-someone").status_code == 403
+    assert client.get("/", headers={"host": "evil.example"}).status_code == 400
+
+
+def test_the_page_runs_no_script_but_its_own(client):
+    answer = client.get("/")
+    policy = answer.headers["content-security-policy"]
+    assert "script-src 'self'" in policy and "style-src 'self'" in policy and "unsafe" not in policy
+    assert " style=" not in answer.text and "onclick" not in answer.text
+    assert answer.text.count("<script") == 2 and "innerHTML" not in client.get("/explore.js").text
+
+
+def test_the_page_knows_systems_scores_and_what_is_missing(client):
+    about = about_of(client)
+    assert [system["name"] for system in about["systems"]] == ["sat", "oscar"]
+    assert [metric["label"] for metric in about["metrics"]] == ["ROUGE-L", "BLEU-1", "Human rating", "Human fluency"]
+    assert about["total"] == 4 and about["rated"] is True and about["unscored"] == {"all": 0, "systems": [0, 0]}
+    assert about["metrics"][2]["bounds"] == [1.5, 4.0]
+    assert about["systems"][0]["signatures"][0].startswith("rouge|")
+
+
+def test_a_list_has_a_page_of_records_in_order(client):
+    found = client.get("/api/list", params={"sort": "rouge", "order": "worst", "system": "oscar", "number": 3}).json()
+    assert (found["total"], found["first"], len(found["records"])) == (4, 0, 3)
+    assert found["records"][0]["id"] == "1" and found["records"][0]["systems"][1]["texts"] == ["a cat"]
+    last = client.get("/api/list", params={"order": "given", "first": 900, "number": 3}).json()
+    assert last["first"] == 3 and [record["id"] for record in last["records"]] == ["4"]
+    record = last["records"][0]
+    assert record["references"] == REFERENCES["4"] and record["picture"] == "thumbnail/3"
+
+
+def test_a_filter_that_cannot_be_read_is_one_line_and_no_page(client):
+    answer = client.get("/api/list", params={"where": "rouge <"})
+    assert answer.status_code == 400
+    assert answer.json() == {"error": "filter, character 8: expected a column, a number or a text, found the end"}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/api/list?sort=nosuch",
+        "/api/list?number=-1",
+        "/api/list?first=99999999999",
+        "/api/item?id=nosuch",
+        "/api/item",
+        "/api/explain?system=sat&score=nosuch&id=1",
+        "/api/explain?score=rouge&id=1",
+        "/api/distribution?score=rouge&low=1&high=0",
+        "/api/distribution?score=rouge&low=a&high=0",
+        "/api/distribution?score=rouge&low=nan&high=inf",
+        "/api/points?x=a",
+        "/ids.txt?where=rouge",
+    ],
+)
+def test_a_wrong_address_is_answered_with_one_line(client, address):
+    answer = client.get(address)
+    assert answer.status_code == 400 and "\n" not in answer.json()["error"]
+
+
+def test_where_a_view_lists_an_item(client):
+    view = {"sort": "rouge", "order": "best", "system": "oscar"}
+    assert client.get("/api/place", params={**view, "id": "2"}).json() == {"place": 0}
+    assert client.get("/api/place", params={**view, "where": "rouge < 1", "id": "2"}).json() == {"place": -1}
+
+
+def test_an_item_in_full_has_ratings_comments_and_places(client):
+    record = client.get("/api/item", params={"id": "1"}).json()
+    sat, oscar = record["systems"]
+    assert [one["rater"] for one in sat["opinions"]] == ["r1", "r2"] and sat["opinions"][1]["comment"] == "<b>no</b>"
+    assert oscar["opinions"] == []
+    assert sat["values"][2:] == [3.5, 4.0] and oscar["values"][2:] == [None, None]
+    assert sat["shares"][0] == 50.0  # 2 of 4 are lower: items 1 and 3 have 1.0
+    assert record["fields"] == {"style": "happy"} and record["large"] == "image/0"
+
+
+def test_why_a_score_is_so_adds_up_to_it(client, table):
+    place = [score.key for score in table.scores].index("rouge")
+    record = client.get("/api/item", params={"id": "2"}).json()
+    assert place in record["systems"][0]["explained"]
+    sections = client.get("/api/explain", params={"system": "sat", "score": "rouge", "id": "2"}).json()
+    assert any("rows" in section for section in sections)
+
+
+def test_why_knows_every_column_of_the_run_and_what_has_changed_since(tmp_path):
+    from captious.metrics.style.model import fit, save
+
+    model = tmp_path / "two.style"
+    save(fit([("happy", "a brown dog"), ("sad", "a bus")]), model)
+    form = f"onlystyle(model={model})"
+    client = client_of(join([write_run(tmp_path / "run", SYSTEMS["sat"], metrics=f"rouge,{form}")]))
+    asked = {"system": "preds", "score": form, "id": "1"}
+    texts = json.dumps(client.get("/api/explain", params=asked).json())
+    assert "as happy" in texts and "sum: " in texts
+    save(fit([("happy", "a dog"), ("sad", "a bus")]), model)
+    client = client_of(join([tmp_path / "run"]))
+    answer = client.get("/api/explain", params=asked)
+    assert answer.status_code == 400 and "was computed with model:" in answer.text
+
+
+def test_charts_are_about_all_items(client):
+    bars = client.get("/api/distribution", params={"score": "rouge", "low": 0, "high": 1, "bins": 4}).json()
+    assert [sum(one["counts"]) for one in bars] == [4, 4]
+    dots = client.get("/api/points", params={"x": "rouge", "y": "rating"}).json()
+    assert [[dot[0] for dot in one["dots"]] for one in dots] == [["1", "2"], ["2"]]
+    assert client.get("/api/agreement").json()[0][0][0] == 1.0
+    assert client.get("/api/lengths", params={"score": "rouge"}).json()["size"] == 1
+
+
+def test_the_ids_of_a_list_are_a_file(client):
+    answer = client.get("/ids.txt", params={"where": 'style == "happy"', "order": "given"})
+    assert answer.text == "1\n3\n" and "attachment" in answer.headers["content-disposition"]
+
+
+def test_images_come_by_number_and_thumbnails_are_made_once(client, table, monkeypatch):
+    small = client.get("/thumbnail/0")
+    assert (
+        small.headers["content-type"] in ("image/webp", "image/jpeg")
+        and small.headers["x-content-type-options"] == "nosniff"
+    )
+    whole = client.get("/image/0")
+    assert whole.headers["content-type"] == "image/png" and whole.content == Path(table.images[0]).read_bytes()
+    monkeypatch.setattr("captious.studio.explore.pictures.small_image", lambda *given: pytest.fail("made again"))
+    assert client.get("/thumbnail/0").content == small.content
+    assert client_of(table).get("/thumbnail/0").content == small.content
+
+
+@pytest.mark.parametrize("path", ["/image/99", "/image/-1", "/image/../etc/passwd", "/thumbnail/1%2f..%2f", "/image/x"])
+def test_what_is_no_number_of_an_item_is_not_found(client, path):
+    assert client.get(path).status_code == 404
+
+
+def test_only_images_inside_the_named_folder_are_shown(tmp_path, images):
+    secret = tmp_path / "secret.png"
+    Image.new("RGB", (8, 8)).save(secret)
+    (images / "text.png").write_text("root:x:0:0")
+    (images / "drawing.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (images / "link.png").symlink_to(secret)
+    paths = [
+        images / "1.png",
+        images / ".." / "secret.png",
+        images / "link.png",
+        images / "text.png",
+        images / "drawing.svg",
+    ]
+    pictures = Pictures([*map(str, paths), None], images)
+    assert [pictures.thumbnail(number) is not None for number in range(6)] == [True, False, False, False, False, False]
+
+
+def test_views_are_kept_under_a_name_beside_the_first_run(client, table, runs):
+    assert client.get("/api/views").json() == {}
+    assert post(client, "/api/views", {"name": " my  dogs ", "address": "sort=rouge&q=dog"}).json() == {
+        "my dogs": "sort=rouge&q=dog"
+    }
+    assert json.loads((runs[0].parent / "sat.views.json").read_text()) == {"my dogs": "sort=rouge&q=dog"}
+    assert client_of(table).get("/api/views").json() == {"my dogs": "sort=rouge&q=dog"}
+    assert post(client, "/api/views", {"name": "my dogs", "address": ""}).json() == {}
+    assert post(client, "/api/views", {"name": "", "address": "x"}).status_code == 400
+
+
+def test_a_change_needs_the_token_of_the_page_and_comes_from_it(client, runs):
+    body = {"name": "a", "address": "x"}
+    assert client.post("/api/views", json=body).status_code == 403
+    assert client.post("/api/views", json=body, headers={"X-Form-Token": "guess"}).status_code == 403
+    assert post(client, "/api/views", body, **{"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert post(client, "/api/views", body, Origin="http://evil.example").status_code == 403
+    assert post(client, "/api/views", {"name": "a", "address": "x" * 70_000}).status_code == 413
+    assert not (runs[0].parent / "sat.views.json").exists()
+
+
+def test_a_selection_becomes_a_study_that_studio_reads(client, runs, run):
+    made = post(client, "/api/study", {"name": "dogs!", "ids": ["1", "3"]}).json()
+    folder = runs[0].parent / "dogs"
+    assert made["folder"] == str(folder) and made["items"] == 2
+    assert (folder / "ids.txt").read_text() == "1\n3\n"
+    rows = [json.loads(line) for line in (folder / "captions" / "sat.jsonl").read_text().splitlines()]
+    assert rows == [{"id": key, "caption": SYSTEMS["sat"][key], "image": f"{key}.png"} for key in "13"]
+    from captious.studio.plan import read_plan
+    from captious.studio.tasks import build_tasks
+
+    tasks = build_tasks(read_plan(folder / "study.toml"))
+    assert sorted(choice.text for task in tasks for choice in task.choices) == sorted(
+        SYSTEMS[system][key] for system in SYSTEMS for key in "13"
+    )
+    again = post(client, "/api/study", {"name": "dogs", "ids": ["1"]})
+    assert again.status_code == 400 and "is there already" in again.json()["error"]
+
+
+def test_without_ids_the_study_is_about_the_list(client):
+    made = post(client, "/api/study", {"name": "happy", "view": {"where": 'style == "happy"', "order": "given"}}).json()
+    assert (Path(made["folder"]) / "ids.txt").read_text() == "1\n3\n"
+    assert post(client, "/api/study", {"name": "x", "view": {"where": "rouge < 0"}}).json() == {
+        "error": "no item is selected"
+    }
+    assert post(client, "/api/study", {"name": "../..", "ids": ["1"]}).status_code == 400
+
+
+def test_hostile_captions_are_text_in_every_answer(tmp_path):
+    captions = {str(number): text for number, text in enumerate(HOSTILE, 1)}
+    references = {key: [text, "a dog"] for key, text in captions.items()}
+    run = write_run(tmp_path / "run", captions, references, metrics="rouge", name="</script><b>x</b>")
+    client = client_of(join([run]))
+    page = client.get("/").text
+    assert page.count("</script>") == 2 and "<b>" not in page
+    found = client.get("/api/list", params={"order": "given", "number": 100})
+    assert found.headers["content-type"] == "application/json"
+    assert [record["systems"][0]["texts"] for record in found.json()["records"]] == [[text] for text in HOSTILE]

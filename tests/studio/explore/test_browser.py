@@ -1,0 +1,239 @@
+"""The explorer in a real browser: questions, filters in the address, lasso, one item in full, keys, accessibility."""
+
+import json
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from tests.studio.explore.conftest import write_run
+from tests.studio.hostile import HOSTILE, ran
+
+pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
+
+from captious.studio.explore.app import build_app
+from captious.studio.explore.site import export_site
+from captious.studio.explore.table import join
+
+TOKEN = "a-token-of-the-owner"
+
+
+@pytest.fixture
+def explore(page, serve):
+    """``explore(table, view)`` opens the explorer of a table; gives the page."""
+
+    def opened(table, view=""):
+        address = serve(build_app(table, TOKEN))
+        page.goto(f"{address}/?token={TOKEN}")
+        if view:
+            page.goto("about:blank")
+            page.goto(f"{address}/#{view}")
+        page.wait_for_selector("[data-item]")
+        return page
+
+    return opened
+
+
+def ids(page):
+    return page.eval_on_selector_all("[data-item]", "cards => cards.map((card) => card.dataset.id)")
+
+
+def waits_for(page, expected):
+    """The list shows these items, in this order."""
+    page.wait_for_function(
+        "wanted => [...document.querySelectorAll('[data-item]')].map((card) => card.dataset.id).join() === wanted",
+        arg=",".join(expected),
+    )
+
+
+def test_questions_are_one_click_each_and_stay_in_the_address(explore, table):
+    page = explore(table, "sort=rouge")
+    page.click("text=One right, one wrong")
+    waits_for(page, "1342")  # sat − oscar in ROUGE-L: 1 and 3 are sat's own references, 2 is oscar's
+    assert "order=between" in page.url and page.locator(".sides").count() == 4
+    page.click("text=Raters disagree")
+    waits_for(page, "1234")
+    page.click("text=Metric against people")
+    page.wait_for_function("() => location.hash.includes('order=disagree')")
+    assert page.inner_text("#scatter h3") == "Metric against human rating"
+
+
+def test_a_filter_is_applied_shared_by_its_address_and_a_mistake_says_where(explore, table):
+    page = explore(table, "sort=rouge&order=given")
+    page.fill("#where", 'style == "happy" and rouge@sat > 0.9')
+    page.press("#where", "Enter")
+    waits_for(page, "13")
+    address = page.url
+    page.fill("#where", "rouge <")
+    page.press("#where", "Enter")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert page.inner_text("#trouble").startswith("filter, character 8: expected a column")
+    page.goto("about:blank")
+    page.goto(address)
+    waits_for(page, "13")
+    assert page.input_value("#where") == 'style == "happy" and rouge@sat > 0.9'
+    page.click("text=Clear filters")
+    waits_for(page, "1234")
+
+
+def test_a_lasso_around_dots_lists_their_items(explore, table):
+    page = explore(table, "sort=rouge&order=given&x=rouge&y=rating")
+    chart = page.locator("#scatter svg")
+    chart.locator(".dots path").first.wait_for(state="attached")
+    box = chart.bounding_box()
+    # The dot of oscar's item 2 is that of the best rating and the best ROUGE-L: the upper right corner.
+    left, right, top, bottom = box["x"] + box["width"] * 0.8, box["x"] + box["width"], box["y"], box["y"] + 35
+    page.mouse.move(left, top)
+    page.mouse.down()
+    for x, y in ((right, top), (right, bottom), (left, bottom), (left, top + 2)):
+        page.mouse.move(x, y, steps=4)
+    page.mouse.up()
+    waits_for(page, "2")
+    assert "lasso=" in page.url and not page.locator("#full[open]").count()
+    page.reload()
+    waits_for(page, "2")
+
+
+def test_brushing_the_histogram_keeps_a_range(explore, table):
+    page = explore(table, "sort=rouge&order=given&system=sat")
+    chart = page.locator("#distribution svg")
+    chart.locator(".bar").first.wait_for()
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 80)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 80, steps=5)
+    page.mouse.up()
+    waits_for(page, "13")
+    assert "min=" in page.url and "max=1" in page.url
+
+
+def test_one_item_in_full_has_captions_scores_ratings_and_why(explore, table):
+    page = explore(table, "sort=rouge&order=given")
+    page.keyboard.press("j")
+    page.keyboard.press("o")
+    page.wait_for_selector("#full[open]")
+    text = page.inner_text("#full")
+    assert "a brown dog runs on the grass" in text and "better than 50 %" in text and "2 ratings" in text
+    assert "<b>no</b>" in text and "happy" in text
+    page.wait_for_function("() => document.querySelector('#full .left img').naturalWidth === 401")
+    page.locator("#full summary", has_text="Why ROUGE-L").first.click()
+    page.wait_for_selector("#full .because table")
+    page.keyboard.press("j")
+    page.wait_for_function("() => document.querySelector('#full h2').textContent === '2'")
+    assert "item=2" in page.url
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#full[open]", state="detached")
+    assert "item=" not in page.url
+
+
+def test_a_link_opens_its_item(explore, table):
+    page = explore(table, "sort=rouge&item=3")
+    page.wait_for_selector("#full[open]")
+    assert page.inner_text("#full h2") == "3"
+
+
+def test_a_selection_is_downloaded_and_becomes_a_study(explore, table, runs):
+    page = explore(table, "sort=rouge&order=given&layout=grid")
+    page.check("[aria-label='Select 2']")
+    page.check("[aria-label='Select 4']")
+    with page.expect_download() as download:
+        page.click("text=Ids of the selection")
+    assert download.value.path().read_text() == "2\n4\n"
+    page.click("text=Ask people…")
+    page.fill("#study-name", "hard ones")
+    page.click("text=Write the study")
+    page.wait_for_selector("#study pre")
+    study = runs[0].parent / "hard-ones" / "study.toml"
+    assert f"captious studio serve {study}" in page.inner_text("#study pre") and study.is_file()
+
+
+def test_a_view_is_saved_under_a_name_and_opened_again(explore, table, runs):
+    page = explore(table, "sort=rouge&order=best&q=dog")
+    page.click("#views summary")
+    page.fill("#views input", "dogs <b>")
+    page.click("text=Save this view")
+    page.wait_for_selector("#views li a")
+    assert json.loads((runs[0].parent / "sat.views.json").read_text())["dogs <b>"].startswith(
+        "sort=rouge&order=best&q=dog"
+    )
+    page.click("text=Clear filters")
+    waits_for(page, "1234") if page.url.endswith("given") else page.wait_for_function(
+        "() => !location.hash.includes('q=')"
+    )
+    page.click("#views li a")
+    waits_for(page, [item for item in ids(page) if item in "12"])
+    assert page.input_value("#search") == "dog"
+
+
+def test_pages_follow_each_other_also_by_key(explore, tmp_path):
+    captions = {f"i{number:03}": f"a dog number {number}" for number in range(120)}
+    run = write_run(tmp_path / "run", captions, {key: ["a dog"] for key in captions}, metrics="rouge")
+    page = explore(join([run]), "order=given&page=3")
+    waits_for(page, [f"i{number:03}" for number in range(100, 120)])
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    waits_for(page, [f"i{number:03}" for number in range(50, 100)])
+    assert "item=i099" in page.url and page.locator(".current").get_attribute("data-id") == "i099"
+
+
+def test_hostile_captions_run_nothing_and_are_shown_as_they_are(explore, tmp_path):
+    captions = {f"<b>{number}": text for number, text in enumerate(HOSTILE)}
+    run = write_run(tmp_path / "run", captions, {key: [text] for key, text in captions.items()}, metrics="rouge")
+    page = explore(join([run]), "order=given")
+    assert page.locator("[data-item]").count() == len(HOSTILE)
+    assert page.locator(".candidate").first.text_content() == HOSTILE[0]
+    for layout in ("grid", "cards"):
+        page.keyboard.press("g")
+        page.wait_for_selector(f"#item-list.as-{layout}")
+    page.keyboard.press("o")
+    page.wait_for_selector("#full[open]")
+    assert not ran(page)
+
+
+def serious(page):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    found = axe.Axe().run(page).response["violations"]
+    return [
+        (one["id"], [node["target"] for node in one["nodes"]][:3])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("view", ["layout=cards", "layout=grid", "order=between&layout=pair", "item=1"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(explore, table, page, view, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page = explore(table, f"sort=rouge&{view}")
+    page.locator("#scatter .dots").first.wait_for(state="attached")
+    if "item" in view:
+        page.wait_for_selector("#full[open]")
+    assert serious(page) == []
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A web server of files that says nothing."""
+
+    def log_message(self, *given):
+        """Nothing."""
+
+
+def test_the_folder_works_on_any_web_server(page, table, tmp_path):
+    export_site(table, tmp_path / "site")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path / "site"))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        page.goto(f"http://127.0.0.1:{server.server_port}/#sort=rouge&order=between&better=oscar&worse=sat&layout=pair")
+        page.wait_for_selector("[data-item]")
+        assert ids(page)[0] == "2"
+        page.click("text=Raters disagree")
+        waits_for(page, "1234")
+        page.locator("[aria-label='Open the item']").first.click()
+        page.wait_for_selector("#full[open]")
+        assert "2 ratings" in page.inner_text("#full")
+        page.wait_for_function("() => document.querySelector('#full .left img').naturalWidth === 401")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

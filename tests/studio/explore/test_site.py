@@ -1,0 +1,62 @@
+"""The explorer as a folder: what it holds, what it may fetch, and how many items it takes."""
+
+import json
+
+import pytest
+from tests.studio.explore.conftest import SYSTEMS
+
+from captious.errors import InputError
+from captious.studio.explore import site
+from captious.studio.explore.site import export_site
+
+
+def data_of(folder, name="data"):
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    return json.loads(text.split(f'id="{name}">')[1].split("</script>")[0], parse_constant=pytest.fail)
+
+
+def test_the_folder_holds_every_item_value_rating_and_image(table, tmp_path):
+    export_site(table, tmp_path / "site")
+    folder = tmp_path / "site"
+    data, images = data_of(folder), data_of(folder, "images")
+    assert data["ids"] == list("1234") and data["candidates"][0] == [[text] for text in SYSTEMS["sat"].values()]
+    assert data["values"][1][2] == [None, 4.0, None, None] and data["gaps"][0] == [3.0, 1.0, None, None]
+    assert data["opinions"][0]["0"][1]["comment"] == "<b>no</b>"
+    assert data["pictures"] == [0, 1, 2, 3] and data["unreadable"] == 0
+    assert all((folder / address).stat().st_size for address in (*images, *data["large"]))
+
+
+def test_the_page_fetches_nothing_from_elsewhere(table, tmp_path):
+    export_site(table, tmp_path / "site")
+    text = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'" in text
+    assert "http://" not in text and "https://" not in text and " style=" not in text
+
+
+def test_an_image_that_cannot_be_read_is_counted(table, tmp_path):
+    from pathlib import Path
+
+    Path(table.images[2]).write_bytes(b"no image")
+    export_site(table, tmp_path / "site")
+    data = data_of(tmp_path / "site")
+    assert data["pictures"] == [0, 1, None, 2] and data["unreadable"] == 1
+
+
+def test_too_many_items_are_refused_and_nothing_is_written(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "MOST", 3)
+    with pytest.raises(InputError, match="4 items, expected at most 3"):
+        export_site(table, tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
+def test_the_command_writes_the_folder_and_refuses_one_that_is_there(run, runs, ratings, tmp_path):
+    arguments = ("studio", "export-site", *runs, "--ratings", ratings, "--out", tmp_path / "site")
+    assert run(*arguments)[0] == 0
+    code, _, error = run(*arguments)
+    assert code == 2 and "is there already; pass --overwrite" in error
+    assert run(*arguments, "--overwrite")[0] == 0
+
+
+def test_view_refuses_what_is_no_run_in_one_line(run, tmp_path):
+    code, out, error = run("view", tmp_path / "nothing")
+    assert (code, out) == (2, "") and error.count("\n") == 1 and "no such folder" in error

@@ -1,0 +1,172 @@
+"""Orders and filters of a view, each worked out by hand on four items."""
+
+import numpy as np
+import pytest
+
+from captious.errors import InputError
+from captious.studio.explore import charts
+from captious.studio.explore.runs import Score
+from captious.studio.explore.table import Joined
+from captious.studio.explore.views import Explorer, inside, mid_ranks, spearman, view_of
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def explorer():
+    """Two systems, two metrics, ratings; captions are as long as their values say."""
+    import pyarrow as pa
+
+    good, error = Score("good", "Good"), Score("error", "Error", higher=False)
+    rating = Score("rating", "Human rating", kind="rating", range=(1.0, 5.0))
+    values = (
+        (np.array([0.1, 0.9, 0.5, NAN]), np.array([3.0, 1.0, 2.0, 4.0]), np.array([5.0, 1.0, 3.0, NAN])),
+        (np.array([0.8, 0.2, 0.5, 0.4]), np.array([1.0, 2.0, 3.0, 4.0]), np.array([4.0, 2.0, NAN, NAN])),
+    )
+    texts = pa.array([["one"], ["one two three"], ["one two"], ["one two three four"]])
+    return Explorer(
+        Joined(
+            ids=("a", "b", "c", "d"),
+            systems=("A", "B"),
+            scores=(good, error, rating),
+            values=values,
+            captions=(texts, texts),
+            references=pa.array([["a Dog"], ["a cat"], [], ["the dog house"]]),
+            fields={},
+            unscored=(pa.nulls(4, pa.string()),) * 2,
+            runs=(),
+            images=(None,) * 4,
+            gaps=(np.array([NAN, 2.0, 1.0, NAN]), np.array([3.0, NAN, NAN, NAN])),
+        )
+    )
+
+
+def listed(explorer, **address):
+    items = explorer.selection(view_of(explorer.table, {"sort": "good", **address}))
+    return "".join(explorer.table.ids[item] for item in items.tolist())
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ({"order": "worst", "system": "A"}, "acbd"),  # d has no value
+        ({"order": "worst"}, "dacb"),  # means 0.45, 0.55, 0.5, 0.4: d a(0.45) c(0.5) b(0.55)
+        ({"order": "best"}, "bcad"),
+        ({"order": "worst", "sort": "error", "system": "A"}, "dacb"),  # a high error is bad
+        ({"order": "gap"}, "abcd"),  # 0.7, 0.7, 0, none
+        ({"order": "between", "better": "A", "worse": "B"}, "bcad"),  # 0.7, 0, −0.7, none
+        ({"order": "between", "better": "B", "worse": "A"}, "acbd"),
+        ({"order": "between", "better": "A", "worse": "B", "sort": "error"}, "bcda"),  # B − A: −2, 1, 1, 0
+        # Ranks of A by good: a 0, b 2, c 1; by error, low is good: a 0, b 2, c 1 of three: they agree everywhere.
+        ({"order": "disagree", "x": "good", "y": "error", "system": "A"}, "abcd"),
+        # Of B: good b 0, d 1, c 2, a 3; error: d 0, c 1, b 2, a 3; differences a 0, b 2, c 1, d 1.
+        ({"order": "disagree", "x": "good", "y": "error", "system": "B"}, "bcda"),
+        ({"order": "raters"}, "abcd"),  # 3, 2, 1, none
+        ({"order": "raters", "system": "A"}, "bcad"),
+        ({"order": "shortest"}, "acbd"),
+        ({"order": "longest"}, "dbca"),
+        ({"order": "given"}, "abcd"),
+    ],
+)
+def test_orders(explorer, address, expected):
+    assert listed(explorer, **address) == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ({"q": "dog"}, "ad"),
+        ({"q": "DOG house"}, "d"),
+        ({"q": "three"}, "bd"),
+        ({"min": "0.8", "max": "0.85"}, "a"),  # of B
+        ({"min": "0.8", "max": "0.85", "system": "A"}, ""),
+        ({"max": "0.3"}, "ab"),
+        ({"unscored": "1"}, "d"),
+        ({"where": "good@A > good@B"}, "b"),
+        ({"where": "words > 2", "q": "dog"}, "d"),
+        # A triangle around (good 0.9, error 1), the point of b in A.
+        ({"x": "good", "y": "error", "lasso": "0.85,0.5;1,0.5;0.9,1.5"}, "b"),
+        ({"ids": "c\na\nnone"}, "ac"),
+    ],
+)
+def test_filters(explorer, address, expected):
+    assert listed(explorer, order="given", **address) == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ({"sort": "nosuch"}, "no score 'nosuch', expected good, error, rating"),
+        ({"system": "C"}, "no system 'C', expected A, B"),
+        ({"order": "odd"}, "order 'odd', expected worst"),
+        ({"min": "x"}, "min='x', expected a number"),
+        ({"max": "nan"}, "expected a finite number"),
+        ({"lasso": "1,2;3"}, "lasso: expected corners"),
+        ({"lasso": "1,2;3,4"}, "2 corners, expected 3 to 200"),
+        ({"lasso": ";".join(["1,inf"] * 4)}, "finite"),
+        ({"lasso": ";".join(["1,2"] * 300)}, "300 corners"),
+        ({"where": "good <"}, "filter, character 7"),
+    ],
+)
+def test_an_address_that_is_wrong_is_refused_in_one_line(explorer, address, message):
+    with pytest.raises(InputError, match=message):
+        listed(explorer, **address)
+
+
+def test_an_order_is_sorted_once(explorer, monkeypatch):
+    view = view_of(explorer.table, {"sort": "good"})
+    first = explorer.order(view)
+    monkeypatch.setattr(Explorer, "_keys", lambda self, view: pytest.fail("sorted again"))
+    assert explorer.order(view_of(explorer.table, {"sort": "good", "q": "dog"})) is first
+
+
+def test_many_views_do_not_fill_the_memory(explorer):
+    from captious.studio.explore.views import KEPT
+
+    for number in range(3 * KEPT):
+        listed(explorer, q=f"word{number}")
+    assert len(explorer._kept) <= KEPT
+
+
+def test_ranks_and_rho_as_scipy_has_them():
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(3)
+    x, y = rng.integers(0, 9, 200).astype(float), rng.normal(size=200)
+    y[:20] = NAN
+    np.testing.assert_allclose(mid_ranks(x), stats.rankdata(x) - 1)
+    assert spearman(x, y) == pytest.approx(stats.spearmanr(x[20:], y[20:]).statistic, abs=1e-12)
+    assert spearman(np.ones(5), np.arange(5.0)) is None
+
+
+def test_inside_a_polygon_with_a_notch():
+    # A U: the point between its arms is outside.
+    corners = [(0, 0), (3, 0), (3, 3), (2, 3), (2, 1), (1, 1), (1, 3), (0, 3)]
+    x, y = np.array([0.5, 1.5, 2.5, 1.5]), np.array([2.0, 2.0, 2.0, 0.5])
+    assert inside(x, y, corners).tolist() == [True, False, True, True]
+
+
+def test_share_below_counts_smaller_values(explorer):
+    # Of A by good: 0.1, 0.5, 0.9.
+    assert explorer.share_below(0, 0, 0.1) == 0
+    assert explorer.share_below(0, 0, 0.9) == pytest.approx(200 / 3)
+
+
+def test_distribution_counts_every_value_once(explorer):
+    found = charts.distribution(explorer.table, 0, 0.0, 1.0, 5)
+    assert found[0] == {"counts": [1, 0, 1, 0, 1], "mean": pytest.approx(0.5)}
+    assert found[1]["counts"] == [0, 1, 2, 0, 1]  # 0.2, then 0.4 and 0.5, then 0.8
+
+
+def test_points_are_thinned_and_rho_is_over_all(explorer, monkeypatch):
+    monkeypatch.setattr(charts, "DOTS", 2)
+    found = charts.points(explorer, 0, 1)
+    assert [dot[0] for dot in found[1]["dots"]] == ["a", "d"]
+    # Good 0.8 0.2 0.5 0.4 has the ranks 3 0 2 1, error those of 0 1 2 3: differences 3, 1, 0, 2, rho = 1 − 6·14/60.
+    assert found[1]["rho"] == pytest.approx(-0.4)
+
+
+def test_lengths_have_a_mean_for_each_number_of_words(explorer):
+    found = charts.lengths(explorer.table, 0)
+    assert found["domain"] == [0, 5] and found["size"] == 1
+    steps = found["systems"][0]["steps"]
+    assert [(step["bin"], step["number"], step["center"]) for step in steps] == [(1, 1, 0.1), (2, 1, 0.5), (3, 1, 0.9)]
