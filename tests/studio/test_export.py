@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -17,11 +18,11 @@ from hypothesis import strategies as st
 
 from captious.metrics.style.model import fit, save
 from captious.studio.events import Answered
-from captious.studio.export import Export, answer_tables, export_study
+from captious.studio.export import Export, _next, answer_tables, export_study
 from captious.studio.log import Log
 from captious.studio.new import new_plan
 from captious.studio.plan import Aspect, Plan, read_plan
-from captious.studio.standing import study_standing
+from captious.studio.tally import study_standing
 from captious.studio.tasks import Choice, Task, build_tasks
 
 SECONDS = 7.5
@@ -668,6 +669,19 @@ def test_rankings_of_captions_go_into_a_study(tmp_path, run):
     (metric,) = json.loads(out)["metrics"]
     # The metric orders ada, bert, carl: tau within the items is 1, −1, and (2 − 1) / 3.
     assert metric["statistics"]["sample_tau"]["value"] == pytest.approx((1 - 1 + 1 / 3) / 3)
+
+
+def test_the_next_command_is_the_one_of_the_kind(tmp_path):
+    file = tmp_path / "my export" / "humans.jsonl"
+    labels = Plan(tmp_path / "s.toml", "T", "labels", label="age")
+    assert _next(labels, [], file) == f"captious bias lic CAPTIONS --label age --labels '{file}'"
+    ranking = replace(labels, kind="ranking")
+    assert (
+        _next(ranking, [Task("t1", fields={"style": "happy"})], Path("e/r.jsonl"))
+        == "captious style correlate MODEL e/r.jsonl"
+    )
+    assert _next(ranking, [Task("t1")], Path("e/r.jsonl")) == "captious study run e/r.toml"
+    assert _next(replace(labels, kind="yesno"), [], Path("e/a.jsonl")) == "captious probe recall e/a.jsonl"
 
 
 def test_labels_of_captions_have_a_row_for_each_caption(tmp_path):

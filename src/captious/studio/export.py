@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from captious._files import MARKER, refuse_occupied, whole_folder
@@ -17,7 +18,8 @@ from captious.studio.events import Answered, answers_of
 from captious.studio.kinds import kind_of
 from captious.studio.kinds.ratings import rated_aspect
 from captious.studio.plan import Plan
-from captious.studio.standing import RaterStanding, standing_of
+from captious.studio.standing import RaterStanding
+from captious.studio.tally import standing_of
 from captious.studio.tasks import Task
 
 if TYPE_CHECKING:
@@ -31,14 +33,6 @@ FILES = {
     "labels": "humans.jsonl",
 }
 """Where the answers of each kind of task go."""
-NEXT = {
-    "ratings": "study run {}",
-    "ranking": "style correlate MODEL {}",
-    "pairs": "study run {}",
-    "yesno": "probe recall {}",
-    "labels": "bias lic CAPTIONS --labels {}",
-}
-"""The command that goes on with the answers."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,7 +64,7 @@ class Export(Result):
         if self.excluded_raters:
             raters = f"{self.excluded_raters:,} excluded rater{'s' * (self.excluded_raters > 1)}"
             notes.append(f"left out: {self.excluded_answers:,} answers of {raters}")
-        notes.append(f"go on with: captious {self.next}")
+        notes.append(f"go on with: {self.next}")
         data = {name: value for name, value in asdict(self).items() if name != "title"}
         title = f"{self.folder}: {self.title}"
         bots = f"{self.simulated_raters:,} raters are simulated: what they say is no result"
@@ -90,7 +84,19 @@ def export_study(log: Log, out: str | Path, overwrite: bool = False) -> Export:
     known = [rater.id for rater in log.raters()]
     raters = standing_of(plan, tasks, events, known, resampling=Resampling(samples=0)).raters
     rows = {name: len(table) for name, table in tables.items()} | {"raters.csv": len(raters)}
-    result = _result(Path(out), plan, answers, rows, sum(bool(rater.simulated) for rater in raters))
+    work = [one for one in answers if one.purpose == "work"]
+    counted = [one for one in work if not one.excluded]
+    result = Export(
+        Path(out),
+        plan.title,
+        rows,
+        len(counted),
+        sum(one.late for one in counted),
+        len({one.rater for one in answers if one.excluded}),
+        len(work) - len(counted),
+        sum(bool(rater.simulated) for rater in raters),
+        _next(plan, tasks.values(), Path(out) / FILES[plan.kind]),
+    )
     with whole_folder(out, overwrite) as folder:
         for name, table in tables.items():
             write_jsonl(folder / name, table)
@@ -102,22 +108,16 @@ def export_study(log: Log, out: str | Path, overwrite: bool = False) -> Export:
     return result
 
 
-def _result(
-    folder: Path, plan: Plan, answers: Sequence[Answered], rows: Mapping[str, int], simulated_raters: int
-) -> Export:
-    work = [one for one in answers if one.purpose == "work"]
-    counted = [one for one in work if not one.excluded]
-    return Export(
-        folder,
-        plan.title,
-        rows,
-        len(counted),
-        sum(one.late for one in counted),
-        len({one.rater for one in answers if one.excluded}),
-        len(work) - len(counted),
-        simulated_raters,
-        NEXT[plan.kind].format(folder / FILES[plan.kind]),
-    )
+def _next(plan: Plan, tasks: Iterable[Task], file: Path) -> str:
+    """The command that goes on with the answers in a file, as people type it."""
+    name = quote(str(file))
+    if plan.kind == "yesno":
+        return f"captious probe recall {name}"
+    if plan.kind == "labels":
+        return f"captious bias lic CAPTIONS --label {plan.label} --labels {name}"
+    if plan.kind == "ranking" and any(task.fields.get("style") for task in tasks):
+        return f"captious style correlate MODEL {name}"
+    return f"captious study run {quote(str(file.with_suffix('.toml')))}"
 
 
 def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]) -> dict[str, list[Row]]:

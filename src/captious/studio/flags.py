@@ -117,9 +117,6 @@ def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: f
         flags.append(Flag("repeats", f"answered {rater.repeats.tasks} repeated tasks no more alike than by chance"))
     part = rater.agreement
     if part.tasks >= LEAST and part.alpha < FAR * reference and part.upper < reference:
-        flags.append(
-            Flag(
-                "agreement", f"agreement {part.alpha:.2f} with the others, that of the best quarter is {reference:.2f}"
-            )
-        )
+        reason = f"agreement {part.alpha:.2f} with the others (best quarter: {reference:.2f})"
+        flags.append(Flag("agreement", reason))
     return tuple(flags)

@@ -36,7 +36,12 @@ USUAL = ("bleu(n=4)", "rouge", "cider")
 """Metrics for captions with references, unless others are chosen."""
 STATISTICS = {"ratings": "tau_b", "ranking": "sample_tau", "pairs": "mean"}
 """What says how far a metric agrees with people, by kind of task."""
-LABELS = {"tau_b": "Kendall's τ-b × 100", "sample_tau": "τ-b within a set × 100", "mean": "accuracy × 100"}
+MEANINGS = {
+    "tau_b": "Kendall's tau-b with the ratings",
+    "sample_tau": "Kendall's tau-b with the ranks of each set, averaged",
+    "mean": "share of preferences that the metric shares",
+}
+LABELS = {"tau_b": "τ-b × 100", "sample_tau": "τ-b within a set × 100", "mean": "accuracy × 100"}
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,9 @@ class MetricAgreement:
         points, low, high = zip(*values, strict=True)
         chance = 50.0 if self.statistic == "mean" else 0.0
         series = Series(LABELS[self.statistic], list(self.estimates), points, low, high)
-        note = f"{self.rated:,} rated {self._units} so far; bootstrap over images."
+        note = (
+            f"{MEANINGS[self.statistic]}; {self.rated:,} rated {self._units} so far; intervals: bootstrap over images."
+        )
         return Chart("intervals", [series], "", note, LABELS[self.statistic], "", chance, "chance")
 
     @property
