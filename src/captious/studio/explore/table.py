@@ -58,6 +58,12 @@ class Joined:
         return {key: item for item, key in enumerate(self.ids)}
 
     @cached_property
+    def by_image(self) -> dict[str, int]:
+        """The item of each image's file name and stem, for ratings that name images."""
+        names = [(PurePath(path), item) for item, path in enumerate(self.images) if path]
+        return {path.stem: item for path, item in names} | {path.name: item for path, item in names}
+
+    @cached_property
     def words(self) -> tuple[Floats, ...]:
         """Of each system: the mean number of words of an item's candidates."""
         return tuple(map(_words, self.captions))
@@ -253,9 +259,8 @@ def with_opinions(table: Joined, source: str | Path) -> Joined:
 
     opinions: dict[tuple[int, int], list[Opinion]] = {}
     lost, example = 0, ""
-    by_image = _by_image(table)
     for opinion in read_opinions(source):
-        place = _caption_of(table, opinion, by_image)
+        place = _caption_of(table, opinion)
         if place is None:
             lost, example = lost + 1, example or opinion.where
         else:
@@ -265,9 +270,7 @@ def with_opinions(table: Joined, source: str | Path) -> Joined:
             f"{source}: no rating belongs to a caption of the runs ({example or 'it holds none'}), expected the id of "
             "an item with the name of a system, or with the caption itself"
         )
-    aspects = tuple(dict.fromkeys(name for group in opinions.values() for one in group for name in one.ratings))
-    taken = {score.key for score in table.scores}
-    scores = tuple(_aspect(name, opinions) for name in aspects if name not in taken)
+    scores = tuple(_aspect(name, opinions) for name in _aspects(table, opinions))
     shape = (len(table.systems), len(table))
     columns = {score.key: np.full(shape, np.nan) for score in scores}
     gaps = np.full(shape, np.nan)
@@ -290,25 +293,34 @@ def with_opinions(table: Joined, source: str | Path) -> Joined:
     )
 
 
+def _aspects(table: Joined, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> list[str]:
+    """What people rated, less what repeats the rating and what a metric is called."""
+    everything = [one.ratings for group in opinions.values() for one in group]
+    names = dict.fromkeys(name for ratings in everything for name in ratings)
+    taken = {score.key for score in table.scores}
+    repeated = {
+        name
+        for name in names
+        if name != RATING and all(ratings.get(name) == ratings.get(RATING) for ratings in everything)
+    }
+    return [name for name in names if name not in taken | repeated]
+
+
 def _aspect(name: str, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> Score:
     values = [one.ratings[name] for group in opinions.values() for one in group if name in one.ratings]
     label = "Human rating" if name == "rating" else f"Human {name}"
     return Score(name, label, True, (min(values), max(values)), "rating")
 
 
-def _by_image(table: Joined) -> dict[str, int]:
-    """The item of each image's file name and stem, for ratings that name images."""
-    names = [(PurePath(path), item) for item, path in enumerate(table.images) if path]
-    return {path.stem: item for path, item in names} | {path.name: item for path, item in names}
-
-
-def _caption_of(table: Joined, opinion: Opinion, by_image: Mapping[str, int]) -> tuple[int, int] | None:
+def _caption_of(table: Joined, opinion: Opinion) -> tuple[int, int] | None:
     """The item and system that an opinion is about: by id or image, and by the system's name or the caption."""
     keys = [opinion.id, opinion.id.rpartition("/")[0]]
     if opinion.system and opinion.id.endswith(f"/{opinion.system}"):
         keys.insert(0, opinion.id.removesuffix(f"/{opinion.system}"))
     items = [table.positions[key] for key in keys if key in table.positions]
-    items += [by_image[name] for name in (opinion.image, PurePath(opinion.image).name) if name in by_image]
+    if not items:
+        names = (opinion.image, PurePath(opinion.image).name)
+        items = [table.by_image[name] for name in names if name in table.by_image]
     for item in items:
         if opinion.system in table.systems:
             return item, table.systems.index(opinion.system)
