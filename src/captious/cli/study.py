@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from captious.cli.params import Omit, Only, command
 from captious.cli.session import Folds, Items, Permutations, Seeds, Session
+from captious.errors import InputError
 from captious.options import Option, Resampling
 from captious.study.options import StudyInput
 
 if TYPE_CHECKING:
+    from captious.metrics.judges.dry_run import DryRun
     from captious.study import Study
 
 app = typer.Typer(
@@ -37,6 +40,9 @@ def run(
     Example: captious study run flickr8k-expert --data flickr8k --images photos/ --metrics clipscore,refclipscore
     """
     with session.working() as step:
+        if session.runtime.judging.dry_run:
+            session.deliver(_dry_run(study_input, session))
+            return
         study = _correlate(study_input, session, step, test=test, permutations=permutations)
         study.document()  # intervals and tests are computed here, while progress is shown
     session.deliver(study)
@@ -49,6 +55,19 @@ def _correlate(study_input: StudyInput, session: Session, step: Callable[[str], 
     scores = load_scores(ratings, recipe, study_input, session.reading.missing, step)
     options |= {"statistic": study_input.statistic, "resampling": session.resampling, "progress": step}
     return correlate(ratings, scores, recipe=recipe, **options)
+
+
+def _dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = ()) -> DryRun:
+    """What the metrics would ask chat models about the rated captions."""
+    from captious.metrics.judges.dry_run import dry_run
+    from captious.metrics.registry import DEFAULT
+    from captious.study import load_ratings
+
+    ratings, _ = load_ratings(study_input, session.reading)
+    if ratings.captions is None:
+        raise InputError(f"{ratings.name}: ratings without captions, so nothing would be asked")
+    metrics = [*(study_input.metrics or [DEFAULT]), *(name for name in added if not Path(name).is_file())]
+    return dry_run({ratings.name: ratings.captions}, metrics)
 
 
 @command(app)
@@ -121,6 +140,9 @@ def combine(
     from captious.study.combine import others_to_add
 
     with session.working() as step:
+        if session.runtime.judging.dry_run:
+            session.deliver(_dry_run(study_input, session, add))
+            return
         ratings, recipe = load_ratings(study_input, session.reading)
         missing, id_column = session.reading.missing, study_input.scores_id_column
         others = others_to_add(ratings, add, seeds, recipe=recipe, id_column=id_column, missing=missing, progress=step)
@@ -155,6 +177,9 @@ def lengths(
     from captious.study import length_regimes
 
     with session.working() as step:
+        if session.runtime.judging.dry_run:
+            session.deliver(_dry_run(study_input, session))
+            return
         study = _correlate(study_input, session, step)
         step("buckets")
         result = length_regimes(study, edges or None, loading.load(tokens) if tokens else None)
