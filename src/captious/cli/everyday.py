@@ -50,17 +50,16 @@ def score(
     Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
     """
     from captious.evaluation import evaluate
-    from captious.metrics.judges.dry_run import dry_run
     from captious.metrics.registry import parse_all
 
     parse_all(metrics)  # a misspelt name is said before anything is read
+    if session.runtime.judging.dry_run:
+        session.deliver_plan({predictions: session.read(predictions)}, metrics)
+        return
     with session.working() as step:
         captions = session.read(predictions)
         if explain is not None:
             captions.position(explain)  # an unknown id is said before anything is computed
-        if session.runtime.judging.dry_run:
-            session.deliver(dry_run({captions.name: captions}, metrics))
-            return
         report = evaluate(captions, metrics, session.resampling, progress=step)
         if explain is not None:
             report = replace(report, explanations=report.explain(explain))
@@ -86,18 +85,16 @@ def compare(
     """
     from captious.comparison import compare
     from captious.io.formats import named_files
-    from captious.metrics.judges.dry_run import dry_run
     from captious.metrics.registry import parse_all
 
     parse_all(metrics)  # a misspelt name is said before anything is read
     paths = named_files(systems)
+    if session.runtime.judging.dry_run:
+        session.deliver_plan({name: session.read(path) for name, path in paths.items()}, metrics)
+        return
     with session.working() as step:
-        sets = {name: session.read(path) for name, path in paths.items()}
-        if session.runtime.judging.dry_run:
-            session.deliver(dry_run(sets, metrics))
-            return
         result = compare(
-            sets,
+            {name: session.read(path) for name, path in paths.items()},
             metrics,
             session.resampling,
             progress=step,

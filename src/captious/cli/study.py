@@ -15,7 +15,6 @@ from captious.options import Option, Resampling
 from captious.study.options import StudyInput
 
 if TYPE_CHECKING:
-    from captious.metrics.judges.dry_run import DryRun
     from captious.study import Study
 
 app = typer.Typer(
@@ -39,10 +38,10 @@ def run(
     Example: captious study run flickr8k-expert --data flickr8k --metrics "bleu(n=4),rouge,cider"
     Example: captious study run flickr8k-expert --data flickr8k --images photos/ --metrics clipscore,refclipscore
     """
+    if session.runtime.judging.dry_run:
+        _dry_run(study_input, session)
+        return
     with session.working() as step:
-        if session.runtime.judging.dry_run:
-            session.deliver(_dry_run(study_input, session))
-            return
         study = _correlate(study_input, session, step, test=test, permutations=permutations)
         study.document()  # intervals and tests are computed here, while progress is shown
     session.deliver(study)
@@ -57,9 +56,8 @@ def _correlate(study_input: StudyInput, session: Session, step: Callable[[str], 
     return correlate(ratings, scores, recipe=recipe, **options)
 
 
-def _dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = ()) -> DryRun:
-    """What the metrics would ask chat models about the rated captions."""
-    from captious.metrics.judges.dry_run import dry_run
+def _dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = ()) -> None:
+    """Print what the metrics would ask chat models about the rated captions."""
     from captious.metrics.registry import DEFAULT
     from captious.study import load_ratings
 
@@ -67,7 +65,7 @@ def _dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = (
     if ratings.captions is None:
         raise InputError(f"{ratings.name}: ratings without captions, so nothing would be asked")
     metrics = [*(study_input.metrics or [DEFAULT]), *(name for name in added if not Path(name).is_file())]
-    return dry_run({ratings.name: ratings.captions}, metrics)
+    session.deliver_plan({ratings.name: ratings.captions}, metrics)
 
 
 @command(app)
@@ -139,10 +137,10 @@ def combine(
     from captious.study import combine_metrics, load_ratings, load_scores
     from captious.study.combine import others_to_add
 
+    if session.runtime.judging.dry_run:
+        _dry_run(study_input, session, add)
+        return
     with session.working() as step:
-        if session.runtime.judging.dry_run:
-            session.deliver(_dry_run(study_input, session, add))
-            return
         ratings, recipe = load_ratings(study_input, session.reading)
         missing, id_column = session.reading.missing, study_input.scores_id_column
         others = others_to_add(ratings, add, seeds, recipe=recipe, id_column=id_column, missing=missing, progress=step)
@@ -176,10 +174,10 @@ def lengths(
     from captious.models import loading
     from captious.study import length_regimes
 
+    if session.runtime.judging.dry_run:
+        _dry_run(study_input, session)
+        return
     with session.working() as step:
-        if session.runtime.judging.dry_run:
-            session.deliver(_dry_run(study_input, session))
-            return
         study = _correlate(study_input, session, step)
         step("buckets")
         result = length_regimes(study, edges or None, loading.load(tokens) if tokens else None)

@@ -17,13 +17,12 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from captious._files import data_folder
 from captious.captions import ImageData
 from captious.errors import InputError
 from captious.io.images import UnreadableImage
 from captious.models.chat.endpoint import Endpoint, Stopped, Unanswered, read_key
 from captious.models.chat.messages import Failure, Reply, Request, Turn
-from captious.models.chat.replies import ReplyStore
+from captious.models.chat.replies import ReplyStore, default_path
 from captious.options import Judging, current
 
 T = TypeVar("T")
@@ -203,15 +202,16 @@ class Judge:
 
     def _ceiling_reached(self) -> InputError | None:
         """What ends the run, once the ceiling is reached."""
-        tokens, cost = self.usage.prompt_tokens + self.usage.reply_tokens, self.usage.cost(self.judging.prices)
-        kept = f"; {self.usage.calls:,} replies are stored: raise the ceiling and run again to go on"
-        if self.judging.most_tokens is not None and tokens >= self.judging.most_tokens:
-            return InputError(
-                f"{self.model}: {tokens:,} tokens used, the ceiling is {self.judging.most_tokens:,}{kept}"
-            )
-        if self.judging.most_cost is not None and cost >= self.judging.most_cost:
-            return InputError(f"{self.model}: {cost:.2f} spent, the ceiling is {self.judging.most_cost:g}{kept}")
-        return None
+        judging, usage = self.judging, self.usage
+        tokens, cost = usage.prompt_tokens + usage.reply_tokens, usage.cost(judging.prices)
+        if judging.most_tokens is not None and tokens >= judging.most_tokens:
+            reached = f"{tokens:,} tokens used, the ceiling is {judging.most_tokens:,}"
+        elif judging.most_cost is not None and cost >= judging.most_cost:
+            reached = f"{shown_cost(cost)} spent, the ceiling is {judging.most_cost:g}"
+        else:
+            return None
+        kept = f"{usage.calls:,} replies are stored: raise the ceiling and run again to go on"
+        return InputError(f"{self.model}: {reached}; {kept}")
 
     def can(self, ability: Ability) -> bool:
         """Whether the server really does what it is asked: one small call, stored like any other."""
@@ -238,7 +238,7 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
     The endpoint is that of the options in force, or the variable OPENAI_BASE_URL. Nothing is sent before `Judge.ask`.
     """
     judging = judging or current().judging
-    path = Path(judging.replies or data_folder() / "replies.db").absolute()
+    path = Path(judging.replies or default_path()).absolute()
     if judging.replay and not path.exists():
         raise InputError(f"{path}: no such file, expected a store of replies for replay=True")
     place = (os.getpid(), path)

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from captious._files import data_folder
 from captious.errors import InputError
 
 VERSION = 1
@@ -27,6 +28,11 @@ SCHEMA = (
 )
 AT_ONCE = 500
 """Digests in one query."""
+
+
+def default_path() -> Path:
+    """The user's own store."""
+    return data_folder() / "replies.db"
 
 
 class ReplyStore:
