@@ -37,7 +37,8 @@ from captious.studio.log import Log
 from captious.studio.plan import Plan
 from captious.studio.running import STATISTICS, USUAL, MetricAgreement, measure_captions, metric_agreement
 from captious.studio.sessions import study_name
-from captious.studio.standing import Standing, standing_of
+from captious.studio.standing import Standing
+from captious.studio.tally import standing_of
 from captious.studio.views import Views
 
 SAMPLES = Resampling(samples=200)
@@ -262,6 +263,8 @@ class OwnerPages:
             "metrics_chart": Markup(draw(agreement.chart())) if agreement and not agreement.reason else "",
             "metrics_table": Markup(draw(agreement.table())) if agreement and not agreement.reason else "",
             "raters": raters,
+            "has_checks": any(rater.passed + rater.failed for rater in standing.raters),
+            "has_repeats": any(rater.repeats.tasks for rater in standing.raters),
             "hidden_raters": len(standing.raters) - len(raters),
             "comments": standing.comments[::-1][:COMMENTS],
             "hidden_comments": max(0, len(standing.comments) - COMMENTS),
@@ -308,6 +311,8 @@ class OwnerPages:
 
     def invite(self, request: Request, form: Mapping[str, str]) -> Response:
         """Make personal links; they are shown once, since the log keeps their hashes alone."""
+        if self.plan.source.name != "links":
+            return self._back("This study has one link for everybody, and no personal ones.", failed=True)
         written = form.get("number", "")
         if not (written.isascii() and written.isdigit() and 1 <= int(written[:9]) <= LINKS):
             return self._back(f"Expected a number of links from 1 to {LINKS}.", failed=True)

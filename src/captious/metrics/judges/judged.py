@@ -1,0 +1,243 @@
+"""What all judges share: the model and the prompt as parameters, a verdict per caption, reasons where there is none."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from captious._files import digest
+from captious._typing import Ints
+from captious.captions import CaptionSet
+from captious.errors import InputError, one_line
+from captious.metrics.contract import MeanMetric, Scored, Shared, blank_texts, candidate_means, item_means
+from captious.metrics.explanation import Breakdown, Part, candidate_labels
+from captious.models.chat.judge import Judge, estimated_tokens, load_judge
+from captious.models.chat.messages import Failure, Request
+from captious.render import Column
+
+PROMPTS = Path(__file__).parent / "prompts"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a judge made of one caption."""
+
+    value: float
+    reason: str = ""
+    """The judge's own words."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What else is worth showing, such as facts with their verdicts or the probabilities of digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """A judge with the prompts that it is asked by."""
+
+    judge: Judge
+    prompts: Mapping[str, str]
+
+    @property
+    def prompt_digest(self) -> str:
+        """Stands for the prompts in a signature."""
+        return digest(*(text.encode() for text in self.prompts.values()))
+
+
+@dataclass(frozen=True)
+class CallPlan:
+    """What a run would ask, before it asks. Tokens are estimates."""
+
+    calls: int = 0
+    stored: int = 0
+    """Questions whose reply is there already."""
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
+
+    def __add__(self, other: CallPlan) -> CallPlan:
+        return CallPlan(
+            self.calls + other.calls,
+            self.stored + other.stored,
+            self.prompt_tokens + other.prompt_tokens,
+            self.reply_tokens + other.reply_tokens,
+        )
+
+
+def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) -> CallPlan:
+    """The calls for these questions, of which some may be stored; each reply takes about so many tokens."""
+    waiting, stored = judge.unanswered(requests)
+    return CallPlan(len(waiting), stored, sum(map(estimated_tokens, waiting)), len(waiting) * reply_tokens)
+
+
+@dataclass(frozen=True)
+class JudgedMetric(MeanMetric):
+    """A metric whose values a chat model gives. The corpus value is the mean over captions that have one.
+
+    A subclass writes `questions`, which the model is asked first, and `verdicts`, which asks them, perhaps more, and
+    reads the replies. One that asks more than its first questions adds them to `plan`.
+    """
+
+    model: str = ""
+    """Name of the model at the endpoint, or ``local:FOLDER``."""
+    prompt: str = ""
+    """File with another prompt."""
+
+    main: ClassVar[str] = "model"
+    always_shown: ClassVar[tuple[str, ...]] = ("model",)
+    explains: ClassVar[bool] = True
+    fields: ClassVar[tuple[str, ...]] = ("candidates", "references")
+    """What a prompt must have in braces."""
+    parse_rule: ClassVar[str] = "json"
+    """How a reply becomes a value; part of the signature."""
+    reply_tokens: ClassVar[int] = 60
+    """Length of a usual reply to a first question, for the estimate before a run."""
+    candidates_together: ClassVar[bool] = False
+    """Whether all candidates of an item are judged as one; otherwise each is, and the item has their mean."""
+
+    def prepare(self, captions: CaptionSet) -> Shared[Bench]:
+        """The judge and the prompts; nothing is asked yet."""
+        if not self.model:
+            raise InputError(f"{self.name}: name the model that judges, such as {self.name}(model=gpt-4o-mini)")
+        bench = Bench(load_judge(self.model), self.prompts())
+        return Shared(bench, f"{self.model}#{bench.prompt_digest}")
+
+    def prompts(self) -> dict[str, str]:
+        """The texts that are asked, by name."""
+        return {self.name: read_prompt(self.prompt or PROMPTS / f"{self.name}.txt", self.fields)}
+
+    @abstractmethod
+    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+        """What the model is asked first about each item of a set: one candidate, unless they are judged together."""
+
+    @abstractmethod
+    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+        """What the judge made of each item of such a set."""
+
+    def plan(self, captions: CaptionSet, bench: Bench) -> CallPlan:
+        """What `verdicts` would ask about such a set."""
+        return plan_requests(bench.judge, self.questions(captions, bench), self.reply_tokens)
+
+    def planned(self, captions: CaptionSet) -> CallPlan:
+        """What scoring a set would ask; nothing is sent."""
+        units, reasons = self._units(captions)
+        asked = [index for index in range(len(units)) if index not in reasons]
+        return self.plan(units.take(asked), self.prepare(captions).value)
+
+    def score_items(self, captions: CaptionSet, state: Shared[Bench]) -> Scored:
+        """Rows: the sum over candidates and their number; an item with a candidate without a value has a reason."""
+        usage = state.value.judge.usage
+        before = replace(usage)
+        units, reasons = self._units(captions)
+        values, owners = np.full(len(units), np.nan), self._owners(captions)
+        asked = [index for index in range(len(units)) if index not in reasons]
+        verdicts = self.verdicts(units.take(asked), state.value) if asked else []
+        for index, verdict in zip(asked, verdicts, strict=True):
+            if isinstance(verdict, Failure):
+                reasons[index] = verdict.reason
+            else:
+                values[index] = verdict.value
+        rows = item_means(values) if self.candidates_together else candidate_means(captions, values)
+        by_item: dict[int, str] = {}
+        for index in sorted(reasons):
+            by_item.setdefault(int(owners[index]), reasons[index])
+        unreadable = sum(reason.startswith("unreadable") for reason in reasons.values())
+        note = f"{self.label}: {usage.since(before).line(state.value.judge.judging.prices)}"
+        return Scored(rows, by_item, {"unreadable": unreadable}, notes=[note] if asked else [])
+
+    def _units(self, captions: CaptionSet) -> tuple[CaptionSet, dict[int, str]]:
+        """What is judged at a time, and why some of it cannot be."""
+        units = captions
+        if not self.candidates_together:
+            units = captions.once("candidates alone", captions.candidates_alone)
+        return units, {**blank_texts(units, "references" in self.needs), **self._missing_inputs(units)}
+
+    def _owners(self, captions: CaptionSet) -> Ints:
+        """The item of each unit."""
+        return np.arange(len(captions)) if self.candidates_together else captions.candidates.owners
+
+    def break_down(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
+        """A part for each verdict, with the judge's own words; everything is read from stored replies."""
+        units, _ = self._units(item)
+        verdicts = [one for one in self.verdicts(units, state.value) if isinstance(one, Verdict)]
+        together = self.candidates_together or len(verdicts) == 1
+        names = [self.label] if together else candidate_labels(len(verdicts))
+        parts = [
+            Part(name, one.value / len(verdicts), None if together else number, {"reason": one.reason, **one.details})
+            for number, (name, one) in enumerate(zip(names, verdicts, strict=True))
+        ]
+        columns = [Column("reason", "text")] if any(one.reason for one in verdicts) else []
+        return Breakdown(parts, unit="verdict", columns=columns, shown=None, ordered=True)
+
+    def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
+        """Model as the server names it, prompt, parse rule."""
+        return {"judge": state.value.judge.identity, "prompt": state.value.prompt_digest, "parse": self.parse_rule}
+
+
+def read_prompt(path: str | Path, fields: Sequence[str]) -> str:
+    """The text of a prompt, which has every field in braces."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({one_line(error)}), expected a text with a prompt") from None
+    try:
+        text.format(**dict.fromkeys(fields, ""))
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        braces = " and ".join(f"{{{name}}}" for name in fields)
+        raise InputError(f"{path}: {error} in braces, expected {braces} alone; other braces are doubled") from None
+    for name in fields:
+        if f"{{{name}}}" not in text:
+            raise InputError(f"{path}: has no {{{name}}}, which stands for what is judged")
+    return text
+
+
+def listed(texts: Sequence[str]) -> str:
+    r"""Texts as lines with a hyphen, each on one line.
+
+    >>> listed(["a dog", "two\ncats"])
+    '- a dog\n- two cats'
+    """
+    return "\n".join(f"- {' '.join(text.split())}" for text in texts)
+
+
+def json_object(text: str) -> dict[str, Any]:
+    r"""The first JSON object in a reply, whatever stands around it; braces inside its texts do no harm.
+
+    >>> json_object('Sure! ```json\n{"score": 80, "reason": "a {red} dog"}\n```')
+    {'score': 80, 'reason': 'a {red} dog'}
+    """
+    decoder = json.JSONDecoder(strict=False)
+    for match in re.finditer(r"\{", text):
+        try:
+            value, _ = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return value
+    raise ValueError(f"no JSON object in {shortened(text)}")
+
+
+def number_between(value: Any, low: float, high: float, what: str = "score") -> float:
+    """A number of a reply, which must be on its scale; a text such as "80" or "80/100" is no number of JSON but read.
+
+    >>> number_between("80", 0, 100), number_between(79.5, 0, 100)
+    (80.0, 79.5)
+    """
+    if isinstance(value, str) and (match := re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*(?:%|/\s*100)?\s*", value)):
+        value = float(match[1])
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{what} {shortened(str(value))} is no number")
+    if not low <= value <= high:
+        raise ValueError(f"{what} {value:g} is not from {low:g} to {high:g}")
+    return float(value)
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """A reply in quotation marks, on one line, cut short for a message."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= most else f"{line[: most - 1]}…")
