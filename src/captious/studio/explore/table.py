@@ -270,9 +270,7 @@ def with_opinions(table: Joined, source: str | Path) -> Joined:
             f"{source}: no rating belongs to a caption of the runs ({example or 'it holds none'}), expected the id of "
             "an item with the name of a system, or with the caption itself"
         )
-    aspects = tuple(dict.fromkeys(name for group in opinions.values() for one in group for name in one.ratings))
-    taken = {score.key for score in table.scores}
-    scores = tuple(_aspect(name, opinions) for name in aspects if name not in taken)
+    scores = tuple(_aspect(name, opinions) for name in _aspects(table, opinions))
     shape = (len(table.systems), len(table))
     columns = {score.key: np.full(shape, np.nan) for score in scores}
     gaps = np.full(shape, np.nan)
@@ -293,6 +291,19 @@ def with_opinions(table: Joined, source: str | Path) -> Joined:
         gaps=tuple(gaps),
         warnings=tuple(warnings),
     )
+
+
+def _aspects(table: Joined, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> list[str]:
+    """What people rated, less what repeats the rating and what a metric is called."""
+    everything = [one.ratings for group in opinions.values() for one in group]
+    names = dict.fromkeys(name for ratings in everything for name in ratings)
+    taken = {score.key for score in table.scores}
+    repeated = {
+        name
+        for name in names
+        if name != RATING and all(ratings.get(name) == ratings.get(RATING) for ratings in everything)
+    }
+    return [name for name in names if name not in taken | repeated]
 
 
 def _aspect(name: str, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> Score:
