@@ -158,7 +158,7 @@ class JudgedMetric(MeanMetric):
                 for name in verdict.counted:
                     counts[name] += 1
         columns = (values * weights, weights)
-        rows = np.stack([np.bincount(owners, one, minlength=len(captions)) for one in columns], axis=1)
+        rows = np.stack([np.bincount(owners, weights=one, minlength=len(captions)) for one in columns], axis=1)
         by_item: dict[int, str] = {}
         for index in sorted(reasons):
             by_item.setdefault(int(owners[index]), reasons[index])
