@@ -157,8 +157,8 @@ class JudgedMetric(MeanMetric):
                 values[index], weights[index] = verdict.value, verdict.weight
                 for name in verdict.counted:
                     counts[name] += 1
-        columns = (values * weights, weights)
-        rows = np.stack([np.bincount(owners, weights=one, minlength=len(captions)) for one in columns], axis=1)
+        rows = np.zeros((len(captions), 2))
+        np.add.at(rows, owners, np.stack([values * weights, weights], axis=1))
         by_item: dict[int, str] = {}
         for index in sorted(reasons):
             by_item.setdefault(int(owners[index]), reasons[index])
