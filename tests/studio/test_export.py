@@ -22,7 +22,7 @@ from captious.studio.export import Export, _next, answer_tables, export_study
 from captious.studio.log import Log
 from captious.studio.new import new_plan
 from captious.studio.plan import Aspect, Plan, read_plan
-from captious.studio.standing import study_standing
+from captious.studio.tally import study_standing
 from captious.studio.tasks import Choice, Task, build_tasks
 
 SECONDS = 7.5

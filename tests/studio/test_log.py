@@ -26,6 +26,7 @@ from captious.studio.database import DatabaseAway
 from captious.studio.log import Log, database_of, open_log
 from captious.studio.plan import Checks
 from captious.studio.slots import FAR
+from captious.studio.tasks import Task
 
 
 @pytest.fixture
@@ -82,6 +83,11 @@ def test_a_task_that_is_there_twice_is_refused_and_nothing_is_stored(database, t
     with pytest.raises(InputError, match="task 'im0' is there twice"):
         log.begin(make_plan(tmp_path), make_tasks(2) + make_tasks(1))
     assert not log.begun
+
+
+def test_a_task_that_json_cannot_hold_is_refused(database, tmp_path):
+    with pytest.raises(InputError, match=r"study\.toml: task 'im9' has a value that the database cannot keep"):
+        Log.open(database).begin(make_plan(tmp_path), [Task("im9", fields={"seed": float("nan")})])
 
 
 def test_a_database_without_a_study_is_refused(tmp_path):

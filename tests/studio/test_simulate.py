@@ -9,8 +9,11 @@ pytest.importorskip("starlette", reason="starlette is not installed: pip install
 from tests.studio.studies import KINDS, Study
 
 from captious.errors import InputError
+from captious.studio.bots import Judge, qualities
+from captious.studio.browser import Form
+from captious.studio.events import Page
 from captious.studio.plan import Checks
-from captious.studio.simulate import Form, qualities, read_share, simulate_raters
+from captious.studio.simulate import read_share, simulate_raters
 from captious.studio.tasks import Choice, Task
 
 BOTS = {"careful": 1, "noisy": 1, "random": 1, "lazy": 1, "leaving": 1}
@@ -86,9 +89,6 @@ def test_flags_find_random_and_lazy_raters_and_leave_careful_ones_alone(tmp_path
 def test_careful_raters_pass_checks_and_random_ones_do_not(tmp_path):
     study = Study(tmp_path, "labels", number=6, overlap=8, per_rater=6)
     gold = {f"g{number}": Task(f"g{number}", "x", None, gold={"label": "none"}) for number in range(6)}
-    from captious.studio.events import Page
-    from captious.studio.simulate import Judge
-
     judge, rng = Judge(study.plan, {}, 1), np.random.default_rng(0)
     labels = {
         bot: [

@@ -14,7 +14,7 @@ from captious.stats.agreement import disagreements, krippendorff
 from captious.studio.events import Event
 from captious.studio.flags import Part
 from captious.studio.plan import Aspect, Checks, LabelOption, Plan
-from captious.studio.standing import standing_of
+from captious.studio.tally import standing_of
 from captious.studio.tasks import Choice, Task
 
 ONCE = Resampling(samples=0)

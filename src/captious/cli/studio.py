@@ -193,7 +193,7 @@ def status(
 
     Example: captious studio status study.toml --metrics "bleu(n=4),cider"
     """
-    from captious.studio.standing import study_standing
+    from captious.studio.tally import study_standing
 
     with session.working() as step, data.log() as log:
         step("standing")

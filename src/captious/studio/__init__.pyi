@@ -9,6 +9,6 @@ from captious.studio.plan import read_plan as read_plan
 from captious.studio.simulate import Simulation as Simulation
 from captious.studio.simulate import simulate_raters as simulate_raters
 from captious.studio.standing import Standing as Standing
-from captious.studio.standing import study_standing as study_standing
+from captious.studio.tally import study_standing as study_standing
 from captious.studio.tasks import Task as Task
 from captious.studio.tasks import build_tasks as build_tasks

@@ -18,7 +18,8 @@ from captious.studio.events import Answered, answers_of
 from captious.studio.kinds import kind_of
 from captious.studio.kinds.ratings import rated_aspect
 from captious.studio.plan import Plan
-from captious.studio.standing import RaterStanding, standing_of
+from captious.studio.standing import RaterStanding
+from captious.studio.tally import standing_of
 from captious.studio.tasks import Task
 
 if TYPE_CHECKING:

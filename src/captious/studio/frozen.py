@@ -32,7 +32,7 @@ def freeze(connection: sa.Connection, plan: Plan, tasks: Sequence[Task], at: dat
     order = generator(plan.seed, "tasks").permutation(len(work))
     ordered = [work[index] for index in order] + [one for one in tasks if one.gold is not None]
     rows = [
-        {"id": one.id, "position": position, "gold": int(one.gold is not None), "payload": dump(one.to_dict())}
+        {"id": one.id, "position": position, "gold": int(one.gold is not None), "payload": _payload(plan, one)}
         for position, one in enumerate(ordered)
     ]
     if rows:
@@ -43,6 +43,13 @@ def freeze(connection: sa.Connection, plan: Plan, tasks: Sequence[Task], at: dat
     digests = {"digest": plan_digest(plan), "tasks_digest": tasks_digest([row["payload"] for row in rows])}
     values = {"begun": stamp(at), "toml": plan.text, "plan": dump(_to_json(plan))}
     connection.execute(study.insert().values(**digests, **values))
+
+
+def _payload(plan: Plan, one: Task) -> str:
+    try:
+        return dump(one.to_dict())
+    except InputError as error:
+        raise InputError(f"{plan.path}: task {one.id!r} has {error}") from None
 
 
 def plan_digest(plan: Plan) -> str:

@@ -37,7 +37,8 @@ from captious.studio.log import Log
 from captious.studio.plan import Plan
 from captious.studio.running import STATISTICS, USUAL, MetricAgreement, measure_captions, metric_agreement
 from captious.studio.sessions import study_name
-from captious.studio.standing import Standing, standing_of
+from captious.studio.standing import Standing
+from captious.studio.tally import standing_of
 from captious.studio.views import Views
 
 SAMPLES = Resampling(samples=200)

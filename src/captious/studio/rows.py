@@ -10,7 +10,7 @@ import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from captious.errors import InputError, UnknownKey, require
+from captious.errors import InputError, UnknownKey, one_line, require
 from captious.studio.events import Event, Slot
 from captious.studio.schema import event, rater, slot, task
 
@@ -104,7 +104,10 @@ def number_of(rater: str) -> int:
 
 def dump(value: Any) -> str:
     """A value in JSON, the same text for equal values."""
-    return json.dumps(value, sort_keys=True, allow_nan=False)
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"a value that the database cannot keep: {one_line(error)}") from None
 
 
 def utc(now: datetime | None) -> datetime:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from captious.errors import InputError, require
 from captious.studio.access import App, Rules, new_token, owner_token, token_hash
+from captious.studio.listening import listen
 from captious.studio.log import Log, database_of
 from captious.studio.plan import Plan, read_plan
 from captious.studio.sessions import study_name
@@ -77,7 +78,7 @@ class StudyServer:
 
         token = owner_token(owner_token_file)
         rules = Rules.of_server(host, public_url)
-        listener = _listen(host, port)
+        listener = listen(host, port)
         name = f"[{host}]" if ":" in host else host
         address = (public_url or f"http://{name}:{listener.getsockname()[1]}").rstrip("/")
         app = build_app(plan, log, rules, address, token)
@@ -152,17 +153,3 @@ def _run(server: uvicorn.Server, listener: socket.socket, started: threading.Eve
         server.run(sockets=[listener])
     finally:
         started.set()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(1024)  # who is early waits until the server answers
-    except OSError as error:
-        listener.close()
-        reason = error.strerror or str(error)
-        raise InputError(f"{host}:{port} cannot be listened on ({reason}): pass port=0 for a free one") from error
-    return listener

@@ -116,8 +116,9 @@ def test_one_item_in_full_has_captions_scores_ratings_and_why(explore, table):
     assert "a brown dog runs on the grass" in text and "better than 50 %" in text and "2 ratings" in text
     assert "<b>no</b>" in text and "happy" in text
     page.wait_for_function("() => document.querySelector('#full .left img').naturalWidth === 401")
-    page.locator("#full summary", has_text="Why ROUGE-L").first.click()
-    page.wait_for_selector("#full .because table")
+    page.locator("#full .whybar button", has_text="ROUGE-L").first.click()
+    page.wait_for_selector("#full .because p, #full .because table")
+    page.wait_for_function("() => document.querySelector('#full .because').textContent.includes('1.0000')")
     page.keyboard.press("j")
     page.wait_for_function("() => document.querySelector('#full h2').textContent === '2'")
     assert "item=2" in page.url
@@ -237,3 +238,13 @@ def test_the_folder_works_on_any_web_server(page, table, tmp_path):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def test_a_search_is_asked_once_when_the_typing_pauses(explore, table):
+    page = explore(table, "sort=rouge&order=given")
+    asked = []
+    page.on("request", lambda request: "api/list" in request.url and asked.append(request.url))
+    page.locator("#search").press_sequentially("train", delay=5)
+    waits_for(page, "4")
+    assert len(asked) == 1 and "q=train" in asked[0]
+    assert page.input_value("#search") == "train" and "q=train" in page.url

@@ -86,7 +86,6 @@ def test_orders(explorer, address, expected):
         ({"where": "words > 2", "q": "dog"}, "d"),
         # A triangle around (good 0.9, error 1), the point of b in A.
         ({"x": "good", "y": "error", "lasso": "0.85,0.5;1,0.5;0.9,1.5"}, "b"),
-        ({"ids": "c\na\nnone"}, "ac"),
     ],
 )
 def test_filters(explorer, address, expected):

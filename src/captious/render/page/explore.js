@@ -184,17 +184,22 @@ function ladder(system, metric, { values, shares }) {
     h("span", { class: "quiet" }, `better than ${better} %`));
 }
 
+// A button for every metric that can tell why; one answer at a time is open.
 function whys(system, own, item) {
   if (!source.explain || !own.explained?.length) return explanations(own);
-  return own.explained.map((metric) => {
-    const body = h("div", { class: "because" }, h("p", { class: "quiet" }, "…"));
-    const ask = (event) => {
-      if (!event.target.open || body.dataset.asked) return;
-      body.dataset.asked = "1";
-      source.explain(system, metric, item).then((sections) => body.replaceChildren(...sections.map(section)), (error) => body.replaceChildren(h("p", { class: "reason" }, error.message)));
-    };
-    return h("details", { class: "why", ontoggle: ask }, h("summary", {}, `Why ${metrics[metric].label} `, h("b", {}, show(own.values[metric], 3))), body);
-  });
+  const body = h("div", { class: "because", hidden: true, "aria-live": "polite" });
+  let open = null;
+  const toggle = (metric) => {
+    open = open === metric ? null : metric;
+    buttons.forEach((button, place) => button.setAttribute("aria-expanded", String(own.explained[place] === open)));
+    body.hidden = open === null;
+    if (open === null) return;
+    body.replaceChildren(h("p", { class: "quiet" }, `Computing why ${metrics[metric].label} is ${show(own.values[metric], 3)} …`));
+    const answer = (...parts) => open === metric && body.replaceChildren(...parts);
+    source.explain(system, metric, item).then((sections) => answer(...sections.map(section)), (error) => answer(h("p", { class: "reason" }, error.message)));
+  };
+  const buttons = own.explained.map((metric) => h("button", { type: "button", class: "plain", "aria-expanded": "false", onclick: () => toggle(metric) }, metrics[metric].label));
+  return [h("div", { class: "whybar", role: "group", "aria-label": "Why this score" }, h("span", { class: "quiet" }, "Why this score?"), buttons), body];
 }
 const spans = (parts) => parts.map(([text, tone, weight]) => (tone ? h("span", { class: `tone-${tone}`, style: { "--weight": `${Math.round(100 * clamp(weight, 0, 1))}%` } }, text) : text));
 function section({ title, paragraphs, graph, columns, rows, note }) {

@@ -34,6 +34,7 @@ class Records:
         """``image_of`` gives the addresses of an item's thumbnail and of its image."""
         self.explorer, self.table, self._image_of = explorer, explorer.table, image_of
         self._lock = Lock()
+        self._locks: dict[tuple[int, int], Lock] = {}
         self._sets: dict[int, CaptionSet] = {}
 
     def brief(self, item: int) -> dict[str, Any]:
@@ -115,10 +116,12 @@ class Records:
         signature = run.signatures.get(self.table.scores[score].key)
         if signature is None:
             raise InputError(f"{run.name} has no {self.table.scores[score].label}")
-        with self._lock:  # corpus statistics are collected once, whoever asks first
+        with self._lock:
             if system not in self._sets:
-                self._sets[system] = captions_of(run.items, run.signatures, self.table.systems[system])
+                self._sets[system] = captions_of(run.items(), run.signatures, self.table.systems[system])
             id, captions = self.table.ids[item], self._sets[system]
+            lock = self._locks.setdefault((system, score), Lock())
+        with lock:  # the corpus statistics of a metric are collected once, whoever asks first
             explanation = explain_as_scored(metric, captions, id, signature, str(run.folder))
         return sections_of(explanation.document())
 

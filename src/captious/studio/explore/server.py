@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from captious.errors import InputError, require
+from captious.errors import require
 from captious.studio.access import App, Rules, new_token
+from captious.studio.listening import listen
 
 HOST = "127.0.0.1"
 
@@ -34,11 +35,14 @@ class ExplorerServer:
         """A server of these runs; port 0 is any free one."""
         require("starlette", "studio")
         require("uvicorn", "studio")
+        import pyarrow
+
         from captious.studio.explore.app import build_app
         from captious.studio.explore.table import join
 
         table = join(runs, ratings, images)
-        listener = _listen(host, port)
+        pyarrow.default_memory_pool().release_unused()  # what only reading needed: more than a third
+        listener = listen(host, port)
         token = new_token()
         app = build_app(table, token, Rules.of_server(host), None if images is None else Path(images))
         name = f"[{host}]" if ":" in host else host
@@ -62,15 +66,3 @@ class ExplorerServer:
             pass
         finally:
             self.listener.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        reason = error.strerror or str(error)
-        raise InputError(f"{host}:{port} cannot be listened on ({reason}): pass port=0 for a free one") from error
-    return listener

@@ -53,8 +53,6 @@ class View:
     """The systems that ``between`` compares."""
     lasso: tuple[tuple[float, float], ...] = ()
     """Corners of a polygon over the scores ``x`` and ``y``; at least three."""
-    ids: tuple[str, ...] = ()
-    """Only these items, where there are any."""
 
 
 def view_of(table: Joined, address: Mapping[str, str]) -> View:
@@ -63,7 +61,6 @@ def view_of(table: Joined, address: Mapping[str, str]) -> View:
     order = address.get("order") or "worst"
     if order not in ORDERS:
         raise InputError(f"order {order!r}, expected {', '.join(ORDERS)}")
-    ids = tuple(filter(None, address.get("ids", "").split("\n")))
     return View(
         score=_score(table, address.get("sort"), _default_score(table)),
         order=order,
@@ -78,7 +75,6 @@ def view_of(table: Joined, address: Mapping[str, str]) -> View:
         better=_system(table, address.get("better")) or 0,
         worse=_default_worse(table, _system(table, address.get("worse")), _system(table, address.get("better"))),
         lasso=_polygon(address.get("lasso", "")),
-        ids=ids,
     )
 
 
@@ -239,10 +235,6 @@ class Explorer:
         if view.lasso:
             lasso = ("lasso", view.lasso, view.x, view.y, systems)
             masks.append(self._once(lasso, partial(self._inside, view, systems)))
-        if view.ids:
-            chosen = np.zeros(len(table), dtype=np.bool_)
-            chosen[[table.positions[key] for key in view.ids if key in table.positions]] = True
-            masks.append(chosen)
         return np.logical_and.reduce(masks) if masks else None
 
     def _inside(self, view: View, systems: Sequence[int]) -> Bools:
