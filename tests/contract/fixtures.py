@@ -164,6 +164,9 @@ EXAMPLES = {
         "imagine(kind=text&image,painter=mixer,weights=colors,seeds=2,against=source)",
     ),
     "clair": ("clair(model=stub)", "clair(model=stub,prompt={prompt})"),
+    "faithscore": ("faithscore(model=stub)", "faithscore(model=stub,level=sentence)"),
+    "rlaifv": ("rlaifv(model=stub)", "rlaifv(model=stub,value=rejected)", "rlaifv(model=stub,value=probability)"),
+    "dcscore": ("dcscore(model=stub)", "dcscore(model=stub,value=recall,samples=2,sharing=all)"),
 }
 """Written forms of each metric; a name in braces is a file that a function of this module writes."""
 
