@@ -55,7 +55,7 @@ def test_questions_are_one_click_each_and_stay_in_the_address(explore, table):
     waits_for(page, "1234")
     page.click("text=Metric against people")
     page.wait_for_function("() => location.hash.includes('order=disagree')")
-    assert page.inner_text("#scatter h3") == "Metric against human rating"
+    page.wait_for_function("() => document.querySelector('#scatter h3')?.textContent === 'Metric against human rating'")
 
 
 def test_a_filter_is_applied_shared_by_its_address_and_a_mistake_says_where(explore, table):

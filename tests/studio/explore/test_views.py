@@ -169,3 +169,9 @@ def test_lengths_have_a_mean_for_each_number_of_words(explorer):
     assert found["domain"] == [0, 5] and found["size"] == 1
     steps = found["systems"][0]["steps"]
     assert [(step["bin"], step["number"], step["center"]) for step in steps] == [(1, 1, 0.1), (2, 1, 0.5), (3, 1, 0.9)]
+
+
+def test_what_an_address_leaves_out_is_what_the_page_begins_with(explorer):
+    view = view_of(explorer.table, {"better": "B"})
+    assert (view.score, view.x, view.y) == (1, 1, 2)  # the last metric, against what people said
+    assert (view.better, view.worse) == (1, 1) and view_of(explorer.table, {}).better == 0

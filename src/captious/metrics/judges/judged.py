@@ -17,7 +17,7 @@ from captious._files import digest
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
-from captious.metrics.contract import MeanMetric, Scored, Shared, blank_texts, candidate_means, item_means
+from captious.metrics.contract import MeanMetric, Scored, Shared, blank_texts
 from captious.metrics.explanation import Breakdown, Part, candidate_labels
 from captious.models.chat.judge import Judge, estimated_tokens, load_judge
 from captious.models.chat.messages import Failure, Request
@@ -34,7 +34,13 @@ class Verdict:
     reason: str = ""
     """The judge's own words."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What else is worth showing, such as facts with their verdicts or the probabilities of digits."""
+    """What else is worth showing, such as facts with their verdicts."""
+    parts: Sequence[Part] = ()
+    """What adds up to the value, where it is more than one thing, such as the digits that it is an expectation over."""
+    weight: float = 1.0
+    """How much it counts in means: the denominator, where the value is a ratio."""
+    counted: Sequence[str] = ()
+    """Names under which the signature counts it; those of the metric's ``counted``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +105,12 @@ class JudgedMetric(MeanMetric):
     """Length of a usual reply to a first question, for the estimate before a run."""
     candidates_together: ClassVar[bool] = False
     """Whether all candidates of an item are judged as one; otherwise each is, and the item has their mean."""
+    counted: ClassVar[tuple[str, ...]] = ()
+    """What the signature counts beside unreadable replies."""
+    part_unit: ClassVar[str] = "verdict"
+    """What a part of an explanation is."""
+    part_columns: ClassVar[Sequence[Column]] = ()
+    """Of the details of the verdicts' parts."""
 
     def prepare(self, captions: CaptionSet) -> Shared[Bench]:
         """The judge and the prompts; nothing is asked yet."""
@@ -134,21 +146,25 @@ class JudgedMetric(MeanMetric):
         usage = state.value.judge.usage
         before = replace(usage)
         units, reasons = self._units(captions)
-        values, owners = np.full(len(units), np.nan), self._owners(captions)
+        values, weights, owners = np.full(len(units), np.nan), np.ones(len(units)), self._owners(captions)
+        counts = dict.fromkeys(("unreadable", *self.counted), 0)
         asked = [index for index in range(len(units)) if index not in reasons]
         verdicts = self.verdicts(units.take(asked), state.value) if asked else []
         for index, verdict in zip(asked, verdicts, strict=True):
             if isinstance(verdict, Failure):
                 reasons[index] = verdict.reason
             else:
-                values[index] = verdict.value
-        rows = item_means(values) if self.candidates_together else candidate_means(captions, values)
+                values[index], weights[index] = verdict.value, verdict.weight
+                for name in verdict.counted:
+                    counts[name] += 1
+        rows = np.zeros((len(captions), 2))
+        np.add.at(rows, owners, np.stack([values * weights, weights], axis=1))
         by_item: dict[int, str] = {}
         for index in sorted(reasons):
             by_item.setdefault(int(owners[index]), reasons[index])
-        unreadable = sum(reason.startswith("unreadable") for reason in reasons.values())
+        counts["unreadable"] = sum(reason.startswith("unreadable") for reason in reasons.values())
         note = f"{self.label}: {usage.since(before).line(state.value.judge.judging.prices)}"
-        return Scored(rows, by_item, {"unreadable": unreadable}, notes=[note] if asked else [])
+        return Scored(rows, by_item, counts, notes=[note] if asked else [])
 
     def _units(self, captions: CaptionSet) -> tuple[CaptionSet, dict[int, str]]:
         """What is judged at a time, and why some of it cannot be."""
@@ -162,17 +178,23 @@ class JudgedMetric(MeanMetric):
         return np.arange(len(captions)) if self.candidates_together else captions.candidates.owners
 
     def break_down(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
-        """A part for each verdict, with the judge's own words; everything is read from stored replies."""
+        """A part for each verdict, or its own parts, with the judge's words; everything is read from stored replies."""
         units, _ = self._units(item)
         verdicts = [one for one in self.verdicts(units, state.value) if isinstance(one, Verdict)]
         together = self.candidates_together or len(verdicts) == 1
         names = [self.label] if together else candidate_labels(len(verdicts))
-        parts = [
-            Part(name, one.value / len(verdicts), None if together else number, {"reason": one.reason, **one.details})
-            for number, (name, one) in enumerate(zip(names, verdicts, strict=True))
-        ]
-        columns = [Column("reason", "text")] if any(one.reason for one in verdicts) else []
-        return Breakdown(parts, unit="verdict", columns=columns, shown=None, ordered=True)
+        total = sum(one.weight for one in verdicts)
+        parts, notes = list[Part](), list[str]()
+        for number, (name, one) in enumerate(zip(names, verdicts, strict=True)):
+            candidate, share = None if together else number, one.weight / total
+            own = one.parts or [Part(name, one.value, details={"reason": one.reason, **one.details})]
+            parts += [part._replace(adds=part.adds * share, candidate=candidate) for part in own]
+            if one.parts and one.reason:
+                notes.append(f"{'the judge' if together else f'the judge on {name}'}: {one.reason}")
+        columns = list(self.part_columns)
+        if any(part.details.get("reason") for part in parts):
+            columns.append(Column("reason", "text"))
+        return Breakdown(parts, unit=self.part_unit, columns=columns, notes=notes, shown=None, ordered=True)
 
     def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
         """Model as the server names it, prompt, parse rule."""

@@ -57,7 +57,7 @@ class View:
 
 def view_of(table: Joined, address: Mapping[str, str]) -> View:
     """The view of an address; names that the table lacks and numbers that are none are refused."""
-    last = len(table.scores) - 1
+    x, y = _first_pair(table)
     order = address.get("order") or "worst"
     if order not in ORDERS:
         raise InputError(f"order {order!r}, expected {', '.join(ORDERS)}")
@@ -70,10 +70,10 @@ def view_of(table: Joined, address: Mapping[str, str]) -> View:
         low=_number(address, "min"),
         high=_number(address, "max"),
         unscored=address.get("unscored") == "1",
-        x=_score(table, address.get("x"), max(0, last - 1)),
-        y=_score(table, address.get("y"), last),
-        better=_system(table, address.get("better")) or 0,
-        worse=_default_worse(table, _system(table, address.get("worse")), _system(table, address.get("better"))),
+        x=_score(table, address.get("x"), x),
+        y=_score(table, address.get("y"), y),
+        better=_either(_system(table, address.get("better")), 0),
+        worse=_either(_system(table, address.get("worse")), min(1, len(table.systems) - 1)),
         lasso=_polygon(address.get("lasso", "")),
     )
 
@@ -83,10 +83,16 @@ def _default_score(table: Joined) -> int:
     return max(place for place, score in enumerate(table.scores) if score.kind == "metric")
 
 
-def _default_worse(table: Joined, worse: int | None, better: int | None) -> int:
-    if worse is not None:
-        return worse
-    return next((one for one in range(len(table.systems)) if one != (better or 0)), 0)
+def _first_pair(table: Joined) -> tuple[int, int]:
+    """Two metrics against each other, or a metric against what people said: as the page begins."""
+    kinds = [score.kind for score in table.scores]
+    if "rating" in kinds:
+        return _default_score(table), kinds.index("rating")
+    return max(0, len(kinds) - 2), len(kinds) - 1
+
+
+def _either(value: int | None, default: int) -> int:
+    return default if value is None else value
 
 
 def _score(table: Joined, key: str | None, default: int) -> int:
