@@ -273,7 +273,7 @@ def own_facts(item: Item) -> list[str]:
     >>> own_facts(Item("7", fields={"facts": ["There is a dog.", "The dog is wet."]}))
     ['There is a dog.', 'The dog is wet.']
     """
-    value = item.fields.get(OWN_FACTS)
+    value: Any = item.fields.get(OWN_FACTS)
     facts = value.tolist() if hasattr(value, "tolist") else value
     if facts is None or facts == "" or facts != facts:  # an empty cell of a table is NaN
         return []
