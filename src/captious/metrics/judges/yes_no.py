@@ -70,7 +70,7 @@ def read_yes_no(reply: Reply) -> Answer:
 
 
 def yes_and_no(reply: Reply) -> tuple[float, float]:
-    """The probabilities of yes and of no as the first token that is not blank, in capitals or not, with a space before it or not.
+    """The probabilities of yes and of no as the first token that is not blank, in capitals or not.
 
     >>> from captious.models.chat.messages import Token
     >>> yes_and_no(Reply("Yes", (Token(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.125))),)))
