@@ -181,6 +181,35 @@ class Resampling(Options):
         return f"bootstrap({self.samples},{unit}seed={self.seed},{100 * self.level:g}%)" if self.samples else "none"
 
 
+@dataclass(frozen=True)
+class Judging(Options):
+    """How chat models are asked. None of it is part of a metric's name; the model and the prompt are."""
+
+    endpoint: Annotated[
+        str | None,
+        Option("Server of chat models, such as http://127.0.0.1:8080/v1.", env="OPENAI_BASE_URL", metavar="URL"),
+    ] = None
+    key_file: Annotated[
+        Path | None, Option("File with the server's key, if not in OPENAI_API_KEY.", metavar="FILE")
+    ] = None
+    concurrency: Annotated[int, Option("Questions under way at a time, at most.", min=1, max=1000)] = 8
+    most_tokens: Annotated[int | None, Option("Stop asking after so many tokens.", min=1, max=2**53)] = None
+    prices: Annotated[
+        tuple[float, float], Option("Price of a million tokens of prompt and of reply, such as 0.15,0.60.")
+    ] = (0.0, 0.0)
+    most_cost: Annotated[float | None, Option("Stop asking after spending so much.", min=0)] = None
+    dry_run: Annotated[bool, Option("Ask nothing; print calls, tokens and cost.")] = False
+    replay: Annotated[bool, Option("Take all replies from the store; ask nothing new.")] = False
+    replies: Annotated[Path | None, Option("File of stored replies, instead of the user's own.", metavar="FILE")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.prices) < 0:
+            raise InputError(f"prices={self.prices}: expected prices of at least 0, such as 0.15,0.60")
+        if self.most_cost is not None and max(self.prices) == 0:
+            raise InputError("most_cost=... needs prices=..., such as 0.15,0.60 for a million tokens")
+
+
 def _ignore(*arguments: Any) -> None:
     """Show nothing."""
 
@@ -201,6 +230,7 @@ class Runtime(Options):
     workers: Annotated[int, Option("Threads that decode images; 0: one per core.", min=0)] = 0
     upright: Annotated[bool, Option("Turn images as their EXIF tag says.")] = False
     """The reference implementations do not turn images."""
+    judging: Judging = Judging()
     progress: Callable[[str, int, int], None] = _ignore
     """Called with what is encoded, how many are done, of how many."""
     log: Callable[[str], None] = _ignore

@@ -45,6 +45,7 @@ METRICS = {
     "specs_routed": "captious.metrics.clip.specs:SpecsRouted",
     "umic": "captious.metrics.umic:Umic",
     "imagine": "captious.metrics.imagine:Imagine",
+    "clair": "captious.metrics.judges.clair:Clair",
 }
 """Where each metric lives; imported when first used. Packages add theirs under the entry point ``captious.metrics``."""
 
@@ -69,7 +70,7 @@ LABELS = {
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
-    "bartscore", "blipscore", "bridge", "capture", "chair", "chrf", "cider-r", "clair", "comet", "dcscore",
+    "bartscore", "blipscore", "bridge", "capture", "chair", "chrf", "cider-r", "comet", "dcscore",
     "dsg", "emscore", "faier", "faithscore", "fense", "fid", "fleur", "g-veval", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",

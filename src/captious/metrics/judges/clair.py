@@ -1,0 +1,65 @@
+"""CLAIR: how likely a chat model finds it that the caption and the references describe one image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from captious.captions import CaptionSet
+from captious.metrics.contract import Need
+from captious.metrics.judges.judged import (
+    Bench,
+    JudgedMetric,
+    Verdict,
+    items_of,
+    json_object,
+    listed,
+    number_between,
+)
+from captious.models.chat.judge import ask_and_parse
+from captious.models.chat.messages import Failure, Reply, Request, Turn
+
+
+@dataclass(frozen=True)
+class Clair(JudgedMetric):
+    """CLAIR: a chat model reads captions and references, and says how likely they describe the same image.
+
+    One question an item, with all its candidates as one set. The reply is a JSON object with a score from 0 to 100
+    and a reason; the value is the score over 100::
+
+        CLAIR = score / 100
+
+    The temperature is 0. A reply that holds no such object is asked for again, at most twice, as a new sample at a
+    rising temperature; if none can be read the item has no value. (The original code takes the first number anywhere,
+    even one quoted from the scale, and scores a failure as 0.) ``prompt`` names a file with ``{candidates}`` and
+    ``{references}``.
+
+    >>> Clair("gpt-4o-mini").label
+    'CLAIR'
+    """
+
+    name: ClassVar[str] = "clair"
+    label: ClassVar[str] = "CLAIR"
+    needs: ClassVar[tuple[Need, ...]] = ("references", "judge")
+    citation: ClassVar[str] = "Chan et al. CLAIR: Evaluating Image Captions with Large Language Models. EMNLP 2023."
+
+    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+        """The score of each item with the judge's reason."""
+        prompt = bench.prompts[self.name]
+        requests = [
+            Request((Turn("user", prompt.format(candidates=listed(c.candidates), references=listed(c.references))),))
+            for c in items_of(captions)
+        ]
+        return ask_and_parse(bench.judge, requests, parse_score, what=self.label)
+
+
+def parse_score(reply: Reply) -> Verdict:
+    """The score and the reason of a reply.
+
+    >>> parse_score(Reply('{"score": 85, "reason": "Both show a dog."}')).value
+    0.85
+    """
+    answer = json_object(reply.text)
+    if "score" not in answer:
+        raise ValueError("the object has no score")
+    return Verdict(number_between(answer["score"], 0, 100) / 100, str(answer.get("reason") or ""))

@@ -1,0 +1,287 @@
+"""A judge: asks a model many questions at once, looks up what was asked before, and keeps within a ceiling."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from captious._files import data_folder
+from captious.captions import ImageData
+from captious.errors import InputError
+from captious.io.images import UnreadableImage
+from captious.models.chat.endpoint import Endpoint, Stopped, Unanswered, read_key
+from captious.models.chat.messages import Failure, Reply, Request, Turn
+from captious.models.chat.replies import ReplyStore
+from captious.options import Judging, current
+
+T = TypeVar("T")
+Ability = Literal["logprobs", "schema", "images"]
+LOCAL = "local:"
+"""Stands before a folder or hub id of a model that runs in this process."""
+_STORES: dict[Path, ReplyStore] = {}
+_USAGE: dict[Judging, Usage] = {}
+"""What was spent under the same options in this process: a ceiling holds for all metrics and models together."""
+
+
+class Transport(Protocol):
+    """What brings a request to a model, in the JSON of the OpenAI protocol."""
+
+    async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The raw response; `Unanswered` where this request has none, `Stopped` where none has."""
+
+
+@dataclass
+class Usage:
+    """What a judge has done so far."""
+
+    calls: int = 0
+    stored: int = 0
+    """Questions whose reply was there already."""
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
+
+    def add(self, reply: Reply) -> None:
+        """Count a call."""
+        self.calls += 1
+        self.prompt_tokens += reply.prompt_tokens
+        self.reply_tokens += reply.reply_tokens
+
+    def cost(self, prices: tuple[float, float]) -> float:
+        """In the currency of the prices, which are for a million tokens of prompt and of reply."""
+        return (self.prompt_tokens * prices[0] + self.reply_tokens * prices[1]) / 1e6
+
+
+@dataclass(eq=False)
+class Judge:
+    """A model that answers questions. Made by `load_judge`."""
+
+    model: str
+    connect: Callable[[], AbstractAsyncContextManager[Transport]] = field(repr=False)
+    store: ReplyStore = field(repr=False)
+    judging: Judging = field(default_factory=Judging, repr=False)
+    usage: Usage = field(default_factory=Usage)
+    reported: set[str] = field(default_factory=set)
+    """What the server called itself in the replies that were used."""
+
+    def ask(self, requests: Sequence[Request], what: str = "asking") -> list[Reply | Failure]:
+        """A reply to each request, or why there is none. Equal requests are sent once."""
+        digests = [self._digest(request) for request in requests]
+        questions = {
+            digest: request for digest, request in zip(digests, requests, strict=True) if isinstance(digest, str)
+        }
+        stored = self.store.get(list(questions))
+        replies: dict[str, Reply | Failure] = {digest: Reply.of(response) for digest, response in stored.items()}
+        self.usage.stored += len(stored)
+        waiting = {digest: request for digest, request in questions.items() if digest not in stored}
+        if waiting and self.judging.replay:
+            raise InputError(
+                f"{self.store.path}: has no reply to {len(waiting):,} of {len(questions):,} questions for "
+                f"{self.model}, and replay=True allows no calls"
+            )
+        if waiting:
+            run_anywhere(self._ask_all(waiting, replies, what))
+        self.reported |= {reply.model for reply in replies.values() if isinstance(reply, Reply) and reply.model}
+        return [replies[digest] if isinstance(digest, str) else digest for digest in digests]
+
+    def _digest(self, request: Request) -> str | Failure:
+        """What the reply is stored under; an image that cannot be read has none."""
+        try:
+            return request.digest(self.model)
+        except UnreadableImage as error:
+            return Failure(f"image: {error}")
+
+    async def _ask_all(self, waiting: Mapping[str, Request], replies: dict[str, Reply | Failure], what: str) -> None:
+        """Ask what is not stored. Each reply is on the disk before it counts; what is under way is waited for."""
+        queue, total = iter(waiting.items()), len(replies) + len(waiting)
+        stop: list[InputError] = []
+        progress = current().progress
+        async with self.connect() as transport:
+
+            async def work() -> None:
+                for digest, request in queue:
+                    if not stop and (ceiling := self._ceiling_reached()):
+                        stop.append(ceiling)
+                    if stop:
+                        return
+                    try:
+                        replies[digest] = await self._ask_one(transport, digest, request)
+                    except Stopped as error:
+                        stop.append(error)
+                    progress(what, len(replies), total)
+
+            await asyncio.gather(*(work() for _ in range(self.judging.concurrency)))
+        if stop:
+            raise stop[0]
+
+    async def _ask_one(self, transport: Transport, digest: str, request: Request) -> Reply | Failure:
+        started = time.monotonic()
+        try:
+            response = await transport.complete(request.payload(self.model))
+            reply = Reply.of(response)
+        except (Unanswered, ValueError) as error:
+            if isinstance(error, Stopped):
+                raise
+            return Failure(str(error))
+        self.store.put(digest, request.payload(self.model, encoded=False), response, time.monotonic() - started)
+        self.usage.add(reply)
+        return reply
+
+    def _ceiling_reached(self) -> InputError | None:
+        """What ends the run, once the ceiling is reached."""
+        tokens, cost = self.usage.prompt_tokens + self.usage.reply_tokens, self.usage.cost(self.judging.prices)
+        kept = f"; {self.usage.calls:,} replies are stored: raise the ceiling and run again to go on"
+        if self.judging.most_tokens is not None and tokens >= self.judging.most_tokens:
+            return InputError(
+                f"{self.model}: {tokens:,} tokens used, the ceiling is {self.judging.most_tokens:,}{kept}"
+            )
+        if self.judging.most_cost is not None and cost >= self.judging.most_cost:
+            return InputError(f"{self.model}: {cost:.2f} spent, the ceiling is {self.judging.most_cost:g}{kept}")
+        return None
+
+    def can(self, ability: Ability) -> bool:
+        """Whether the server really does what it is asked: one small call, stored like any other."""
+        (reply,) = self.ask([_probe(ability)], f"probing {ability}")
+        if isinstance(reply, Failure):
+            return False
+        if ability == "logprobs":
+            return bool(reply.tokens and reply.tokens[0].top)
+        return ability == "images" or _follows_schema(reply.text)
+
+    @property
+    def identity(self) -> str:
+        """The model for a signature: its name, and what the server calls itself where that is another one."""
+        others = sorted({PurePath(name).name for name in self.reported} - {self.model})
+        return f"{self.model}[{','.join(others)}]" if others else self.model
+
+
+def load_judge(model: str, judging: Judging | None = None) -> Judge:
+    """The judge of this name: behind the endpoint, or with ``local:`` before it a model of ``transformers`` here.
+
+    The endpoint is that of the options in force, or the variable OPENAI_BASE_URL. Nothing is sent before `Judge.ask`.
+    """
+    judging = judging or current().judging
+    path = Path(judging.replies or data_folder() / "replies.db").absolute()
+    if path not in _STORES:
+        _STORES[path] = ReplyStore(path)
+    store, usage = _STORES[path], _USAGE.setdefault(judging, Usage())
+    if model.startswith(LOCAL):
+        from captious.models.chat.local import LocalModel
+
+        alone = replace(judging, concurrency=1)
+        return Judge(model, lambda: LocalModel(model.removeprefix(LOCAL)), store, alone, usage)
+    url = judging.endpoint or os.environ.get("OPENAI_BASE_URL", "")
+
+    def connect() -> Endpoint:
+        if not url:
+            raise InputError(
+                f"{model}: no server to ask; pass endpoint=..., such as http://127.0.0.1:8080/v1, or write "
+                f"{LOCAL}FOLDER for a model of transformers in this process"
+            )
+        return Endpoint(url, read_key(judging.key_file), judging.concurrency)
+
+    return Judge(model, connect, store, judging, usage)
+
+
+def ask_and_parse(
+    judge: Judge,
+    requests: Sequence[Request],
+    parse: Callable[[Reply], T],
+    tries: int = 3,
+    what: str = "asking",
+) -> list[T | Failure]:
+    """What `parse` reads in each reply. Where it raises a ValueError, the question is asked again, more freely.
+
+    A server repeats itself at temperature 0, so every further try is a new sample at a higher temperature.
+    """
+    results: list[T | Failure] = [Failure("not asked")] * len(requests)
+    open_questions = dict(enumerate(requests))
+    for attempt in range(tries):
+        asked = {
+            index: request
+            if not attempt
+            else replace(
+                request, sample=request.sample + 1000 * attempt, temperature=max(request.temperature, 0.5 * attempt)
+            )
+            for index, request in open_questions.items()
+        }
+        for index, reply in zip(asked, judge.ask(list(asked.values()), what), strict=True):
+            results[index] = _parsed(reply, parse)
+        open_questions = {index: requests[index] for index in open_questions if isinstance(results[index], _Unreadable)}
+        if not open_questions:
+            break
+    return results
+
+
+class _Unreadable(Failure):
+    """A reply that came and could not be parsed."""
+
+
+def _parsed(reply: Reply | Failure, parse: Callable[[Reply], T]) -> T | Failure:
+    if isinstance(reply, Failure):
+        return reply
+    if reply.finish == "content_filter":
+        return Failure("the model refused to answer")
+    try:
+        return parse(reply)
+    except ValueError as error:
+        return _Unreadable(f"unreadable reply: {error}")
+
+
+def run_anywhere(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, also where an event loop runs already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            results.append(asyncio.run(work))
+        except BaseException as error:  # raised in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(target,))
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+_SURE = {
+    "type": "object",
+    "properties": {"sure": {"type": "boolean"}},
+    "required": ["sure"],
+    "additionalProperties": False,
+}
+
+
+def _probe(ability: Ability) -> Request:
+    """A small question that shows whether the server has the ability."""
+    if ability == "schema":
+        return Request((Turn("user", "Are you sure?"),), max_tokens=64, schema=_SURE)
+    if ability == "logprobs":
+        return Request((Turn("user", "Say one digit."),), max_tokens=2, top_logprobs=5)
+    red = ImageData(np.full((28, 28, 3), (255, 0, 0), np.uint8))
+    return Request((Turn("user", "Which color is this?", (red,)),), max_tokens=4)
+
+
+def _follows_schema(text: str) -> bool:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and isinstance(value.get("sure"), bool)

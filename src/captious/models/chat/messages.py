@@ -1,0 +1,181 @@
+"""A question for a chat model and what came back, as values; and the JSON that both travel as."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from captious.captions import ImageSource
+from captious.io.images import decode_image, read_image
+
+AS_THEY_ARE = {"image/jpeg": b"\xff\xd8\xff", "image/png": b"\x89PNG\r\n\x1a\n", "image/gif": b"GIF8"}
+"""Images that servers decode, by their first bytes; others are sent as PNG."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One message of a conversation; its images come before its text."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+    images: tuple[ImageSource, ...] = ()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A conversation that the model is to continue, and how."""
+
+    turns: tuple[Turn, ...]
+    temperature: float = 0.0
+    max_tokens: int = 1024
+    top_logprobs: int = 0
+    """How many alternatives of every token are asked for; 0 asks for no probabilities."""
+    schema: Mapping[str, Any] | None = None
+    """JSON schema of the reply; it changes what a model says, so it is part of the digest."""
+    detail: Literal["auto", "low", "high"] = "auto"
+    """How closely OpenAI's models look at an image; other servers ignore it."""
+    sample: int = 0
+    """0, 1, … for several replies to the same question; it is the seed too."""
+
+    @property
+    def images(self) -> int:
+        """The number of images."""
+        return sum(len(turn.images) for turn in self.turns)
+
+    def payload(self, model: str, encoded: bool = True) -> dict[str, Any]:
+        """The body of the HTTP request; with digests in place of images where ``encoded`` is off."""
+        body: dict[str, Any] = {
+            "model": model,
+            "messages": [{"role": turn.role, "content": self._content(turn, encoded)} for turn in self.turns],
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.sample,
+        }
+        if self.top_logprobs:
+            body |= {"logprobs": True, "top_logprobs": self.top_logprobs}
+        if self.schema is not None:
+            schema = {"name": "reply", "strict": True, "schema": dict(self.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return body
+
+    def digest(self, model: str) -> str:
+        """What the reply is stored under: model, messages with the content of images, parameters, sample."""
+        text = json.dumps(self.payload(model, encoded=False), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _content(self, turn: Turn, encoded: bool) -> Any:
+        if not turn.images:
+            return turn.text
+        addresses = [data_url(image) if encoded else image_digest(image) for image in turn.images]
+        pictures = [{"type": "image_url", "image_url": {"url": url, "detail": self.detail}} for url in addresses]
+        return [*pictures, {"type": "text", "text": turn.text}]
+
+
+@lru_cache(maxsize=64)
+def data_url(image: ImageSource) -> str:
+    """An image as the text that servers take; encoded once for all questions about it."""
+    content = read_image(image)
+    kind = next((kind for kind, start in AS_THEY_ARE.items() if content.startswith(start)), None)
+    if kind is None:
+        from io import BytesIO
+
+        buffer, kind = BytesIO(), "image/png"
+        decode_image(content, image).convert("RGB").save(buffer, "PNG")
+        content = buffer.getvalue()
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+@lru_cache(maxsize=100_000)
+def image_digest(image: ImageSource) -> str:
+    """Stands for the content of an image in a request's digest."""
+    return f"sha256:{hashlib.sha256(read_image(image)).hexdigest()}"
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of a reply, with what the model could have said in its place."""
+
+    text: bytes
+    top: tuple[tuple[bytes, float], ...]
+    """Alternatives and their probabilities, the likeliest first; they need not sum to 1."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model said."""
+
+    text: str
+    tokens: tuple[Token, ...] = ()
+    """Empty where the server sent no probabilities."""
+    finish: str = "stop"
+    """Why it stopped: ``stop``, ``length``, ``content_filter``."""
+    model: str = ""
+    """What the server calls itself."""
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
+
+    @classmethod
+    def of(cls, response: Mapping[str, Any]) -> Reply:
+        """The reply in a response of a server. A server that leaves parts out, or sends null for them, is read too.
+
+        >>> Reply.of({"choices": [{"message": {"content": "8"}, "finish_reason": "stop"}], "model": "m"}).text
+        '8'
+        """
+        choices = response.get("choices")
+        if not isinstance(choices, Sequence) or not choices or not isinstance(choices[0], Mapping):
+            raise ValueError("a response without choices")
+        choice = choices[0]
+        message, usage = choice.get("message") or {}, response.get("usage") or {}
+        content = (choice.get("logprobs") or {}).get("content") or ()
+        return cls(
+            text=str(message.get("content") or message.get("refusal") or ""),
+            tokens=tuple(map(_token, content)),
+            finish="content_filter" if message.get("refusal") else str(choice.get("finish_reason") or "stop"),
+            model=str(response.get("model") or ""),
+            prompt_tokens=int(usage.get("prompt_tokens") or 0),
+            reply_tokens=int(usage.get("completion_tokens") or 0),
+        )
+
+    def token_at(self, position: int) -> tuple[Token, int] | None:
+        """The token that holds the character at a position of the text, and where in the token it is, in bytes.
+
+        >>> reply = Reply("a 0.8", (Token(b"a ", ()), Token(b"0.", ()), Token(b"8", ())))
+        >>> reply.token_at(4)[0].text
+        b'8'
+        """
+        offset = len(self.text[:position].encode())
+        if b"".join(token.text for token in self.tokens) != self.text.encode()[: self._bytes]:
+            return None
+        for token in self.tokens:
+            if offset < len(token.text):
+                return token, offset
+            offset -= len(token.text)
+        return None
+
+    @property
+    def _bytes(self) -> int:
+        return sum(len(token.text) for token in self.tokens)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no reply."""
+
+    reason: str
+
+
+def _token(entry: Mapping[str, Any]) -> Token:
+    top = [(_bytes_of(one), math.exp(float(one["logprob"]))) for one in entry.get("top_logprobs") or ()]
+    return Token(_bytes_of(entry), tuple(sorted(top, key=lambda pair: -pair[1])))
+
+
+def _bytes_of(entry: Mapping[str, Any]) -> bytes:
+    """Of a token that may be a part of a character."""
+    raw = entry.get("bytes")
+    return bytes(raw) if raw else str(entry.get("token", "")).encode()

@@ -1,0 +1,263 @@
+"""Asking a server: what is sent, what is tried again, what is stored, what stops a run."""
+
+import asyncio
+import json
+import logging
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from captious.captions import ImageData
+from captious.errors import InputError
+from captious.models.chat import endpoint
+from captious.models.chat.judge import ask_and_parse, load_judge
+from captious.models.chat.messages import Failure, Reply, Request, Turn
+from captious.models.chat.replies import ReplyStore
+from captious.options import Judging
+
+from .conftest import response
+
+SECRET = "sk-a-key-that-nobody-may-see"
+
+
+def question(text="How good?", **options):
+    return Request((Turn("user", text),), **options)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Pauses between tries take no time, but their length is recorded."""
+    pauses = []
+    sleep = asyncio.sleep
+
+    async def record(seconds):
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(endpoint.asyncio, "sleep", record)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    return pauses
+
+
+@pytest.fixture
+def judging(server, tmp_path):
+    return Judging(endpoint=server.url, replies=tmp_path / "replies.db")
+
+
+def test_a_question_is_sent_once_and_then_read_from_the_store(server, judging):
+    judge = load_judge("m", judging)
+    first = judge.ask([question(), question("Why?"), question()])
+    assert [reply.text for reply in first] == ["ok", "ok", "ok"] and len(server.bodies) == 2
+    assert load_judge("m", judging).ask([question()])[0] == first[0] and len(server.bodies) == 2
+    body = server.bodies[0]
+    assert body["messages"] == [{"role": "user", "content": "How good?"}]
+    assert (body["model"], body["temperature"], body["max_tokens"], body["seed"]) == ("m", 0.0, 1024, 0)
+    assert "logprobs" not in body and "response_format" not in body
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        question("Other?"),
+        question(temperature=0.5),
+        question(max_tokens=5),
+        question(sample=1),
+        question(top_logprobs=5),
+        question(schema={"type": "object"}),
+        Request((Turn("system", "How good?"),)),
+        Request((Turn("user", "How good?", (ImageData(np.zeros((2, 2, 3), np.uint8)),)),)),
+    ],
+)
+def test_what_moves_a_reply_moves_the_digest(other):
+    assert other.digest("m") != question().digest("m") != question().digest("n")
+    assert question().digest("m") == question().digest("m")
+
+
+def test_an_image_is_sent_as_data_and_stored_as_a_digest(server, judging):
+    red, blue = (ImageData(np.full((2, 2, 3), color, np.uint8)) for color in [(255, 0, 0), (0, 0, 255)])
+    asked = [Request((Turn("user", "Which color?", (image,)),)) for image in (red, blue)]
+    load_judge("m", judging).ask(asked)
+    urls = [body["messages"][0]["content"][0]["image_url"]["url"] for body in server.bodies]
+    assert len(set(urls)) == 2 and all(url.startswith("data:image/png;base64,") for url in urls)
+    with sqlite3.connect(judging.replies) as store:
+        stored = [json.loads(request) for (request,) in store.execute("SELECT request FROM reply")]
+    assert all(one["messages"][0]["content"][0]["image_url"]["url"].startswith("sha256:") for one in stored)
+
+
+def test_an_image_that_cannot_be_read_fails_alone(server, judging, tmp_path):
+    asked = [Request((Turn("user", "Which color?", (str(tmp_path / "no.png"),)),)), question()]
+    bad, good = load_judge("m", judging).ask(asked)
+    assert "no.png" in bad.reason and good.text == "ok" and len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("problem", [408, 409, 429, 500, 502, 503, 504, None])
+def test_what_may_pass_is_tried_again(server, judging, problem, at_once):
+    answers = {1: None if problem is None else (problem, {}, {"error": {"message": "busy"}})}
+    server.behave = lambda number, body, headers: answers.get(number, (200, {}, response("8")))
+    assert load_judge("m", judging).ask([question()])[0].text == "8"
+    assert len(server.bodies) == 2 and 0.5 <= at_once[0] <= 1.0
+
+
+def test_pauses_grow_and_the_server_may_name_its_own(server, judging, at_once):
+    answers = {4: (429, {"Retry-After": "7"}, {}), 5: (200, {}, response("8"))}
+    server.behave = lambda number, body, headers: answers.get(number, (503, {}, {}))
+    load_judge("m", judging).ask([question()])
+    # 1 s, 2 s and 4 s, each times a random number from one half to one; then what the server said
+    assert [low <= pause <= 2 * low for low, pause in zip([0.5, 1.0, 2.0], at_once[:3], strict=True)] == [True] * 3
+    assert at_once[3] == 7.0
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_question_that_a_server_will_never_answer_fails_alone(server, judging, status):
+    def behave(number, body, headers):
+        long = "long" in body["messages"][0]["content"]
+        return (status, {}, {"error": {"message": "context too long"}}) if long else (200, {}, response("8"))
+
+    server.behave = behave
+    bad, good = load_judge("m", judging).ask([question("a long one"), question()])
+    assert bad == Failure(f"status {status}: context too long") and good.text == "8" and len(server.bodies) == 2
+
+
+def test_an_image_that_a_model_cannot_see_is_not_asked_again(server, judging):
+    server.behave = lambda number, body, headers: (500, {}, {"error": {"message": "image input is not supported"}})
+    judge = load_judge("m", judging)
+    assert judge.can("images") is False and len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404])
+def test_a_refused_key_or_model_stops_the_run_and_shows_no_key(server, judging, tmp_path, status, caplog):
+    (tmp_path / "key").write_text(SECRET + "\n")
+    server.behave = lambda number, body, headers: (status, {}, {"error": {"message": f"bad key {SECRET}"}})
+    judge = load_judge("m", replace(judging, key_file=tmp_path / "key", concurrency=1))
+    with caplog.at_level(logging.DEBUG), pytest.raises(InputError, match=f"status {status}") as error:
+        judge.ask([question(str(number)) for number in range(20)])
+    assert SECRET not in str(error.value) and SECRET not in caplog.text and SECRET not in repr(judge)
+    assert len(server.bodies) == 1 and server.headers[0]["Authorization"] == f"Bearer {SECRET}"
+
+
+def test_a_server_that_is_away_is_said_in_one_line(judging, server):
+    server.close()
+    with pytest.raises(InputError, match="cannot be reached") as error:
+        load_judge("m", judging).ask([question()])
+    assert "\n" not in str(error.value)
+
+
+def test_without_an_endpoint_the_message_says_what_to_pass(tmp_path):
+    with pytest.raises(InputError, match=r"m: no server to ask; pass endpoint=\.\.\."):
+        load_judge("m", Judging(replies=tmp_path / "r.db")).ask([question()])
+
+
+@pytest.mark.parametrize("content", [b"<html>", {"choices": []}, {"error": "x"}, [1], b"\xff\xfe", {"choices": [None]}])
+def test_garbage_with_status_200_is_a_failure_and_not_stored(server, judging, content):
+    server.behave = lambda number, body, headers: (200, {}, content)
+    (reply,) = load_judge("m", judging).ask([question()])
+    assert isinstance(reply, Failure) and len(ReplyStore(judging.replies)) == 0
+
+
+def test_concurrency_is_kept_and_429_halves_it(server, judging):
+    reached = []
+
+    def behave(number, body, headers):
+        reached.append(server.under_way)
+        return (429, {"Retry-After": "0"}, {}) if number <= 3 else (200, {}, response("8"))
+
+    server.behave = behave
+    load_judge("m", replace(judging, concurrency=4)).ask([question(str(number)) for number in range(40)])
+    assert server.busiest <= 4 and len(server.bodies) == 43
+
+
+def test_replay_asks_nothing_new(server, judging):
+    load_judge("m", judging).ask([question()])
+    again = load_judge("m", replace(judging, replay=True))
+    assert again.ask([question()])[0].text == "ok"
+    with pytest.raises(InputError, match="has no reply to 1 of 2 questions for m, and replay=True allows no calls"):
+        again.ask([question(), question("new")])
+    assert len(server.bodies) == 1
+
+
+def test_a_ceiling_of_tokens_stops_the_run_keeps_the_replies_and_goes_on(server, judging):
+    questions = [question(str(number)) for number in range(10)]
+    few = replace(judging, most_tokens=45, concurrency=1)  # a call takes 10 + 5 tokens
+    with pytest.raises(InputError, match="45 tokens used, the ceiling is 45; 3 replies are stored"):
+        load_judge("m", few).ask(questions)
+    assert len(server.bodies) == 3
+    judge = load_judge("m", replace(judging, most_tokens=1000))
+    assert len(judge.ask(questions)) == 10 and len(server.bodies) == 10 and judge.usage.stored == 3
+
+
+def test_a_ceiling_of_cost_counts_prompt_and_reply(server, judging):
+    priced = replace(judging, prices=(1000.0, 2000.0), most_cost=0.05, concurrency=1)
+    with pytest.raises(InputError, match=r"0\.06 spent, the ceiling is 0\.05"):  # 3 × (10 × 0.001 + 5 × 0.002)
+        load_judge("m", priced).ask([question(str(number)) for number in range(10)])
+    assert len(server.bodies) == 3
+
+
+def test_a_reply_that_cannot_be_read_is_asked_for_again_more_freely(server, judging):
+    texts = {1: "I think", 2: "it is", 3: "7"}
+    server.behave = lambda number, body, headers: (200, {}, response(texts[number]))
+    assert ask_and_parse(load_judge("m", judging), [question()], lambda reply: int(reply.text)) == [7]
+    assert [body["temperature"] for body in server.bodies] == [0.0, 0.5, 1.0]
+    assert len({body["seed"] for body in server.bodies}) == 3
+
+
+def test_a_reply_that_is_never_readable_is_a_failure_with_its_reason(server, judging):
+    server.behave = lambda number, body, headers: (200, {}, response("no idea"))
+    (result,) = ask_and_parse(load_judge("m", judging), [question()], lambda reply: int(reply.text))
+    assert isinstance(result, Failure) and result.reason.startswith("unreadable reply: invalid literal")
+    assert len(server.bodies) == 3
+
+
+def test_a_refusal_is_not_asked_again(server, judging):
+    server.behave = lambda number, body, headers: (200, {}, response("", finish="content_filter"))
+    (result,) = ask_and_parse(load_judge("m", judging), [question()], lambda reply: int(reply.text))
+    assert result == Failure("the model refused to answer") and len(server.bodies) == 1
+
+
+def test_abilities_are_what_the_server_does_and_not_what_it_accepts(server, judging):
+    judge = load_judge("m", judging)  # this server answers "ok" to everything
+    assert (judge.can("logprobs"), judge.can("schema"), judge.can("images")) == (False, False, True)
+
+    def behave(number, body, headers):
+        if "response_format" in body:
+            return 200, {}, response('{"sure": true}')
+        return 200, {}, response("7", logprobs=[("7", {"7": -0.1, "8": -2.0})])
+
+    server.behave = behave
+    other = load_judge("n", judging)
+    assert (other.can("logprobs"), other.can("schema")) == (True, True)
+
+
+def test_it_works_where_an_event_loop_runs_already(server, judging):
+    async def notebook():
+        return load_judge("m", judging).ask([question()])
+
+    assert asyncio.run(notebook())[0].text == "ok"
+
+
+def test_the_token_of_a_character_is_found_by_bytes():
+    logprobs = [("é ", {"é ": 0.0}), ("0.", {"0.": 0.0}), ("8", {"8": -0.5, "7": -1.0})]
+    reply = Reply.of(response("é 0.8", logprobs=logprobs))
+    token, offset = reply.token_at(4)
+    assert (token.text, offset) == (b"8", 0) and reply.token_at(3)[1] == 1
+    assert [text for text, _ in token.top] == [b"8", b"7"] and token.top[0][1] == pytest.approx(np.exp(-0.5))
+    assert Reply.of(response("other", logprobs=logprobs)).token_at(0) is None
+
+
+def test_the_store_refuses_change_and_deletion(tmp_path):
+    store = ReplyStore(tmp_path / "r.db")
+    store.put("a", {"model": "m"}, {"choices": 1}, 0.1)
+    store.put("a", {"model": "m"}, {"choices": 2}, 0.1)
+    assert store.get(["a", "b"]) == {"a": {"choices": 1}}
+    with sqlite3.connect(tmp_path / "r.db") as other:
+        for statement in ("DELETE FROM reply", "UPDATE reply SET model = 'x'"):
+            with pytest.raises(sqlite3.IntegrityError, match="never"):
+                other.execute(statement)
+
+
+def test_a_file_that_is_no_store_is_refused_in_one_line(tmp_path):
+    (tmp_path / "r.db").write_text("captions" * 100)
+    with pytest.raises(InputError, match=r"r\.db: cannot be used as a store of replies"):
+        ReplyStore(tmp_path / "r.db")
