@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 
 from captious.errors import InputError
-from captious.options import Option, Output, Reading, Resampling, Runtime, current, declared, using
+from captious.options import Judging, Option, Output, Reading, Resampling, Runtime, current, declared, using
 
 Seeds = Annotated[int, Option("Seeds.")]
 
@@ -62,14 +62,14 @@ def test_the_runtime_in_force_is_that_of_the_innermost_block():
 def test_every_field_is_explained_or_is_for_python_alone():
     silent = [
         name
-        for group in (Reading, Resampling, Runtime, Output)
+        for group in (Reading, Resampling, Judging, Runtime, Output)
         for name, field in declared(group).items()
-        if field.option is None
+        if field.option is None and field.kind is not Judging
     ]
     assert silent == ["progress", "log"]
     assert all(
         field.option.help.endswith(".")
-        for group in (Reading, Resampling, Runtime, Output)
+        for group in (Reading, Resampling, Judging, Runtime, Output)
         for field in declared(group).values()
         if isinstance(field.option, Option)
     )

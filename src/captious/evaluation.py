@@ -200,10 +200,15 @@ class Report(Result):
                 explorer({PurePath(self.captions.name).name: self}),
             ],
             warnings=self.warnings,
-            notes=[*self._beside_the_original(), *(explained.notes if explained else ())],
+            notes=[*self._beside_the_original(), *self.notes, *(explained.notes if explained else ())],
             signatures=self.signatures,
             data=self.data(),
         )
+
+    @property
+    def notes(self) -> list[str]:
+        """What the metrics say of their computation, such as what it cost."""
+        return list(chain.from_iterable(one.notes for one in self))
 
     def _beside_the_original(self) -> list[str]:
         """How the values of another program agree with those that captious computed."""

@@ -103,12 +103,26 @@ def umic(folder: Path) -> Path:
     return folder
 
 
+def prompt(folder: Path) -> Path:
+    (folder / "prompt.txt").write_text("Candidates:\n{candidates}\nReference captions:\n{references}\nJSON, please.")
+    return folder / "prompt.txt"
+
+
 def mixer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every painter of ImaginE is a `Mixer`, whose pictures have the colors of the text."""
     from tests.models.painters.painting import Mixer
 
     painter = Mixer()
     monkeypatch.setattr("captious.metrics.imagine.load_painter", lambda name, options: painter)
+
+
+def judge(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chat model of a judge is a function that answers as ``ANSWERS`` of tests/metrics/judges says."""
+    from tests.metrics.judges.answers import ANSWERS
+    from tests.models.chat.stub import StubModel
+
+    if name in ANSWERS:
+        StubModel(ANSWERS[name]).install(monkeypatch)
 
 
 COLOR_METRICS = ("clipscore", "refclipscore", "pacscore", "refpacscore", "longclip", "specs", "specs_routed", "imagine")
@@ -153,10 +167,12 @@ EXAMPLES = {
         "imagine(kind=image,painter=mixer,weights=colors,seeds=2)",
         "imagine(kind=text&image,painter=mixer,weights=colors,seeds=2,against=source)",
     ),
+    "clair": ("clair(model=stub)", "clair(model=stub,prompt={prompt})"),
 }
 """Written forms of each metric; a name in braces is a file that a function of this module writes."""
 
 FILES = {
+    "prompt": prompt,
     "original": spice_original,
     "meteor": meteor_data,
     "bert": bert,

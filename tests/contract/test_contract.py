@@ -6,7 +6,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from tests.contract.fixtures import COLOR_METRICS, EXAMPLES, FILES, captions, mixer
+from tests.contract.fixtures import COLOR_METRICS, EXAMPLES, FILES, captions, judge, mixer
 
 from captious.errors import InputError
 from captious.metrics.contract import Metric
@@ -40,6 +40,7 @@ def metric(name, form, files, request, monkeypatch):
     if name in COLOR_METRICS:
         request.getfixturevalue("colors")
         mixer(monkeypatch)
+    judge(name, monkeypatch)
     with using(Runtime(device="cpu")):
         yield parse(re.sub(r"\{(\w+)\}", lambda match: str(files(match[1])), form))
 

@@ -30,7 +30,10 @@ def visitor(chromium, **options):
     wrong = []
     context.on("weberror", lambda error: wrong.append(str(error.error)))
     context.on("console", lambda message: wrong.append(message.text) if "Security Policy" in message.text else None)
-    context.on("request", lambda request: None if "//127.0.0.1:" in request.url else wrong.append(request.url))
+    context.on(
+        "request",
+        lambda request: None if "//127.0.0.1:" in request.url else wrong.append(request.url),
+    )
     yield tab
     context.close()
     assert wrong == []
@@ -66,6 +69,12 @@ def fill_in(tab, kind):
     elif kind == "yesno":
         for key in "ynx":
             tab.keyboard.press(key)
+
+
+def cut(tab):
+    """Nothing that is sent arrives any more, also while a tab closes; ``context.unroute_all()`` mends it."""
+    lost = re.compile(r"/task$")
+    tab.context.route(lost, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
 
 
 def save(tab):
@@ -281,17 +290,35 @@ def test_a_tab_that_is_closed_without_network_sends_later(chromium, study):
     made = study()
     with visitor(chromium) as tab:
         enter(tab, made)
-        tab.context.set_offline(True)
+        cut(tab)
         fill_in(tab, "ratings")
         tab.keyboard.press("Enter")
         expect(tab.locator("#status")).to_contain_text("Not saved yet")
         other = tab.context.new_page()
         tab.close()
-        other.context.set_offline(False)
+        other.context.unroute_all()
         other.goto(f"{made.address}/task")
         expect(other.locator(".progress")).to_contain_text("Task 2 of 2")
         assert other.evaluate("localStorage.length") == 0
     assert len(made.events()) == 1
+
+
+def test_an_answer_leaves_from_a_page_without_a_task_too(chromium, study):
+    made = study("labels", number=1, overlap=1)
+    with visitor(chromium) as tab:
+        enter(tab, made)
+        cut(tab)
+        tab.keyboard.press("o")
+        expect(tab.locator("#status")).to_contain_text("Not saved yet")
+        other = tab.context.new_page()
+        tab.close()
+        made.log.release("r1", "too slow")
+        made.link()
+        assert made.log.next_page("r2") is not None
+        other.context.unroute_all()
+        other.goto(f"{made.address}/task")
+        other.wait_for_url("**/done")
+    assert [event.body["late"] for event in made.events()] == [True]
 
 
 def test_answers_leave_in_their_order(chromium, study):

@@ -138,7 +138,10 @@ def test_links_are_made_on_the_page_and_shown_once(study):
 
 def test_an_open_study_shows_its_one_link(tmp_path):
     study = Study(tmp_path, source=Source("open"))
-    assert re.search(r"http://127\.0\.0\.1/s/[0-9a-f]+", browser(study).get("/owner").text)
+    client = browser(study)
+    text = client.get("/owner").text
+    assert re.search(r"http://127\.0\.0\.1/s/[0-9a-f]+", text) and "/owner/invite" not in text
+    assert "no personal ones" in post(client, "/owner/invite", number="3").text and study.log.raters() == []
 
 
 def test_exports_are_the_files_of_the_export(study):

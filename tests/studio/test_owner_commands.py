@@ -114,6 +114,18 @@ def test_mistakes_are_one_line(line, message, study, captious):
     assert code == 2 and out == "" and message in err and len(err.splitlines()) == 1
 
 
+def test_a_database_that_is_none_is_one_line_without_control_characters(study, captious, tmp_path):
+    (tmp_path / "study.db").symlink_to("study.db")
+    code, out, err = captious("studio status study.toml")
+    assert (code, out, len(err.splitlines())) == (2, "", 1) and "study.db" in err
+    (tmp_path / "study.db").unlink()
+    captious("studio simulate study.toml --raters 1")
+    content = (tmp_path / "study.db").read_bytes()
+    (tmp_path / "study.db").write_bytes(content.replace(b"CREATE TABLE event", b"CREATE \x1b[3\x07 event"))
+    code, out, err = captious("studio status study.toml")
+    assert (code, out, len(err.splitlines())) == (2, "", 1) and "\x1b" not in err and "\x07" not in err
+
+
 def test_the_running_result_is_that_of_a_study_of_the_export(study, captious, tmp_path):
     captious("studio simulate study.toml --raters 4 --share careful=3,random=1")
     log = open_log(read_plan(study))

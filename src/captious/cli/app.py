@@ -111,7 +111,8 @@ def run(app: typer.Typer, name: str = "captious") -> None:
         sys.exit(141)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        sys.stderr.write(f"captious: {_neutral(where)}cannot be read or written ({error.strerror or error})\n")
+        reason = error.strerror or str(error)
+        sys.stderr.write(f"captious: {_neutral(f'{where}cannot be read or written ({reason})')}\n")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

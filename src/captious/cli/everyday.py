@@ -200,6 +200,7 @@ def parameter_rows(metric: type[Metric]) -> list[tuple[str, str, str]]:
     ]
 
 
+_STYLE = "a file that `captious style fit` wrote"
 _MODEL = "a hub id, a folder, a checkpoint file or `captious-mini`"
 TEXTS = {
     "tokenizer": "`ptb`, `13a`, `whitespace`, `plain`",
@@ -207,7 +208,10 @@ TEXTS = {
     "against": "`refs`, or the path of a file of captions",
     "modules": "some of `exact+stem+synonym+paraphrase`",
     "resources": "a folder with METEOR's data, or a compiled file",
-    "model": "a file that `captious style fit` wrote",
+    "model": "the name of a chat model at the endpoint, or `local:` and a folder or hub id",
+    "onlystyle.model": _STYLE,
+    "stylecider.model": _STYLE,
+    "prompt": "a text file with another prompt",
     "style": "the style of all items; without it the column says it",
     "column": "the column of the styles",
     "prefix": "words before every caption",

@@ -55,7 +55,7 @@ class Act(Options):
     reason: Annotated[str, Option("Why; the log keeps it.", metavar="TEXT")]
 
 
-RELEASE = Act("", "released by the owner")
+RELEASE = Act("all", "released by the owner")
 
 
 @command(app)
@@ -232,7 +232,7 @@ def release(data: StudyData, session: Annotated[Session, Only("json")], act: Act
     Example: captious studio release study.toml --rater r17
     """
     with data.log() as log:
-        raters = [act.rater] if act.rater else _expired(log)
+        raters = _expired(log) if act.rater == RELEASE.rater else [act.rater]
         for rater in raters:
             log.release(rater, act.reason)
     text = f"open tasks released of {', '.join(raters)}" if raters else "no open task whose time has run out"
@@ -260,23 +260,26 @@ def simulate(
 
     Example: captious studio simulate study.toml --raters 200 --share careful=0.5,random=0.5
     """
-    from captious.studio.server import open_study
+    from captious.studio.log import Log, database_of
+    from captious.studio.plan import read_plan
     from captious.studio.simulate import read_share, simulate_raters
 
     shares = read_share(share) or None
     with session.working() as step:
-        plan, log = open_study(data.study, data.db)
-        result = simulate_raters(
-            plan,
-            log,
-            raters=raters,
-            share=shares,
-            seed=session.resampling.seed,
-            url=url,
-            ratings=ratings,
-            progress=step,
-        )
-        log.close()
+        plan = read_plan(data.study)
+        with closing(Log.open(database_of(plan, data.db))) as log:
+            if log.begun:
+                log.check(plan)
+            result = simulate_raters(
+                plan,
+                log,
+                raters=raters,
+                share=shares,
+                seed=session.resampling.seed,
+                url=url,
+                ratings=ratings,
+                progress=step,
+            )
     session.deliver(result)
 
 

@@ -78,6 +78,8 @@ class Scored:
     """Counts for the signature, such as truncated captions. They add up over shards; the names never vary."""
     warnings: Sequence[str] = ()
     """What a user should know of this set before trusting the numbers."""
+    notes: Sequence[str] = ()
+    """What a user may want to know of the computation, such as what it cost."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +194,8 @@ class Measurement:
     """Why an item has no value, by id."""
     warnings: tuple[str, ...] = ()
     """What a user should know of the set before trusting the numbers."""
+    notes: tuple[str, ...] = ()
+    """What a user may want to know of the computation, such as what it cost."""
 
     @cached_property
     def values(self) -> Floats:
@@ -246,6 +250,7 @@ class Measurement:
             signature,
             {**self.reasons, **other.reasons},
             tuple(dict.fromkeys(self.warnings + other.warnings)),
+            self.notes + other.notes,
         )
 
     def _repr_html_(self) -> str:
@@ -392,6 +397,7 @@ class Metric(ABC):
             Signature.of(self, captions, state, len(scored.reasons), scored.counts),
             {captions.ids[index]: reason for index, reason in scored.reasons.items()},
             tuple(scored.warnings),
+            tuple(scored.notes),
         )
 
     def candidate_values(self, captions: CaptionSet, state: Any) -> Floats:

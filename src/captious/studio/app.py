@@ -298,13 +298,16 @@ class RaterPages:
         why = self.log.why_none(session.rater.id)
         if why == "wait":
             text = "Others are working on what is left. More may become free when they leave."
-            return self._message("Nothing to do right now", text, (session.address("/task"), "Try again"))
+            again = (session.address("/task"), "Try again")
+            return self._message("Nothing to do right now", text, again, session.owner)
         return RedirectResponse(session.address("/full" if why == "full" else "/done"), 303)
 
     def earlier(self, request: Request) -> Response:
         """A page that the rater had before, with the answer."""
         session = self._session(request)
         page = self._opened(session, request.path_params["task"], "again" in request.query_params)
+        if page is None:
+            raise HTTPException(404)
         return self._page(session, page)
 
     def answer(self, request: Request, form: Form) -> Response:
@@ -314,9 +317,11 @@ class RaterPages:
             raise HTTPException(403, "Agree to take part first.")
         rater = session.rater.id
         page = self._opened(session, form.get("task", ""), form.get("again") == "1")
+        if page is None:
+            raise HTTPException(404)
         if wait := self.answers.wait(rater):
             raise HTTPException(429, "That was fast. Try again in a second.", {"retry-after": str(math.ceil(wait))})
-        comment = form.get("comment", "").strip()
+        comment = form.get("comment", "").replace("\r\n", "\n").strip()
         gaps = [Gap("comment", f"The comment has {len(comment):,} characters, at most {COMMENT:,} can be sent.")]
         try:
             answer = self.kind.read(self.plan, page.task, page.order, form)
@@ -336,13 +341,11 @@ class RaterPages:
             return JSONResponse({"saved": True, "seq": recorded.seq, "next": session.address("/task")})
         return RedirectResponse(session.address("/task"), 303)
 
-    def _opened(self, session: Session, task: str, again: bool) -> Page:
+    def _opened(self, session: Session, task: str, again: bool) -> Page | None:
         """A page that the rater has opened. Addresses do not tell a gold task from any other."""
-        for purpose in ("repeat",) if again else ("work", "gold"):
-            page = self.log.page_of(session.rater.id, task, purpose)  # type: ignore[arg-type]
-            if page is not None:
-                return page
-        raise HTTPException(404)
+        if again:
+            return self.log.page_of(session.rater.id, task, "repeat")
+        return self.log.page_of(session.rater.id, task, "work") or self.log.page_of(session.rater.id, task, "gold")
 
     def _page(
         self, session: Session, page: Page, form: Form | None = None, gaps: Sequence[Gap] = (), status: int = 200
@@ -376,7 +379,7 @@ class RaterPages:
         """An image of a page that the rater has opened, by task and number."""
         session = self._session(request)
         task = request.path_params["task"]
-        page = next((page for again in (False, True) if (page := self._had(session, task, again))), None)
+        page = self._opened(session, task, False) or self._opened(session, task, True)
         if page is None or page.task.image is None or request.path_params["number"] != 0 or self.images is None:
             raise HTTPException(404)
         try:
@@ -385,12 +388,6 @@ class RaterPages:
             logger.error("task %s: %s", page.task.id, error)
             raise HTTPException(404) from None
         return FileResponse(path, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
-
-    def _had(self, session: Session, task: str, again: bool) -> Page | None:
-        try:
-            return self._opened(session, task, again)
-        except HTTPException:
-            return None
 
     # The end
 
@@ -430,8 +427,10 @@ class RaterPages:
         )
         return HTMLResponse(text)
 
-    def _message(self, heading: str, message: str, link: tuple[str, str] | None = None) -> Response:
-        return HTMLResponse(self.views.render("message.html", heading=heading, message=message, link=link))
+    def _message(self, heading: str, message: str, link: tuple[str, str] | None = None, owner: str = "") -> Response:
+        """A page with a few words; with the script where answers of a rater may wait in the browser."""
+        text = self.views.render("message.html", heading=heading, message=message, link=link, owner=owner)
+        return HTMLResponse(text)
 
 
 def wants_json(request: Request) -> bool:

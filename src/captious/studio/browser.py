@@ -41,10 +41,12 @@ class InProcess:
         self._app = app
         self._loop = asyncio.new_event_loop()
         self._closed = self._loop.create_future()
-        threading.Thread(target=self._loop.run_until_complete, args=(self._closed,), daemon=True).start()
 
-    def close(self) -> None:
-        """End the thread."""
+    def __enter__(self) -> Send:
+        threading.Thread(target=self._loop.run_until_complete, args=(self._closed,), daemon=True).start()
+        return self.send
+
+    def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._closed.set_result, None)
 
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -44,7 +45,7 @@ class Database:
         self.engine = _sqlite_engine(self.url) if self.sqlite else _postgresql_engine(self.url)
         self._writing = self.engine.execution_options(writing=True)
         with _making:
-            self._writer = _writers.setdefault(str(Path(self.name).resolve()), threading.Lock())
+            self._writer = _writers.setdefault(os.path.realpath(self.name), threading.Lock())
 
     @property
     def absent(self) -> bool:

@@ -18,6 +18,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(1024)  # who is early waits until the server answers
     except OSError as error:
         listener.close()
         reason = error.strerror or str(error)

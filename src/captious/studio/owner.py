@@ -263,6 +263,8 @@ class OwnerPages:
             "metrics_chart": Markup(draw(agreement.chart())) if agreement and not agreement.reason else "",
             "metrics_table": Markup(draw(agreement.table())) if agreement and not agreement.reason else "",
             "raters": raters,
+            "has_checks": any(rater.passed + rater.failed for rater in standing.raters),
+            "has_repeats": any(rater.repeats.tasks for rater in standing.raters),
             "hidden_raters": len(standing.raters) - len(raters),
             "comments": standing.comments[::-1][:COMMENTS],
             "hidden_comments": max(0, len(standing.comments) - COMMENTS),
@@ -309,6 +311,8 @@ class OwnerPages:
 
     def invite(self, request: Request, form: Mapping[str, str]) -> Response:
         """Make personal links; they are shown once, since the log keeps their hashes alone."""
+        if self.plan.source.name != "links":
+            return self._back("This study has one link for everybody, and no personal ones.", failed=True)
         written = form.get("number", "")
         if not (written.isascii() and written.isdigit() and 1 <= int(written[:9]) <= LINKS):
             return self._back(f"Expected a number of links from 1 to {LINKS}.", failed=True)

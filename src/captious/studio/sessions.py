@@ -97,8 +97,8 @@ class Sessions:
                 return None
             rater = self.log.rater_by_identity(source, parameters)
             return Session(value, rater, parameters, travels)
-        found = self.log.rater_by_token(token_hash(value))
-        return None if found is None else Session(value, found, {}, travels)
+        holder = self.log.rater_by_token(token_hash(value))
+        return None if holder is None else Session(value, holder, {}, travels)
 
     def checked(self, value: str, address: str, travels: bool = False) -> Session | None:
         """The session of a text; None where it is wrong. An address with many wrong ones opens nothing new."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from captious.studio.log import Log
 from captious.studio.plan import Plan
 from captious.studio.standing import SIMULATED, Standing
 from captious.studio.tally import study_standing
+from captious.studio.tasks import build_tasks
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,7 +103,7 @@ def simulate_raters(
     Parameters
     ----------
     plan, log
-        The study, whose log has begun.
+        The study; a log that has not begun is begun.
     raters, share
         How many, and the share of each kind: careful, noisy, random, lazy, leaving.
     seed
@@ -114,24 +116,26 @@ def simulate_raters(
     progress
         Called with the name of each step as it begins.
     """
-    refuse_real(log)
+    begun = log.begun
+    if begun:
+        refuse_real(log)
     names = _crowd(raters, share or SHARES)
     step = progress or (lambda name: None)
     step("quality")
-    tasks = log.tasks()
+    tasks = log.tasks() if begun else {task.id: task for task in build_tasks(plan)}
     judge = Judge(plan, qualities(plan, tasks, ratings), seed)
-    server = InProcess(app_of(plan, log)) if url is None else None
-    send = over_http(url or "") if server is None else server.send
+    remote = None if url is None else over_http(url)
+    if not begun:  # now that nothing is wrong with the arguments
+        log.begin(plan, list(tasks.values()))
     tokens = [new_token() for _ in names]
     people = log.add_raters([token_hash(token) for token in tokens])
-    visits = []
-    for person, token, name in zip(people, tokens, names, strict=True):
-        log.record(person.id, "joined", f"simulated-{person.id}", body={SIMULATED: name})
-        visits.append(Visit(person.id, name, Browser(send), token, log, judge, seed))
     step("answers")
-    _run(visits, seed)
-    if server is not None:
-        server.close()
+    with InProcess(app_of(plan, log)) if remote is None else nullcontext(remote) as send:
+        visits = []
+        for person, token, name in zip(people, tokens, names, strict=True):
+            log.record(person.id, "joined", f"simulated-{person.id}", body={SIMULATED: name})
+            visits.append(Visit(person.id, name, Browser(send), token, log, judge, seed))
+        _run(visits, seed)
     step("standing")
     bots = {visit.rater: visit.name for visit in visits}
     return Simulation(bots, sum(visit.browser.requests for visit in visits), study_standing(log))

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.models.chat.stub import response
 
 from captious.captions import ImageData
 from captious.errors import InputError
@@ -16,8 +17,6 @@ from captious.models.chat.judge import ask_and_parse, load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.chat.replies import ReplyStore
 from captious.options import Judging
-
-from .conftest import response
 
 SECRET = "sk-a-key-that-nobody-may-see"
 
@@ -52,7 +51,7 @@ def test_a_question_is_sent_once_and_then_read_from_the_store(server, judging):
     first = judge.ask([question(), question("Why?"), question()])
     assert [reply.text for reply in first] == ["ok", "ok", "ok"] and len(server.bodies) == 2
     assert load_judge("m", judging).ask([question()])[0] == first[0] and len(server.bodies) == 2
-    body = server.bodies[0]
+    body = min(server.bodies, key=lambda body: body["messages"][0]["content"])
     assert body["messages"] == [{"role": "user", "content": "How good?"}]
     assert (body["model"], body["temperature"], body["max_tokens"], body["seed"]) == ("m", 0.0, 1024, 0)
     assert "logprobs" not in body and "response_format" not in body

@@ -55,7 +55,7 @@ def test_questions_are_one_click_each_and_stay_in_the_address(explore, table):
     waits_for(page, "1234")
     page.click("text=Metric against people")
     page.wait_for_function("() => location.hash.includes('order=disagree')")
-    assert page.inner_text("#scatter h3") == "Metric against human rating"
+    page.wait_for_function("() => document.querySelector('#scatter h3')?.textContent === 'Metric against human rating'")
 
 
 def test_a_filter_is_applied_shared_by_its_address_and_a_mistake_says_where(explore, table):
@@ -238,3 +238,13 @@ def test_the_folder_works_on_any_web_server(page, table, tmp_path):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def test_a_search_is_asked_once_when_the_typing_pauses(explore, table):
+    page = explore(table, "sort=rouge&order=given")
+    asked = []
+    page.on("request", lambda request: "api/list" in request.url and asked.append(request.url))
+    page.locator("#search").press_sequentially("train", delay=5)
+    waits_for(page, "4")
+    assert len(asked) == 1 and "q=train" in asked[0]
+    assert page.input_value("#search") == "train" and "q=train" in page.url

@@ -92,6 +92,13 @@ def test_a_rating_finds_its_caption_by_id_or_image_and_by_system_or_text(runs, t
     assert list(table.opinions) == [(0, 0)] and table.values[0][2][0] == 3.5
 
 
+def test_an_aspect_that_repeats_the_rating_is_no_score_of_its_own(runs, tmp_path):
+    path = tmp_path / "other.jsonl"
+    rows = [{"id": f"{key}/sat", "system": "sat", "rating": key, "overall": key, "fluency": 2} for key in (1, 2)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert [score.key for score in join(runs, path).scores][2:] == ["rating", "fluency"]
+
+
 def test_ratings_of_other_captions_are_counted_or_refused(runs, tmp_path):
     path = tmp_path / "other.jsonl"
     path.write_text('{"id": "9/x", "system": "x", "rating": 3}\n', encoding="utf-8")

@@ -86,7 +86,6 @@ def test_orders(explorer, address, expected):
         ({"where": "words > 2", "q": "dog"}, "d"),
         # A triangle around (good 0.9, error 1), the point of b in A.
         ({"x": "good", "y": "error", "lasso": "0.85,0.5;1,0.5;0.9,1.5"}, "b"),
-        ({"ids": "c\na\nnone"}, "ac"),
     ],
 )
 def test_filters(explorer, address, expected):
@@ -170,3 +169,9 @@ def test_lengths_have_a_mean_for_each_number_of_words(explorer):
     assert found["domain"] == [0, 5] and found["size"] == 1
     steps = found["systems"][0]["steps"]
     assert [(step["bin"], step["number"], step["center"]) for step in steps] == [(1, 1, 0.1), (2, 1, 0.5), (3, 1, 0.9)]
+
+
+def test_what_an_address_leaves_out_is_what_the_page_begins_with(explorer):
+    view = view_of(explorer.table, {"better": "B"})
+    assert (view.score, view.x, view.y) == (1, 1, 2)  # the last metric, against what people said
+    assert (view.better, view.worse) == (1, 1) and view_of(explorer.table, {}).better == 0

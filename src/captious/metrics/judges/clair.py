@@ -11,7 +11,6 @@ from captious.metrics.judges.judged import (
     Bench,
     JudgedMetric,
     Verdict,
-    items_of,
     json_object,
     listed,
     number_between,
@@ -41,16 +40,20 @@ class Clair(JudgedMetric):
     name: ClassVar[str] = "clair"
     label: ClassVar[str] = "CLAIR"
     needs: ClassVar[tuple[Need, ...]] = ("references", "judge")
+    candidates_together: ClassVar[bool] = True
     citation: ClassVar[str] = "Chan et al. CLAIR: Evaluating Image Captions with Large Language Models. EMNLP 2023."
+
+    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+        """One for each item, with its candidates and references as two lists."""
+        prompt = bench.prompts[self.name]
+        texts = [
+            prompt.format(candidates=listed(one.candidates), references=listed(one.references)) for one in captions
+        ]
+        return [Request((Turn("user", text),)) for text in texts]
 
     def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
         """The score of each item with the judge's reason."""
-        prompt = bench.prompts[self.name]
-        requests = [
-            Request((Turn("user", prompt.format(candidates=listed(c.candidates), references=listed(c.references))),))
-            for c in items_of(captions)
-        ]
-        return ask_and_parse(bench.judge, requests, parse_score, what=self.label)
+        return ask_and_parse(bench.judge, self.questions(captions, bench), parse_score, what=self.label)
 
 
 def parse_score(reply: Reply) -> Verdict:

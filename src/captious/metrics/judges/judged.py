@@ -7,18 +7,21 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from captious._files import digest
-from captious.captions import CaptionSet, Item
+from captious._typing import Ints
+from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
-from captious.metrics.contract import MeanMetric, Scored, Shared
-from captious.models.chat.judge import Judge, load_judge
-from captious.models.chat.messages import Failure
+from captious.metrics.contract import MeanMetric, Scored, Shared, blank_texts
+from captious.metrics.explanation import Breakdown, Part, candidate_labels
+from captious.models.chat.judge import Judge, estimated_tokens, load_judge
+from captious.models.chat.messages import Failure, Request
+from captious.render import Column
 
 PROMPTS = Path(__file__).parent / "prompts"
 
@@ -31,7 +34,13 @@ class Verdict:
     reason: str = ""
     """The judge's own words."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What else is worth showing, such as facts with their verdicts or the probabilities of digits."""
+    """What else is worth showing, such as facts with their verdicts."""
+    parts: Sequence[Part] = ()
+    """What adds up to the value, where it is more than one thing, such as the digits that it is an expectation over."""
+    weight: float = 1.0
+    """How much it counts in means: the denominator, where the value is a ratio."""
+    counted: Sequence[str] = ()
+    """Names under which the signature counts it; those of the metric's ``counted``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +57,37 @@ class Bench:
 
 
 @dataclass(frozen=True)
+class CallPlan:
+    """What a run would ask, before it asks. Tokens are estimates."""
+
+    calls: int = 0
+    stored: int = 0
+    """Questions whose reply is there already."""
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
+
+    def __add__(self, other: CallPlan) -> CallPlan:
+        return CallPlan(
+            self.calls + other.calls,
+            self.stored + other.stored,
+            self.prompt_tokens + other.prompt_tokens,
+            self.reply_tokens + other.reply_tokens,
+        )
+
+
+def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) -> CallPlan:
+    """The calls for these questions, of which some may be stored; each reply takes about so many tokens."""
+    waiting, stored = judge.unanswered(requests)
+    return CallPlan(len(waiting), stored, sum(map(estimated_tokens, waiting)), len(waiting) * reply_tokens)
+
+
+@dataclass(frozen=True)
 class JudgedMetric(MeanMetric):
-    """A metric whose values a chat model gives. The corpus value is the mean over captions that have one."""
+    """A metric whose values a chat model gives. The corpus value is the mean over captions that have one.
+
+    A subclass writes `questions`, which the model is asked first, and `verdicts`, which asks them, perhaps more, and
+    reads the replies. One that asks more than its first questions adds them to `plan`.
+    """
 
     model: str = ""
     """Name of the model at the endpoint, or ``local:FOLDER``."""
@@ -58,10 +96,21 @@ class JudgedMetric(MeanMetric):
 
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
+    explains: ClassVar[bool] = True
     fields: ClassVar[tuple[str, ...]] = ("candidates", "references")
     """What a prompt must have in braces."""
     parse_rule: ClassVar[str] = "json"
     """How a reply becomes a value; part of the signature."""
+    reply_tokens: ClassVar[int] = 60
+    """Length of a usual reply to a first question, for the estimate before a run."""
+    candidates_together: ClassVar[bool] = False
+    """Whether all candidates of an item are judged as one; otherwise each is, and the item has their mean."""
+    counted: ClassVar[tuple[str, ...]] = ()
+    """What the signature counts beside unreadable replies."""
+    part_unit: ClassVar[str] = "verdict"
+    """What a part of an explanation is."""
+    part_columns: ClassVar[Sequence[Column]] = ()
+    """Of the details of the verdicts' parts."""
 
     def prepare(self, captions: CaptionSet) -> Shared[Bench]:
         """The judge and the prompts; nothing is asked yet."""
@@ -75,21 +124,77 @@ class JudgedMetric(MeanMetric):
         return {self.name: read_prompt(self.prompt or PROMPTS / f"{self.name}.txt", self.fields)}
 
     @abstractmethod
+    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+        """What the model is asked first about each item of a set: one candidate, unless they are judged together."""
+
+    @abstractmethod
     def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
-        """One for each item: what the judge made of it."""
+        """What the judge made of each item of such a set."""
+
+    def plan(self, captions: CaptionSet, bench: Bench) -> CallPlan:
+        """What `verdicts` would ask about such a set."""
+        return plan_requests(bench.judge, self.questions(captions, bench), self.reply_tokens)
+
+    def planned(self, captions: CaptionSet) -> CallPlan:
+        """What scoring a set would ask; nothing is sent."""
+        units, reasons = self._units(captions)
+        asked = [index for index in range(len(units)) if index not in reasons]
+        return self.plan(units.take(asked), self.prepare(captions).value)
 
     def score_items(self, captions: CaptionSet, state: Shared[Bench]) -> Scored:
-        """Rows: the value and 1; an item without a value has a reason."""
-        rows, reasons = np.full((len(captions), 2), np.nan), dict[int, str]()
-        missing = self._missing_inputs(captions)
-        asked = [index for index in range(len(captions)) if index not in missing]
-        verdicts = self.verdicts(captions.take(asked), state.value) if asked else []
+        """Rows: the sum over candidates and their number; an item with a candidate without a value has a reason."""
+        usage = state.value.judge.usage
+        before = replace(usage)
+        units, reasons = self._units(captions)
+        values, weights, owners = np.full(len(units), np.nan), np.ones(len(units)), self._owners(captions)
+        counts = dict.fromkeys(("unreadable", *self.counted), 0)
+        asked = [index for index in range(len(units)) if index not in reasons]
+        verdicts = self.verdicts(units.take(asked), state.value) if asked else []
         for index, verdict in zip(asked, verdicts, strict=True):
             if isinstance(verdict, Failure):
                 reasons[index] = verdict.reason
             else:
-                rows[index] = verdict.value, 1.0
-        return Scored(rows, reasons, {"unreadable": sum("unreadable" in reason for reason in reasons.values())})
+                values[index], weights[index] = verdict.value, verdict.weight
+                for name in verdict.counted:
+                    counts[name] += 1
+        rows = np.zeros((len(captions), 2))
+        np.add.at(rows, owners, np.stack([values * weights, weights], axis=1))
+        by_item: dict[int, str] = {}
+        for index in sorted(reasons):
+            by_item.setdefault(int(owners[index]), reasons[index])
+        counts["unreadable"] = sum(reason.startswith("unreadable") for reason in reasons.values())
+        note = f"{self.label}: {usage.since(before).line(state.value.judge.judging.prices)}"
+        return Scored(rows, by_item, counts, notes=[note] if asked else [])
+
+    def _units(self, captions: CaptionSet) -> tuple[CaptionSet, dict[int, str]]:
+        """What is judged at a time, and why some of it cannot be."""
+        units = captions
+        if not self.candidates_together:
+            units = captions.once("candidates alone", captions.candidates_alone)
+        return units, {**blank_texts(units, "references" in self.needs), **self._missing_inputs(units)}
+
+    def _owners(self, captions: CaptionSet) -> Ints:
+        """The item of each unit."""
+        return np.arange(len(captions)) if self.candidates_together else captions.candidates.owners
+
+    def break_down(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
+        """A part for each verdict, or its own parts, with the judge's words; everything is read from stored replies."""
+        units, _ = self._units(item)
+        verdicts = [one for one in self.verdicts(units, state.value) if isinstance(one, Verdict)]
+        together = self.candidates_together or len(verdicts) == 1
+        names = [self.label] if together else candidate_labels(len(verdicts))
+        total = sum(one.weight for one in verdicts)
+        parts, notes = list[Part](), list[str]()
+        for number, (name, one) in enumerate(zip(names, verdicts, strict=True)):
+            candidate, share = None if together else number, one.weight / total
+            own = one.parts or [Part(name, one.value, details={"reason": one.reason, **one.details})]
+            parts += [part._replace(adds=part.adds * share, candidate=candidate) for part in own]
+            if one.parts and one.reason:
+                notes.append(f"{'the judge' if together else f'the judge on {name}'}: {one.reason}")
+        columns = list(self.part_columns)
+        if any(part.details.get("reason") for part in parts):
+            columns.append(Column("reason", "text"))
+        return Breakdown(parts, unit=self.part_unit, columns=columns, notes=notes, shown=None, ordered=True)
 
     def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
         """Model as the server names it, prompt, parse rule."""
@@ -120,11 +225,6 @@ def listed(texts: Sequence[str]) -> str:
     '- a dog\n- two cats'
     """
     return "\n".join(f"- {' '.join(text.split())}" for text in texts)
-
-
-def items_of(captions: CaptionSet) -> list[Item]:
-    """The items of a set, in order."""
-    return [captions[key] for key in captions.ids]
 
 
 def json_object(text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -50,6 +50,8 @@ class Usage:
     """Questions whose reply was there already."""
     prompt_tokens: int = 0
     reply_tokens: int = 0
+    seconds: float = 0.0
+    """From the first question of a run to its last reply."""
 
     def add(self, reply: Reply) -> None:
         """Count a call."""
@@ -60,6 +62,34 @@ class Usage:
     def cost(self, prices: tuple[float, float]) -> float:
         """In the currency of the prices, which are for a million tokens of prompt and of reply."""
         return (self.prompt_tokens * prices[0] + self.reply_tokens * prices[1]) / 1e6
+
+    def since(self, before: Usage) -> Usage:
+        """What was done since."""
+        return Usage(*(getattr(self, one.name) - getattr(before, one.name) for one in fields(self)))
+
+    def line(self, prices: tuple[float, float]) -> str:
+        """Everything in one line.
+
+        >>> Usage(2, 1, 300, 40, 1.25).line((0.15, 0.6))
+        '2 calls, 1 reply from the store, 300 + 40 tokens, 1.2 s, cost 0.000069'
+        """
+        parts = [f"{self.calls:,} call{'' if self.calls == 1 else 's'}"]
+        if self.stored:
+            parts.append(f"{self.stored:,} {'reply' if self.stored == 1 else 'replies'} from the store")
+        if self.calls:
+            parts += [f"{self.prompt_tokens:,} + {self.reply_tokens:,} tokens", f"{self.seconds:.1f} s"]
+        if self.calls and any(prices):
+            parts.append(f"cost {shown_cost(self.cost(prices))}")
+        return ", ".join(parts)
+
+
+def shown_cost(cost: float) -> str:
+    """Money with two decimals, or with two digits where it is less than a hundredth.
+
+    >>> shown_cost(12.345), shown_cost(0.000069), shown_cost(0.0)
+    ('12.35', '0.000069', '0.00')
+    """
+    return f"{cost:,.2f}" if cost >= 0.01 or not cost else np.format_float_positional(float(f"{cost:.1e}"))
 
 
 @dataclass(eq=False)
@@ -73,6 +103,12 @@ class Judge:
     usage: Usage = field(default_factory=Usage)
     reported: set[str] = field(default_factory=set)
     """What the server called itself in the replies that were used."""
+
+    def unanswered(self, requests: Sequence[Request]) -> tuple[list[Request], int]:
+        """The different questions that have no stored reply, and how many have one. Nothing is sent."""
+        questions = {digest: one for one in requests if isinstance(digest := self._digest(one), str)}
+        stored = self.store.has(list(questions))
+        return [request for digest, request in questions.items() if digest not in stored], len(stored)
 
     def ask(self, requests: Sequence[Request], what: str = "asking") -> list[Reply | Failure]:
         """A reply to each request, or why there is none. Equal requests are sent once."""
@@ -90,7 +126,11 @@ class Judge:
                 f"{self.model}, and replay=True allows no calls"
             )
         if waiting:
-            run_anywhere(self._ask_all(waiting, replies, what))
+            started = time.monotonic()
+            try:
+                run_anywhere(self._ask_all(waiting, replies, what))
+            finally:
+                self.usage.seconds += time.monotonic() - started
         self.reported |= {reply.model for reply in replies.values() if isinstance(reply, Reply) and reply.model}
         return [replies[digest] if isinstance(digest, str) else digest for digest in digests]
 
@@ -221,6 +261,18 @@ def ask_and_parse(
         if not open_questions:
             break
     return results
+
+
+CHARACTERS = 4
+"""Characters of a token of English, about, in the estimate before a run."""
+IMAGE_TOKENS = 765
+"""Tokens of an image in the estimate: what GPT-4o takes for 1024 × 1024 pixels; LLaVA-1.5 takes 576."""
+
+
+def estimated_tokens(request: Request) -> int:
+    """About how long a prompt is."""
+    characters = sum(len(turn.text) for turn in request.turns)
+    return -(-characters // CHARACTERS) + IMAGE_TOKENS * request.images
 
 
 class _Unreadable(Failure):

@@ -54,14 +54,19 @@ class ReplyStore:
 
     def get(self, digests: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The raw responses that are there, by digest."""
-        responses: dict[str, dict[str, Any]] = {}
+        return {digest: json.loads(response) for digest, response in self._select("digest, response", digests)}
+
+    def has(self, digests: Sequence[str]) -> set[str]:
+        """Those of the digests that have a response."""
+        return {digest for (digest,) in self._select("digest", digests)}
+
+    def _select(self, columns: str, digests: Sequence[str]) -> Iterator[tuple[str, ...]]:
         for start in range(0, len(digests), AT_ONCE):
             part = digests[start : start + AT_ONCE]
-            query = f"SELECT digest, response FROM reply WHERE digest IN ({','.join('?' * len(part))})"
+            query = f"SELECT {columns} FROM reply WHERE digest IN ({','.join('?' * len(part))})"
             with self._lock, self._refusing():
                 rows = self._connection.execute(query, part).fetchall()
-            responses |= {digest: json.loads(response) for digest, response in rows}
-        return responses
+            yield from rows
 
     def put(self, digest: str, request: Mapping[str, Any], response: Mapping[str, Any], seconds: float) -> None:
         """Keep a response. One that is there already stays, whichever process brought it."""

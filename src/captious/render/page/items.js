@@ -77,10 +77,19 @@ const orderNames = () => Object.entries(ORDER_NAMES).filter(([order]) => possibl
 const UNFILTERED = { query: "", low: null, high: null, unscored: false, where: "", lasso: null };
 const filtered = () => Object.entries(UNFILTERED).some(([key, value]) => state[key] !== value);
 
+// A server is asked when the typing pauses.
+let pause = 0;
+function searchFor(query) {
+  const apply = () => update({ query, page: 0 }, document.activeElement?.id === "search");
+  clearTimeout(pause);
+  if (source.server) pause = setTimeout(apply, 200);
+  else apply();
+}
+
 function drawTools() {
   const typed = (name, value, placeholder, change) => h("input", { type: "number", step: "any", "aria-label": name, placeholder, value: value ?? "", onchange: change });
   const number = (event) => (event.target.value === "" || !Number.isFinite(+event.target.value) ? null : +event.target.value);
-  const search = h("input", { type: "search", id: "search", placeholder: "Search id, caption, references   /", value: state.query, "aria-label": "Search items", oninput: (event) => update({ query: event.target.value, page: 0 }, true) });
+  const search = h("input", { type: "search", id: "search", placeholder: "Search id, caption, references   /", value: state.query, "aria-label": "Search items", oninput: (event) => searchFor(event.target.value) });
   const select = h("select", { "aria-label": "Metric to sort by", onchange: () => update({ metric: select.selectedIndex, low: null, high: null, page: 0 }) }, metrics.map((metric, place) => h("option", { selected: place === state.metric }, metric.label)));
   whenHere("tools", source.unscored(), (unscored) => byId("item-tools").replaceChildren(search,
     exploring ? "" : h("div", { class: "segments", role: "group", "aria-label": "Order" }, orderNames().map(([order, text]) => h("button", { type: "button", "data-order": order, "aria-pressed": String(order === state.order), onclick: () => update({ order, page: 0 }) }, text))),

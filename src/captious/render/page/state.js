@@ -3,9 +3,14 @@
 const PAGE = 50;
 // What people said stands behind the metrics, and is not what is judged.
 const lastMetric = () => metrics.findLastIndex(({ kind }) => kind !== "rating");
+// Two metrics against each other, or a metric against what people said.
+function firstPair() {
+  const human = metrics.findIndex(({ kind }) => kind === "rating");
+  return human >= 0 ? { x: lastMetric(), y: human } : { x: Math.max(0, metrics.length - 2), y: metrics.length - 1 };
+}
 const start = () => ({
   metric: lastMetric(), order: "worst", system: several ? null : 0, query: "", low: null, high: null,
-  unscored: false, page: 0, item: null, x: metrics.length > 1 ? metrics.length - 2 : 0, y: metrics.length - 1,
+  unscored: false, page: 0, item: null, ...firstPair(),
   where: "", lasso: null, better: 0, worse: several ? 1 : 0, layout: "cards",
 });
 const state = start();

@@ -92,10 +92,11 @@ function drawPoints(x, y, found) {
     return h("label", {}, `${axis} `, select);
   };
   const agreement = averaged(considered().map((system) => found[system].rho)), drawn = Math.max(...found.map((one) => one.dots.length));
-  figure.replaceChildren(caption(metrics[x].kind === metrics[y].kind ? "Metric against metric" : "Metric against human rating", h("div", { class: "picks" }, pick("x"), pick("y"))), svg,
+  figure.replaceChildren(caption(`${kindOf(x)} against ${kindOf(y).toLowerCase()}`, h("div", { class: "picks" }, pick("x"), pick("y"))), svg,
     h("p", { class: "note" }, agreement === null ? "" : `Spearman ρ = ${show(agreement, 2)}${several && state.system === null ? ", mean over systems" : ""}. `,
       exploring ? "Draw around dots to list their items, double-click to let go; point at a dot to read its caption, click to open it." : "Point at a dot to read its caption, click to open the item.", sampled(drawn)));
 }
+const kindOf = (metric) => (metrics[metric].kind === "rating" ? "Human rating" : "Metric");
 const averaged = (values) => (finite(values).length ? mean(finite(values)) : null);
 // Means of few ratings fall on a few lines: dots beside each other are told apart by a small shift.
 const spread = (metric, item) => (metrics[metric].kind === "rating" ? jitter(item) * 8 : 0);

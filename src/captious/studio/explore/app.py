@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious.errors import InputError, require
+from captious.render.html import bundle
 from captious.studio.access import App, Guard, Rules, TokenGate, form_token, same_token
 from captious.studio.explore import charts
 from captious.studio.explore.expression import columns_of, short_name
-from captious.studio.explore.page import SERVED, explorer_page, script_of, style_of
+from captious.studio.explore.page import SERVED, explorer_page, style_of
 from captious.studio.explore.pictures import Pictures
 from captious.studio.explore.records import Records
 from captious.studio.explore.saved import SavedViews, views_file
@@ -76,7 +77,7 @@ class _Server:
         }
         routes = [
             Route("/", self.page),
-            Route("/explore.js", lambda request: _text(script_of(SERVED), "text/javascript")),
+            Route("/explore.js", lambda request: _text(bundle(SERVED), "text/javascript")),
             Route("/explore.css", lambda request: _text(style_of(), "text/css")),
             *(Route(f"/api/{name}", _answering(read)) for name, read in reads.items()),
             Route("/api/views", self._changing(self.save_view), methods=["POST"]),

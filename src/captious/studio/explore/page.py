@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from captious._version import __version__
-from captious.render.html import asset, bundle, embedded, warning_boxes
+from captious.render.html import asset, embedded, warning_boxes
 from captious.studio.explore.table import Joined
 
 _PARTS = ("state.js", "charts.js", "views.js", "graphs.js", "items.js", "explore.js", "main.js")
@@ -18,11 +18,6 @@ STATIC = ("base.js", "embedded.js", *_PARTS)
 """Scripts of a page that any web server shows."""
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
 """Of a page in a folder; a server sends its own."""
-
-
-def script_of(scripts: Sequence[str]) -> str:
-    """The scripts as one file."""
-    return bundle(scripts)
 
 
 def style_of() -> str:

@@ -118,7 +118,7 @@ class Records:
             raise InputError(f"{run.name} has no {self.table.scores[score].label}")
         with self._lock:
             if system not in self._sets:
-                self._sets[system] = captions_of(run.items, run.signatures, self.table.systems[system])
+                self._sets[system] = captions_of(run.items(), run.signatures, self.table.systems[system])
             id, captions = self.table.ids[item], self._sets[system]
             lock = self._locks.setdefault((system, score), Lock())
         with lock:  # the corpus statistics of a metric are collected once, whoever asks first

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from captious._files import MARKER, load_json
 from captious.comparison import system_folders
-from captious.errors import InputError
+from captious.errors import InputError, one_line
 from captious.runs import ITEMS
 
 if TYPE_CHECKING:
@@ -40,11 +41,14 @@ class Run:
     """The folder that the user named."""
     folder: Path
     """Where ``items.parquet`` is."""
-    items: pa.Table
     scores: tuple[Score, ...]
     signatures: Mapping[str, str]
     """By the written form of the metric."""
     warnings: tuple[str, ...] = ()
+
+    def items(self) -> pa.Table:
+        """The items of the run with texts and scores, read anew: whoever needs a part of them keeps that alone."""
+        return _read(self.folder / ITEMS)
 
 
 def open_runs(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> list[Run]:
@@ -110,7 +114,7 @@ def _facts(folder: Path) -> Mapping[str, Any]:
 
 def _run(name: str, root: Path, folder: Path, facts: Mapping[str, Any]) -> Run:
     path = folder / ITEMS
-    table = _read(path)
+    columns = _columns(path)
     scores, signatures = [], {}
     for metric in facts.get("metrics", ()):
         try:
@@ -118,24 +122,39 @@ def _run(name: str, root: Path, folder: Path, facts: Mapping[str, Any]) -> Run:
             score = Score(key, str(metric["label"]), bool(metric["higher_is_better"]), (low or 0.0, high))
         except (KeyError, TypeError, ValueError):
             raise InputError(f"{folder}: {MARKER} describes a metric in a way that this version cannot read") from None
-        if key in table.column_names:
+        if key in columns:
             scores.append(score)
             signatures[key] = str(metric.get("signature", ""))
     if not scores:
         raise InputError(f"{path}: holds no score that {MARKER} names")
-    return Run(name, root, folder, table, tuple(scores), signatures, tuple(map(str, facts.get("warnings", ()))))
+    return Run(name, root, folder, tuple(scores), signatures, tuple(map(str, facts.get("warnings", ()))))
+
+
+def _columns(path: Path) -> list[str]:
+    import pyarrow.parquet as pq
+
+    with _in_one_line(path):
+        names: list[str] = pq.read_schema(path).names
+    return names
+
+
+@contextmanager
+def _in_one_line(path: Path) -> Iterator[None]:
+    """Whatever a damaged file makes the reader raise becomes one line."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{path}: is no Parquet file that can be read ({one_line(error)})") from None
 
 
 def _read(path: Path) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with _in_one_line(path):
         table = pq.read_table(path)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(
-            f"{path}: is no Parquet file that can be read ({' '.join(str(error).split())[:120]})"
-        ) from None
     lists = pa.list_(pa.string())
     try:
         for column, kind in (("id", pa.string()), ("candidates", lists), ("references", lists)):

@@ -35,10 +35,13 @@ class ExplorerServer:
         """A server of these runs; port 0 is any free one."""
         require("starlette", "studio")
         require("uvicorn", "studio")
+        import pyarrow
+
         from captious.studio.explore.app import build_app
         from captious.studio.explore.table import join
 
         table = join(runs, ratings, images)
+        pyarrow.default_memory_pool().release_unused()  # what only reading needed: more than a third
         listener = listen(host, port)
         token = new_token()
         app = build_app(table, token, Rules.of_server(host), None if images is None else Path(images))

@@ -10,9 +10,10 @@ import numpy as np
 
 from captious._files import MARKER, whole_folder
 from captious.errors import InputError
+from captious.render.html import bundle
 from captious.render.items import DECIMALS, small_image
 from captious.render.tables import dumps, provenance
-from captious.studio.explore.page import POLICY, STATIC, explorer_page, script_of, style_of, title_of
+from captious.studio.explore.page import POLICY, STATIC, explorer_page, style_of, title_of
 from captious.studio.explore.pictures import Pictures
 from captious.studio.explore.records import Records
 from captious.studio.explore.table import Joined
@@ -38,7 +39,7 @@ def export_site(
     if len(table) > MOST:
         raise InputError(f"{len(table):,} items, expected at most {MOST:,} on a page without a server")
     with whole_folder(out, overwrite) as folder:
-        (folder / "explore.js").write_text(script_of(STATIC), encoding="utf-8")
+        (folder / "explore.js").write_text(bundle(STATIC), encoding="utf-8")
         (folder / "explore.css").write_text(style_of(), encoding="utf-8")
         thumbnails, large, pictures, unreadable = _images(table, folder, Pictures(table.images, images), progress)
         data = {**data_of(table), "pictures": pictures, "large": large, "unreadable": unreadable}

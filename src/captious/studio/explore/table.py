@@ -92,6 +92,15 @@ def mean_over(columns: Sequence[Floats]) -> Floats:
     return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A run with its items, and the row of each item of the joined table, −1 where the run has none."""
+
+    run: Run
+    items: pa.Table
+    rows: Ints
+
+
 def join(
     runs: Sequence[str | Path] | Mapping[str, str | Path],
     ratings: str | Path | None = None,
@@ -99,23 +108,22 @@ def join(
 ) -> Joined:
     """The runs of these folders joined by item id, with ratings from a file and images from a folder."""
     opened = open_runs(runs)
-    ids, rows = _ids([run.items["id"].to_pylist() for run in opened], opened)
-    captions = tuple(_aligned(run.items["candidates"], row) for run, row in zip(opened, rows, strict=True))
+    tables = [run.items() for run in opened]
+    ids, rows = _ids([items["id"].to_pylist() for items in tables], opened)
+    parts = [_Part(*part) for part in zip(opened, tables, rows, strict=True)]
     scores = tuple({score.key: score for run in opened for score in reversed(run.scores)}.values())
     scores = tuple(sorted(scores, key=lambda score: _place(score, opened)))
     table = Joined(
         ids=tuple(ids),
         systems=tuple(run.name for run in opened),
         scores=scores,
-        values=tuple(
-            tuple(_numbers(run, score.key, row) for score in scores) for run, row in zip(opened, rows, strict=True)
-        ),
-        captions=captions,
-        references=_first([(run.items["references"], row) for run, row in zip(opened, rows, strict=True)]),
-        fields=_fields(opened, rows),
-        unscored=tuple(_unscored(run, row) for run, row in zip(opened, rows, strict=True)),
+        values=tuple(tuple(_numbers(part, score.key) for score in scores) for part in parts),
+        captions=tuple(_aligned(part, "candidates") for part in parts),
+        references=_first([_aligned(part, "references") for part in parts]),
+        fields=_fields(parts),
+        unscored=tuple(_unscored(part) for part in parts),
         runs=tuple(opened),
-        images=_images(opened, rows, ids, images),
+        images=_images(parts, ids, images),
         warnings=tuple(dict.fromkeys(warning for run in opened for warning in run.warnings)),
     )
     return table if ratings is None else with_opinions(table, ratings)
@@ -152,55 +160,52 @@ def _ids(lists: Sequence[list[str | None]], runs: Sequence[Run]) -> tuple[list[s
     return list(positions), rows
 
 
-def _aligned(column: pa.ChunkedArray, rows: Ints) -> pa.Array:
-    """The column with a value per item, null where the run has none."""
+def _aligned(part: _Part, name: str) -> pa.Array:
+    """A column with a value per item, null where the run has none."""
     import pyarrow as pa
 
-    whole = column.combine_chunks()
+    whole, rows = part.items[name].combine_chunks(), part.rows
     whole = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
     if len(whole) == len(rows) and bool((rows == np.arange(len(rows))).all()):
         return whole
     return whole.take(pa.array(rows, mask=rows < 0))
 
 
-def _numbers(run: Run, key: str, rows: Ints) -> Floats:
-    if key not in run.signatures:
-        return np.full(len(rows), np.nan)
-    column = np.asarray(run.items[key].to_numpy(), dtype=np.float64)
-    return np.where(rows >= 0, column[rows], np.nan)
+def _numbers(part: _Part, key: str) -> Floats:
+    if key not in part.run.signatures:
+        return np.full(len(part.rows), np.nan)
+    column = np.asarray(part.items[key].to_numpy(), dtype=np.float64)
+    return np.where(part.rows >= 0, column[part.rows], np.nan)
 
 
-def _unscored(run: Run, rows: Ints) -> pa.Array:
+def _unscored(part: _Part) -> pa.Array:
     import pyarrow as pa
 
-    if "unscored" not in run.items.column_names:
-        return pa.nulls(len(rows), pa.string())
-    return _aligned(run.items["unscored"].cast(pa.string()), rows)
+    if "unscored" not in part.items.column_names:
+        return pa.nulls(len(part.rows), pa.string())
+    return _aligned(part, "unscored").cast(pa.string())
 
 
-def _first(columns: Sequence[tuple[pa.ChunkedArray, Ints]]) -> pa.Array:
-    """For every item the value of the first run that has one."""
+def _first(columns: Sequence[pa.Array]) -> pa.Array:
+    """For every item the value of the first column that has one."""
     import pyarrow.compute as pc
 
-    parts = [_aligned(column, rows) for column, rows in columns]
-    if parts[0].null_count == 0 or len(parts) == 1:
-        return parts[0]
-    result = parts[0]
-    for part in parts[1:]:
-        result = pc.if_else(pc.is_valid(result), result, part)
+    result = columns[0]
+    for column in columns[1:]:
+        result = pc.if_else(pc.is_valid(result), result, column) if result.null_count else result
     return result
 
 
-def _fields(runs: Sequence[Run], rows: Sequence[Ints]) -> dict[str, pa.Array]:
+def _fields(parts: Sequence[_Part]) -> dict[str, pa.Array]:
     """Further columns of numbers and texts, each from the first run that has it."""
     import pyarrow as pa
 
     fields: dict[str, pa.Array] = {}
-    for run, row in zip(runs, rows, strict=True):
-        for name in run.items.column_names:
-            if name in (*TEXTS, "image", *run.signatures) or name in fields:
+    for part in parts:
+        for name in part.items.column_names:
+            if name in (*TEXTS, "image", *part.run.signatures) or name in fields:
                 continue
-            column = _aligned(run.items[name], row)
+            column = _aligned(part, name)
             if pa.types.is_string(column.type) or _is_number(column.type):
                 fields[name] = column
             elif not pa.types.is_null(column.type):
@@ -214,14 +219,12 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _images(
-    runs: Sequence[Run], rows: Sequence[Ints], ids: Sequence[str], folder: str | Path | None
-) -> tuple[str | None, ...]:
+def _images(parts: Sequence[_Part], ids: Sequence[str], folder: str | Path | None) -> tuple[str | None, ...]:
     """The path of each item's image: in the folder where there is one, otherwise as the first run that has it says."""
     named: list[str | None] = [None] * len(ids)
-    for run, row in zip(runs, rows, strict=True):
-        if "image" in run.items.column_names and None in named:
-            names = _aligned(run.items["image"], row).to_pylist()
+    for part in parts:
+        if "image" in part.items.column_names and None in named:
+            names = _aligned(part, "image").to_pylist()
             named = [before or (str(name) if name else None) for before, name in zip(named, names, strict=True)]
     if folder is None:
         return tuple(named)
@@ -270,9 +273,7 @@ def with_opinions(table: Joined, source: str | Path) -> Joined:
             f"{source}: no rating belongs to a caption of the runs ({example or 'it holds none'}), expected the id of "
             "an item with the name of a system, or with the caption itself"
         )
-    aspects = tuple(dict.fromkeys(name for group in opinions.values() for one in group for name in one.ratings))
-    taken = {score.key for score in table.scores}
-    scores = tuple(_aspect(name, opinions) for name in aspects if name not in taken)
+    scores = tuple(_aspect(name, opinions) for name in _aspects(table, opinions))
     shape = (len(table.systems), len(table))
     columns = {score.key: np.full(shape, np.nan) for score in scores}
     gaps = np.full(shape, np.nan)
@@ -293,6 +294,19 @@ def with_opinions(table: Joined, source: str | Path) -> Joined:
         gaps=tuple(gaps),
         warnings=tuple(warnings),
     )
+
+
+def _aspects(table: Joined, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> list[str]:
+    """What people rated, less what repeats the rating and what a metric is called."""
+    everything = [one.ratings for group in opinions.values() for one in group]
+    names = dict.fromkeys(name for ratings in everything for name in ratings)
+    taken = {score.key for score in table.scores}
+    repeated = {
+        name
+        for name in names
+        if name != RATING and all(ratings.get(name) == ratings.get(RATING) for ratings in everything)
+    }
+    return [name for name in names if name not in taken | repeated]
 
 
 def _aspect(name: str, opinions: Mapping[tuple[int, int], Sequence[Opinion]]) -> Score:

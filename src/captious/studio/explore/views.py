@@ -53,17 +53,14 @@ class View:
     """The systems that ``between`` compares."""
     lasso: tuple[tuple[float, float], ...] = ()
     """Corners of a polygon over the scores ``x`` and ``y``; at least three."""
-    ids: tuple[str, ...] = ()
-    """Only these items, where there are any."""
 
 
 def view_of(table: Joined, address: Mapping[str, str]) -> View:
     """The view of an address; names that the table lacks and numbers that are none are refused."""
-    last = len(table.scores) - 1
+    x, y = _first_pair(table)
     order = address.get("order") or "worst"
     if order not in ORDERS:
         raise InputError(f"order {order!r}, expected {', '.join(ORDERS)}")
-    ids = tuple(filter(None, address.get("ids", "").split("\n")))
     return View(
         score=_score(table, address.get("sort"), _default_score(table)),
         order=order,
@@ -73,12 +70,11 @@ def view_of(table: Joined, address: Mapping[str, str]) -> View:
         low=_number(address, "min"),
         high=_number(address, "max"),
         unscored=address.get("unscored") == "1",
-        x=_score(table, address.get("x"), max(0, last - 1)),
-        y=_score(table, address.get("y"), last),
-        better=_system(table, address.get("better")) or 0,
-        worse=_default_worse(table, _system(table, address.get("worse")), _system(table, address.get("better"))),
+        x=_score(table, address.get("x"), x),
+        y=_score(table, address.get("y"), y),
+        better=_either(_system(table, address.get("better")), 0),
+        worse=_either(_system(table, address.get("worse")), min(1, len(table.systems) - 1)),
         lasso=_polygon(address.get("lasso", "")),
-        ids=ids,
     )
 
 
@@ -87,10 +83,16 @@ def _default_score(table: Joined) -> int:
     return max(place for place, score in enumerate(table.scores) if score.kind == "metric")
 
 
-def _default_worse(table: Joined, worse: int | None, better: int | None) -> int:
-    if worse is not None:
-        return worse
-    return next((one for one in range(len(table.systems)) if one != (better or 0)), 0)
+def _first_pair(table: Joined) -> tuple[int, int]:
+    """Two metrics against each other, or a metric against what people said: as the page begins."""
+    kinds = [score.kind for score in table.scores]
+    if "rating" in kinds:
+        return _default_score(table), kinds.index("rating")
+    return max(0, len(kinds) - 2), len(kinds) - 1
+
+
+def _either(value: int | None, default: int) -> int:
+    return default if value is None else value
 
 
 def _score(table: Joined, key: str | None, default: int) -> int:
@@ -239,10 +241,6 @@ class Explorer:
         if view.lasso:
             lasso = ("lasso", view.lasso, view.x, view.y, systems)
             masks.append(self._once(lasso, partial(self._inside, view, systems)))
-        if view.ids:
-            chosen = np.zeros(len(table), dtype=np.bool_)
-            chosen[[table.positions[key] for key in view.ids if key in table.positions]] = True
-            masks.append(chosen)
         return np.logical_and.reduce(masks) if masks else None
 
     def _inside(self, view: View, systems: Sequence[int]) -> Bools:
