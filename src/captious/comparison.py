@@ -87,6 +87,7 @@ class Comparison(Result):
             f"{', '.join(self.reports)}; differences by {self.test}",
             [*tables, explorer(self.reports)],
             warnings=[*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})],
+            notes=_by_system({name: report.notes for name, report in self.reports.items()}),
             signatures=_by_system({name: report.signatures for name, report in self.reports.items()}),
             data=self.data(),
         )

@@ -53,6 +53,9 @@ def score(
     from captious.metrics.registry import parse_all
 
     parse_all(metrics)  # a misspelt name is said before anything is read
+    if session.runtime.judging.dry_run:
+        session.deliver_plan({predictions: session.read(predictions)}, metrics)
+        return
     with session.working() as step:
         captions = session.read(predictions)
         if explain is not None:
@@ -86,6 +89,9 @@ def compare(
 
     parse_all(metrics)  # a misspelt name is said before anything is read
     paths = named_files(systems)
+    if session.runtime.judging.dry_run:
+        session.deliver_plan({name: session.read(path) for name, path in paths.items()}, metrics)
+        return
     with session.working() as step:
         result = compare(
             {name: session.read(path) for name, path in paths.items()},

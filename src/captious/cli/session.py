@@ -11,7 +11,7 @@ A command takes the whole session, or the fields that it uses, so that it shows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -109,6 +109,14 @@ class Session(Options):
             using(replace(self.runtime, progress=shown.advance, log=shown.log)),
         ):
             yield shown.step
+
+    def deliver_plan(self, captions: Mapping[str, CaptionSet], metrics: Sequence[str]) -> None:
+        """Print what chat models would be asked, in place of a result."""
+        from captious.metrics.judges.dry_run import dry_run
+
+        with self.working():
+            plan = dry_run(captions, metrics)
+        self.deliver(plan)
 
     def deliver(self, result: Result) -> None:
         """Print the result, and save it where that is asked for; images look as they did to the encoder."""
