@@ -63,5 +63,4 @@ def _strongly_connected(beats: Bools) -> Bools:
     reached = (beats | np.eye(number, dtype=np.bool_)).astype(np.int64)
     for _ in range(max(1, (number - 1).bit_length())):
         reached = (reached @ reached > 0).astype(np.int64)
-    connected: Bools = reached.all(axis=(-1, -2))
-    return connected
+    return np.asarray(reached.all(axis=(-1, -2)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,14 @@ from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
 from captious.comparison import align, named_systems
 from captious.errors import InputError
-from captious.evaluation import first_few, settings_of
+from captious.evaluation import settings_of
+from captious.io.join import first_few
 from captious.io.read import read
-from captious.metrics.judges.judged import PROMPTS, Bench, json_object, listed, read_prompt, shortened
-from captious.models.chat.judge import Judge, ask_and_parse, load_judge
-from captious.models.chat.messages import Failure, Reply, Request, Turn
+from captious.metrics.judges.dry_run import DryRun
+from captious.metrics.judges.judged import PROMPTS, Bench, plan_requests, read_prompt
+from captious.metrics.judges.matches import FIELDS, PROMPT, Match, Opinion, Outcome, ask, draw, questions
+from captious.models.chat.judge import Judge, load_judge
+from captious.models.chat.messages import Failure
 from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value, using
 from captious.render import (
     Cell,
@@ -39,74 +42,17 @@ from captious.render import (
     Span,
     Table,
 )
-from captious.render.document import Value
+from captious.render.document import Tone, Value
 from captious.stats.bootstrap import Estimate, estimate
 from captious.stats.pairwise import ELO_CENTER, bradley_terry, elo
 from captious.stats.resampling import holm, id_order
 
-Outcome = Literal["first", "second", "tie"]
-SWAPPED: Mapping[Outcome, Outcome] = {"first": "second", "second": "first", "tie": "tie"}
-WORDS: Mapping[str, Outcome] = {
-    "first": "first", "second": "second", "tie": "tie", "1": "first", "2": "second", "neither": "tie", "both": "tie",
-}  # fmt: skip
-"""How a judge may call the better caption."""
-FIELDS = ("evidence", "first", "second")
-"""What a prompt must have in braces."""
 PRIOR = 0.5
 """Wins that each side of a pair of systems has to begin with, so that one that always wins has a finite strength."""
+REPLY_TOKENS = 60
+"""Length of a usual reply, for the estimate before a run."""
 SHOWN = 200
 """Comparisons on the page; the files hold all."""
-
-
-@dataclass(frozen=True)
-class Opinion:
-    """What the judge said of two captions in one order."""
-
-    better: Outcome
-    """Of the captions as they were shown."""
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Match:
-    """The captions of two systems for one item, and what the judge said of them."""
-
-    id: str
-    systems: tuple[str, str]
-    captions: tuple[str, str]
-    opinions: tuple[Opinion | Failure, ...] = ()
-    """With the captions in this order, and in the other; empty where they are equal and nothing was asked."""
-
-    @property
-    def verdicts(self) -> list[Outcome]:
-        """Both opinions, in terms of ``systems``; empty where one of them is missing."""
-        (*own, swapped) = self.opinions or (None,)
-        if not isinstance(swapped, Opinion) or not isinstance(own[0], Opinion):
-            return []
-        return [own[0].better, SWAPPED[swapped.better]]
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """Which system is better. A verdict that changes with the order is a tie; None where there is none."""
-        if not self.opinions:
-            return "tie"
-        verdicts = self.verdicts
-        return None if not verdicts else verdicts[0] if verdicts[0] == verdicts[1] else "tie"
-
-    @property
-    def changed(self) -> bool:
-        """Whether the verdict changed with the order."""
-        return len(set(self.verdicts)) == 2
-
-    @property
-    def winner(self) -> str | None:
-        """The name of the better system; None for a tie and where there is no verdict."""
-        return None if self.outcome in (None, "tie") else self.systems[self.outcome == "second"]
-
-    @property
-    def failure(self) -> str:
-        """Why there is no verdict."""
-        return next((one.reason for one in self.opinions if isinstance(one, Failure)), "")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -224,8 +170,8 @@ class Arena(Result):
             rows.append((name, Cell.of(points), Cell.of(rate), *numbers))
         half = f" ± is half of the {100 * self.resampling.level:.4g}% interval." if self.resampling.samples else ""
         note = (
-            f"Elo: Bradley–Terry strengths, 400 points are odds of 10 to 1, the mean of the systems is {ELO_CENTER:.0f}; "
-            f"each pair starts with half a win for either side. A tie is half a win in the win rate.{half}"
+            f"Elo: Bradley–Terry strengths; 400 points are odds of 10 to 1, and the mean of the systems is "
+            f"{ELO_CENTER:.0f}. Each pair starts with half a win for either side. A tie is half a win.{half}"
         )
         return Table("systems", "Systems", columns, rows, note)
 
@@ -247,8 +193,8 @@ class Arena(Result):
             numbers = one["wins"], one["ties"], one["losses"], one["p_holm"]
             rows.append((one["first"], one["second"], cell, *numbers, Phrase((better,))))
         note = (
-            "The win rate is that of the first; p: exact sign test on the comparisons without a tie, two-sided. “better” "
-            f"names a system where the corrected p is below {1 - self.resampling.level:.4g}"
+            "The win rate is that of the first; p: exact sign test on the comparisons without a tie, two-sided. "
+            f"“better” names a system where the corrected p is below {1 - self.resampling.level:.4g}"
         )
         return Table("pairs", "Pairs", columns, rows, note)
 
@@ -258,7 +204,8 @@ class Arena(Result):
 
         rows: list[dict[str, Any]] = []
         for (index, one), (number, other) in combinations(enumerate(self.systems), 2):
-            won, lost, tied = (int(table) for table in (self.counts[index, number], self.counts[number, index], self.ties[index, number]))
+            won, lost = int(self.counts[index, number]), int(self.counts[number, index])
+            tied = int(self.ties[index, number])
             p = float(binomtest(won, won + lost).pvalue) if won + lost else 1.0 if tied else float("nan")
             rows.append({"first": one, "second": other, "wins": won, "ties": tied, "losses": lost, "p": p})
         for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
@@ -268,12 +215,17 @@ class Arena(Result):
 
     def _shares(self) -> Table:
         trials = np.sum([[one[1] for one in shares_of(match)] for match in self.judged], axis=0)
-        columns = ["share", Column("per cent", decimals=1, scale=100, level=self._level(), bar=True), Column("of"), "what it means"]
+        share = Column("per cent", decimals=1, scale=100, level=self._level(), bar=True, key="share")
+        columns: list[Column | str] = [Column("verdicts", "text"), share, Column("of")]
         rows = [
-            (name, replace(Cell.of(self.estimates[name]), limits=(0.0, 1.0)), int(number), meaning)
-            for (name, meaning), number in zip(SHARES.items(), trials, strict=True)
+            (name, replace(Cell.of(self.estimates[name]), limits=(0.0, 1.0)), int(number))
+            for name, number in zip(SHARES, trials, strict=True)
         ]
-        return Table("shares", "What moved the judge", columns, rows)
+        note = (
+            "A verdict that changed with the order is a tie. Of the verdicts that name a caption, 50% should be for the "
+            "one shown first. The longer caption: of comparisons with a winner whose captions differ in words"
+        )
+        return Table("shares", "What moved the judge", columns, rows, note)
 
     def _verdicts(self) -> Table:
         columns = ["id", "first", "second", "better", "verdicts", "reason", "reason, swapped", "caption of the first"]
@@ -294,7 +246,7 @@ class Arena(Result):
         image = captions.images[captions.position(match.id)]
         lines = []
         for name, text in zip(match.systems, match.captions, strict=True):
-            tone = "good" if name == match.winner else ""
+            tone: Tone = "good" if name == match.winner else ""
             lines.append(Line(Phrase((Span(text, tone),)), f"{name}, better" if tone else name))
         for name, one in zip(match.systems, match.opinions, strict=False):
             said = one.reason if isinstance(one, Failure) else f"{_called(one.better, match, name)}: {one.reason}"
@@ -317,15 +269,17 @@ class Arena(Result):
             for reason, ids in sorted(failed.items(), key=lambda entry: -len(entry[1]))
         ]
         if self.estimates[CHANGED].value > 0.5:
-            warnings.append("most verdicts change with the order of the captions: this judge cannot tell these systems apart")
+            warnings.append(
+                "most verdicts change with the order of the captions: the judge cannot tell these captions apart"
+            )
         return warnings
 
     def data(self) -> dict[str, Any]:
         """Everything as JSON holds it."""
-        facts = {"value": "value", "low": "low", "high": "high"}
 
         def interval(name: str) -> dict[str, float]:
-            return {key: getattr(self.estimates[name], part) for key, part in facts.items()}
+            one = self.estimates[name]
+            return {"value": one.value, "low": one.low, "high": one.high}
 
         return {
             "systems": {
@@ -370,12 +324,8 @@ def elo_of(system: str) -> str:
 
 
 CHANGED, FIRST, LONGER = "changed with the order", "for the caption shown first", "for the longer caption"
-SHARES = {
-    CHANGED: "0 is best; such a comparison is a tie",
-    FIRST: "50 is fair: of all verdicts that name a caption",
-    LONGER: "of comparisons with a winner, where lengths differ",
-}
-"""Shares that say what moved the judge, and how to read them."""
+SHARES = (CHANGED, FIRST, LONGER)
+"""Shares that say what moved the judge."""
 
 
 def shares_of(match: Match) -> list[tuple[float, float]]:
@@ -436,127 +386,79 @@ def arena(
         File with another prompt, with ``{evidence}``, ``{first}`` and ``{second}``.
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
-    if comparisons is not None:
-        check_value("comparisons", comparisons, int, Option("", min=1))
-    named = named_systems(systems)
-    if len(named) < 2:
-        raise InputError(f"{len(named)} system given, expected at least two to compare")
-    text = read_prompt(prompt or PROMPTS / "arena.txt", FIELDS)
-    reading = Reading(references, images, missing)
-    sets = align({name: read(captions, reading=reading) for name, captions in named.items()}, missing)
-    _refuse_several(sets)
     with using(runtime):
-        bench = Bench(judge if isinstance(judge, Judge) else load_judge(judge), {"arena": text})
-        return _held(sets, bench, resampling, comparisons, progress)
+        entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), comparisons, prompt)
+        if progress:
+            progress(f"{entries.bench.judge.model}: {len(entries.matches):,} comparisons")
+        return entries.compared(resampling)
 
 
-def _held(
-    sets: Mapping[str, CaptionSet],
-    bench: Bench,
-    resampling: Resampling,
-    comparisons: int | None,
-    progress: Callable[[str], None] | None,
-) -> Arena:
-    matches = draw(sets, comparisons, resampling.seed)
-    if progress:
-        progress(f"{bench.judge.model}: {len(matches):,} comparisons")
-    before = replace(bench.judge.usage)
-    matches = ask(sets, matches, bench)
-    if all(match.outcome is None for match in matches):
-        raise InputError(f"{bench.judge.model}: no comparison has a verdict: {matches[0].failure}")
-    usage = bench.judge.usage.since(before).line(bench.judge.judging.prices)
-    first = next(iter(sets.values()))
-    signature = "|".join(
-        [
-            "arena",
-            f"judge:{bench.judge.identity}",
-            f"prompt:{bench.prompt_digest}",
-            "parse:json",
-            "orders:both",
-            f"comparisons:{len(matches)}" + (f"(seed={resampling.seed})" if comparisons else ""),
-            f"unjudged:{sum(match.outcome is None for match in matches)}",
-            f"items:{len(first)}",
-            f"data:{first.fingerprint:016x}"[:13],
-            resampling.signature(),
-            f"captious:{__version__}",
+def plan_arena(
+    systems: Mapping[str, Any] | Sequence[Any],
+    judge: str | Judge,
+    resampling: Resampling = Resampling(),
+    *,
+    references: Any = None,
+    images: Any = None,
+    missing: Missing = "error",
+    comparisons: int | None = None,
+    prompt: str | Path = "",
+) -> DryRun:
+    """What `arena` would ask with the same arguments, and what that would cost; nothing is sent."""
+    entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), comparisons, prompt)
+    asked = questions(entries.sets, entries.matches, entries.bench).values()
+    requests = [request for both in asked if not isinstance(both, Failure) for request in both]
+    asking = entries.bench.judge
+    plan = plan_requests(asking, requests, REPLY_TOKENS)
+    return DryRun({(", ".join(entries.sets), f"arena(model={asking.model})"): plan}, asking.judging.prices)
+
+
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """Who meets whom before which judge."""
+
+    sets: Mapping[str, CaptionSet]
+    bench: Bench
+    matches: Sequence[Match]
+    drawn: bool
+
+    @classmethod
+    def of(
+        cls,
+        systems: Any,
+        judge: str | Judge,
+        resampling: Resampling,
+        reading: Reading,
+        comparisons: int | None,
+        prompt: str | Path,
+    ) -> _Entries:
+        if comparisons is not None:
+            check_value("comparisons", comparisons, int, Option("", min=1))
+        named = named_systems(systems)
+        if len(named) < 2:
+            raise InputError(f"{len(named)} system given, expected at least two to compare")
+        text = read_prompt(prompt or PROMPTS / f"{PROMPT}.txt", FIELDS)
+        sets = align({name: read(captions, reading=reading) for name, captions in named.items()}, reading.missing)
+        _refuse_several(sets)
+        bench = Bench(judge if isinstance(judge, Judge) else load_judge(judge), {PROMPT: text})
+        return cls(sets, bench, draw(sets, comparisons, resampling.seed), comparisons is not None)
+
+    def compared(self, resampling: Resampling) -> Arena:
+        """The result; nothing is asked before this."""
+        judge, first = self.bench.judge, next(iter(self.sets.values()))
+        before = replace(judge.usage)
+        matches = ask(self.sets, self.matches, self.bench)
+        unjudged = [match for match in matches if match.outcome is None]
+        if len(unjudged) == len(matches):
+            raise InputError(f"{judge.model}: no comparison has a verdict: {matches[0].failure}")
+        drawn = f"(seed={resampling.seed})" if self.drawn else ""
+        parts = [
+            *("arena", f"judge:{judge.identity}", f"prompt:{self.bench.prompt_digest}", "parse:json", "orders:both"),
+            *(f"comparisons:{len(matches)}{drawn}", f"unjudged:{len(unjudged)}", f"items:{len(first)}"),
+            *(f"data:{first.fingerprint:016x}"[:13], resampling.signature(), f"captious:{__version__}"),
         ]
-    )
-    return Arena(sets, tuple(matches), signature, f"{bench.judge.model}: {usage}", resampling)
-
-
-def draw(sets: Mapping[str, CaptionSet], comparisons: int | None, seed: int) -> list[Match]:
-    """The comparisons to make: all, or as many of each pair of systems, drawn at random; in the order of the items."""
-    pairs = list(combinations(sets, 2))
-    first = next(iter(sets.values()))
-    ids = first.ids
-    places = [(item, pair) for item in range(len(ids)) for pair in range(len(pairs))]
-    if comparisons is not None and comparisons < len(places):
-        generator = np.random.default_rng(seed)
-        order = np.stack([generator.permutation(len(ids)) for _ in pairs])  # pairs × items
-        # Round by round: one item of every pair, so that no pair is ahead by more than one.
-        rounds = [(int(order[pair, turn]), pair) for turn in range(len(ids)) for pair in generator.permutation(len(pairs))]
-        places = sorted((item, int(pair)) for item, pair in rounds[:comparisons])
-    candidates = {name: captions.candidates for name, captions in sets.items()}
-    return [
-        Match(ids[item], pairs[pair], tuple(" ".join(candidates[name][item]).strip() for name in pairs[pair]))  # type: ignore[arg-type]
-        for item, pair in places
-    ]
-
-
-def ask(sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench) -> list[Match]:
-    """The comparisons with what the judge said."""
-    asked = {index: one for index, one in enumerate(matches) if one.captions[0] != one.captions[1]}
-    requests: list[Request] = []
-    failures: dict[int, Failure] = {}
-    for index, match in asked.items():
-        both = questions(sets[match.systems[0]], match, bench.prompts["arena"])
-        if isinstance(both, Failure):
-            failures[index] = both
-        else:
-            requests += both
-    replies = iter(ask_and_parse(bench.judge, requests, parse_opinion, what="arena"))
-    judged = []
-    for index, match in enumerate(matches):
-        if index in failures:
-            match = replace(match, opinions=(failures[index], failures[index]))
-        elif index in asked:
-            match = replace(match, opinions=(next(replies), next(replies)))
-        judged.append(match)
-    return judged
-
-
-def questions(captions: CaptionSet, match: Match, prompt: str) -> tuple[Request, Request] | Failure:
-    """Both orders of a comparison, or why nothing can be asked."""
-    for name, text in zip(match.systems, match.captions, strict=True):
-        if not text:
-            return Failure(f"{name} has no caption")
-    index = captions.position(match.id)
-    image, references = captions.images[index], captions.references[index]
-    evidence = ["The image is attached."] if image is not None else []
-    evidence += ["People described it so:", listed(references)] if references else []
-    if not evidence:
-        return Failure("no image and no references; pass images=... or references=...")
-    pictures = () if image is None else (image,)
-
-    def request(first: str, second: str) -> Request:
-        text = prompt.format(evidence="\n".join(evidence), first=first, second=second)
-        return Request((Turn("user", text, pictures),))
-
-    one, other = match.captions
-    return request(one, other), request(other, one)
-
-
-def parse_opinion(reply: Reply) -> Opinion:
-    """The better caption and the reason of a reply.
-
-    >>> parse_opinion(Reply('{"reason": "The second one names the dog.", "better": "second"}')).better
-    'second'
-    """
-    answer = json_object(reply.text)
-    word = str(answer.get("better", "")).strip().lower().removesuffix(" caption")
-    if word not in WORDS:
-        raise ValueError(f"better is {shortened(word)}, expected first, second or tie")
-    return Opinion(WORDS[word], str(answer.get("reason") or ""))
+        usage = f"{judge.model}: {judge.usage.since(before).line(judge.judging.prices)}"
+        return Arena(self.sets, tuple(matches), "|".join(parts), usage, resampling)
 
 
 def _refuse_several(sets: Mapping[str, CaptionSet]) -> None:
