@@ -22,7 +22,7 @@ from captious.io.join import first_few
 from captious.io.read import read
 from captious.metrics.judges.dry_run import DryRun
 from captious.metrics.judges.judged import PROMPTS, Bench, plan_requests, read_prompt
-from captious.metrics.judges.matches import FIELDS, PROMPT, Match, Opinion, Outcome, ask, draw, questions
+from captious.metrics.judges.matches import FIELDS, PROMPT, Match, Opinion, ask, draw, questions
 from captious.models.chat.judge import Judge, load_judge
 from captious.models.chat.messages import Failure
 from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value, using
@@ -42,7 +42,7 @@ from captious.render import (
     Span,
     Table,
 )
-from captious.render.document import Tone, Value
+from captious.render.document import Value
 from captious.stats.bootstrap import Estimate, estimate
 from captious.stats.pairwise import ELO_CENTER, bradley_terry, elo
 from captious.stats.resampling import holm, id_order
@@ -52,7 +52,7 @@ PRIOR = 0.5
 REPLY_TOKENS = 60
 """Length of a usual reply, for the estimate before a run."""
 SHOWN = 200
-"""Comparisons on the page; the files hold all."""
+"""Items on the page whose comparisons are shown; the files hold all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,7 +158,7 @@ class Arena(Result):
 
     def _table(self) -> Table:
         names = list(self.systems)
-        columns: list[Column | str] = ["system", Column("Elo", decimals=0, level=self._level(), bold=True, bar=True)]
+        columns: list[Column | str] = ["system", Column("Elo", decimals=0, level=self._level(), bold=True)]
         columns += [Column("win rate", decimals=1, scale=100, unit="%", spread="half", higher_is_better=True, bar=True)]
         columns += [Column("wins"), Column("ties"), Column("losses"), Column("win − loss", signed=True)]
         rows: list[Sequence[Value]] = []
@@ -222,8 +222,8 @@ class Arena(Result):
             for name, number in zip(SHARES, trials, strict=True)
         ]
         note = (
-            "A verdict that changed with the order is a tie. Of the verdicts that name a caption, 50% should be for the "
-            "one shown first. The longer caption: of comparisons with a winner whose captions differ in words"
+            "A verdict that changed with the order is a tie. Of verdicts that name a caption, 50% should be for the one "
+            "shown first. The longer caption: of comparisons with a winner whose captions differ in words"
         )
         return Table("shares", "What moved the judge", columns, rows, note)
 
@@ -237,26 +237,24 @@ class Arena(Result):
         return Table("verdicts", "Comparisons", [*columns, "caption of the second"], rows, detail=True)
 
     def _gallery(self) -> Gallery:
-        total = len(self.matches)
-        note = f"the first {SHOWN} of {total:,}; verdicts.csv has all" if total > SHOWN else ""
-        return Gallery("Comparisons", list(map(self._entry, self.matches[:SHOWN])), note, replaces="verdicts")
+        by_item: dict[str, list[Match]] = {}
+        for match in self.matches:
+            by_item.setdefault(match.id, []).append(match)
+        note = f"the first {SHOWN} of {len(by_item):,} items; verdicts.csv has all" if len(by_item) > SHOWN else ""
+        images = next(iter(self.systems.values())).images
+        entries = [self._entry(by_item[key], images) for key in list(by_item)[:SHOWN]]
+        return Gallery("Comparisons", entries, note, replaces="verdicts")
 
-    def _entry(self, match: Match) -> Entry:
-        captions = self.systems[match.systems[0]]
-        image = captions.images[captions.position(match.id)]
-        lines = []
-        for name, text in zip(match.systems, match.captions, strict=True):
-            tone: Tone = "good" if name == match.winner else ""
-            lines.append(Line(Phrase((Span(text, tone),)), f"{name}, better" if tone else name))
-        for name, one in zip(match.systems, match.opinions, strict=False):
-            said = one.reason if isinstance(one, Failure) else f"{_called(one.better, match, name)}: {one.reason}"
-            lines.append(Line(Phrase((Span(said, "quiet"),)), f"judge, {name} first"))
-        facts = [f"better: {match.winner}" if match.winner else match.outcome or "no verdict"]
-        facts += ["changed with the order"] if match.changed else []
-        facts += ["equal captions, not asked"] if not match.opinions else []
+    def _entry(self, matches: Sequence[Match], images: Sequence[Any]) -> Entry:
+        """The captions of one item, and what the judge said of every two of them."""
+        captions, key = next(iter(self.systems.values())), matches[0].id
+        image = images[captions.position(key)]
+        texts = {name: text for match in matches for name, text in zip(match.systems, match.captions, strict=True)}
+        lines = [Line(text, name) for name, text in texts.items()]
+        lines += [Line(described(match), " – ".join(match.systems)) for match in matches]
         shown = isinstance(image, ImageData) or (image and Path(str(image)).is_file())
         picture = Picture(image if isinstance(image, ImageData) else str(image)) if shown else None
-        return Entry(match.id, lines, picture, facts, references=captions[match.id].references)
+        return Entry(key, lines, picture, references=captions[key].references)
 
     def _warnings(self) -> list[str]:
         """Comparisons without a verdict, and a judge that follows the order more than the captions."""
@@ -345,12 +343,24 @@ def shares_of(match: Match) -> list[tuple[float, float]]:
     ]
 
 
-def _called(better: Outcome, match: Match, first: str) -> str:
-    """What the judge said when the captions of ``first`` came first, with the name of the system."""
-    if better == "tie":
-        return "tie"
-    names = match.systems if first == match.systems[0] else match.systems[::-1]
-    return names[better == "second"]
+def described(match: Match) -> Phrase:
+    """The verdict of a comparison with the judge's reasons; both where they differ.
+
+    >>> opinions = Opinion("first", "It is full."), Opinion("tie", "Same.")
+    >>> str(described(Match("1", ("a", "b"), ("a dog", "dog"), opinions)))
+    'tie, changed with the order · a first: a, It is full. · b first: tie, Same.'
+    """
+    if not match.opinions:
+        return Phrase.of(Span("tie", "strong"), Span(" · equal captions, not asked", "quiet"))
+    outcome = Span(match.winner or match.outcome or "no verdict", "good" if match.winner else "strong")
+    if not match.changed:
+        reason = match.failure or next((one.reason for one in match.opinions if one.reason), "")
+        return Phrase.of(outcome, Span(f" · {reason}" if reason else "", "quiet"))
+    spans = [outcome, Span(", changed with the order", "bad")]
+    for name, verdict, one in zip(match.systems, match.verdicts, match.opinions, strict=True):
+        better = verdict if verdict == "tie" else match.systems[verdict == "second"]
+        spans.append(Span(f" · {name} first: {better}, {one.reason}", "quiet"))
+    return Phrase(tuple(spans))
 
 
 def arena(
