@@ -10,12 +10,14 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
 from starlette.testclient import TestClient
 from tests.studio.hostile import HOSTILE
-from tests.studio.studies import KINDS, OWNER, SECRET, Study
+from tests.studio.studies import KINDS, OWNER, SECRET, Study, make_tasks
 
 from captious.studio.access import Limit, Rules
 from captious.studio.database import DatabaseAway
+from captious.studio.events import Page
 from captious.studio.plan import Aspect, Checks, Source
 from captious.studio.sessions import TURK_PREVIEW, study_name
+from captious.studio.views import Views
 
 JSON = {"accept": "application/json"}
 CHOICES = {"preferred": "1", "label": "old"}
@@ -465,3 +467,20 @@ def test_styles_and_scripts_are_kept_by_browsers_until_they_change(study):
     style = client.get(address)
     assert style.headers["content-type"].startswith("text/css") and "immutable" in style.headers["cache-control"]
     assert not re.search(r"url\(|@import|https?:", style.text + client.get("/static/rate.js").text)
+
+
+def test_scales_are_called_by_the_words_before_the_colon(tmp_path):
+    aspects = (Aspect("P", "Precision: is it right?"), Aspect("Fl", "Fluency: points off", (-1, -0.5, 0)))
+    study = Study(tmp_path, "ratings", aspects=aspects)
+    page = browser(study).get(study.link()).text
+    assert "<dt>Precision</dt><dd>Is it right?</dd>" in page and "Caption 1 has no rating for Fluency." in page
+    assert 'value="-0.5" data-key="2"><span>−0.5</span>' in page
+
+
+@pytest.mark.parametrize(("image", "title"), [("/image/t1/0", "How 2 people described this image"), ("", "References")])
+def test_references_of_a_text_are_not_said_to_describe_an_image(image, title, tmp_path, study):
+    (task,) = make_tasks(tmp_path, number=1)
+    page = Page(task, "work", ("a", "b"), 1, 1)
+    nothing = dict.fromkeys(("key", "csrf", "session", "owner", "back", "forward", "status"), "")
+    text = Views(study.plan).task(page, {}, image=image, **nothing)
+    assert f"<summary>{title}</summary>" in text and ("not always perfect" in text) == bool(image)
