@@ -249,3 +249,29 @@ def test_the_report_has_every_verdict_with_its_reasons(monkeypatch, runtime, tmp
     )
     saved = json.loads((tmp_path / "out" / "captious-run.json").read_text(encoding="utf-8"))
     assert len(saved["verdicts"]) == 3 and np.isfinite(saved["systems"]["system-1"]["elo"]["value"])
+
+
+def test_the_command_prints_and_writes(monkeypatch, tmp_path, capsys):
+    from captious.cli.app import main
+
+    StubModel(by_quality).install(monkeypatch)
+    for name, word in (("good", "x"), ("poor", "o")):
+        (tmp_path / f"{name}.json").write_text(json.dumps(captions(word)))
+    (tmp_path / "refs.json").write_text(json.dumps(REFERENCES))
+    arguments = ["arena", tmp_path / "good.json", tmp_path / "poor.json", "-r", tmp_path / "refs.json", "--model", "m"]
+    arguments += ["--replies", tmp_path / "replies.db", "--samples", 20]
+
+    def run(*more):
+        monkeypatch.setattr("sys.argv", ["captious", *map(str, [*arguments, *more])])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return stop.value.code or 0, capsys.readouterr().out
+
+    code, out = run("--dry-run", "--json")
+    assert code == 0 and json.loads(out)["calls"][0]["calls"] == 12
+    code, out = run("--json", "-o", tmp_path / "out")
+    assert (
+        code == 0 and json.loads(out)["systems"]["good"]["wins"] == 6 and (tmp_path / "out" / "verdicts.csv").exists()
+    )
+    code, out = run("--replay", "--comparisons", 3)
+    assert code == 0 and "2 systems, 3 comparisons" in out and "6 replies from the store" in out

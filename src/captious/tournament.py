@@ -222,8 +222,8 @@ class Arena(Result):
             for name, number in zip(SHARES, trials, strict=True)
         ]
         note = (
-            "A verdict that changed with the order is a tie. Of verdicts that name a caption, 50% should be for the one "
-            "shown first. The longer caption: of comparisons with a winner whose captions differ in words"
+            "A verdict that changed with the order is a tie. Of verdicts that name a caption, half should be for the "
+            "one shown first. The longer caption: of comparisons with a winner whose captions differ in words"
         )
         return Table("shares", "What moved the judge", columns, rows, note)
 

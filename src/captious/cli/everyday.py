@@ -258,6 +258,8 @@ TEXTS = {
     "bertscore.weights": "a language model: a hub id or a folder",
     "bleurt.weights": "a BLEURT checkpoint of the PyTorch port: a hub id or a folder",
     "sbert.weights": "a model of sentence-transformers: a hub id or a folder",
+    "capture.weights": "a model of sentence-transformers: a hub id or a folder",
+    "capture.parser": "a model of spaCy, or the folder or hub id of a FACTUAL model",
     "umic.weights": "a folder that `captious train umic` wrote",
     "short": _MODEL,
     "long": _MODEL,
