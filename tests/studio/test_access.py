@@ -153,6 +153,30 @@ def test_a_proxy_may_call_the_server_by_another_name():
     assert call(guard, "POST", headers={"origin": "http://studio.example.org"})[0] == 403
 
 
+def test_half_a_form_of_a_browser_that_is_gone_reaches_nothing():
+    messages = [{"type": "http.request", "body": b"label=ol", "more_body": True}, {"type": "http.disconnect"}]
+    reached, sent = [], []
+
+    async def app(scope, receive, send):
+        reached.append(await receive())
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/task",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
+    asyncio.run(Guard(app, Rules())(scope, receive, send))
+    assert (reached, sent, messages) == ([], [], [])
+
+
 def test_a_body_over_the_limit_is_refused_while_it_is_read():
     guard = Guard(echo, Rules())
     status, _, body, _ = call(guard, "POST", chunks=[b"a" * 40_000, b"b" * 25_536])

@@ -221,11 +221,22 @@ class Guard:
         elif scope["method"] in SAFE:
             await self.app(scope, receive, send)
         else:
-            body = await _read_body(receive, self.body)
-            if body is None:
-                await refuse(scope, send, self.rules, 413, f"More than {self.body // 1024} KB were sent.")
-            else:
-                await self.app(scope, _replay(body, receive), send)
+            await self._with_body(scope, receive, send)
+
+    async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the whole body first: half a form, of a browser that is gone, must not be taken for an answer."""
+        body = bytearray()
+        while len(body) <= self.body:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        if len(body) > self.body:
+            await refuse(scope, send, self.rules, 413, f"More than {self.body // 1024} KB were sent.")
+        else:
+            await self.app(scope, _replay(bytes(body), receive), send)
 
     def _with_headers(self, send: Send) -> Send:
         async def sending(message: Message) -> None:
@@ -316,18 +327,6 @@ def _from_own_page(headers: dict[str, str], public: str) -> bool:
         return site in ("same-origin", "none")
     origin = headers.get("origin", "null")
     return origin in ("null", public) or urlsplit(origin).netloc == headers.get("host")
-
-
-async def _read_body(receive: Receive, most: int) -> bytes | None:
-    """The body, or None as soon as it is longer than allowed."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > most:
-            return None
-        if message["type"] == "http.disconnect" or not message.get("more_body"):
-            return bytes(body)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -277,7 +277,7 @@ class RaterPages:
         if form.get("agree") == "yes":
             self.log.record(rater, "consented", f"{rater}.consented")
             return RedirectResponse(session.address("/task"), 303)
-        text = "You did not agree, so you are asked nothing and nothing is stored. You can close this page."
+        text = "You did not agree, so you are asked nothing, and no answer is stored. You can close this page."
         if self.plan.source.name in ("prolific", "mturk"):
             text += " Please return the task on the platform that sent you."
         return self._message("Thank you", text, (session.address("/consent"), "Read the text again"))
