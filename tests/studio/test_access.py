@@ -123,7 +123,18 @@ def test_only_names_of_the_server_are_answered(host, status):
 
 
 @pytest.mark.parametrize(
-    "url", ["studio.example.org", "ftp://a.example", "https://", "https://a.example/x", "https://["]
+    "url",
+    [
+        "studio.example.org",
+        "ftp://a.example",
+        "https://",
+        "https://a.example/x",
+        "https://[",
+        "https://a.example:port",
+        "https://a,b.example",
+        "https://a.example\n=1+1",
+        "https://me:secret@a.example",
+    ],
 )
 def test_a_public_address_that_is_none_is_refused(url):
     with pytest.raises(InputError, match="expected an address such as"):

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import re
 import secrets
 import time
 from collections import deque
@@ -80,6 +81,9 @@ def _plain_page(status: int, message: str) -> str:
     return f"<!doctype html><html lang='en'><title>{status}</title><p>{message}</p></html>"
 
 
+_PUBLIC_URL = re.compile(r"(?i:https?)://[A-Za-z0-9.:\[\]-]+/?")
+
+
 @dataclass(frozen=True)
 class Rules:
     """What holds for every request to one server."""
@@ -110,11 +114,11 @@ class Rules:
             return cls(hosts=frozenset(names), **others)
         try:
             address = urlsplit(public_url)
-            name = address.hostname
+            name, _ = address.hostname, address.port
         except ValueError:
             name = None
-        if not name or address.scheme not in ("http", "https") or address.path not in ("", "/") or address.query:
-            raise InputError(f"public_url={public_url}: expected an address such as https://studio.example.org")
+        if not name or not _PUBLIC_URL.fullmatch(public_url):
+            raise InputError(f"public_url={public_url!r}: expected an address such as https://studio.example.org")
         origin = f"{address.scheme}://{address.netloc}".lower()
         return cls(hosts=frozenset({*names, name}), origin=origin, secure=address.scheme == "https", **others)
 
