@@ -168,6 +168,18 @@ EXAMPLES = {
         "imagine(kind=text&image,painter=mixer,weights=colors,seeds=2,against=source)",
     ),
     "clair": ("clair(model=stub)", "clair(model=stub,prompt={prompt})"),
+    "fleur": (
+        "fleur(model=stub)",
+        "fleur(model=stub,renormalize=yes,why=yes)",
+        "fleur(model=stub,context=references,answer=yes-no)",
+        "fleur(model=stub,smoothing=samples,samples=3)",
+    ),
+    "reffleur": ("reffleur(model=stub)", "reffleur(model=stub,smoothing=none)"),
+    "gpt4eval": ("gpt4eval(model=stub)", "gpt4eval(model=stub,value=ratio,swap=yes)"),
+    "gveval": ("gveval(model=stub)", "gveval(model=stub,mode=references)", "gveval(model=stub,mode=image,samples=2)"),
+    "faithscore": ("faithscore(model=stub)", "faithscore(model=stub,level=sentence)"),
+    "rlaifv": ("rlaifv(model=stub)", "rlaifv(model=stub,value=rejected)", "rlaifv(model=stub,value=probability)"),
+    "dcscore": ("dcscore(model=stub)", "dcscore(model=stub,value=recall,samples=2,sharing=all)"),
 }
 """Written forms of each metric; a name in braces is a file that a function of this module writes."""
 

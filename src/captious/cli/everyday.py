@@ -240,6 +240,7 @@ def parameter_rows(metric: type[Metric]) -> list[tuple[str, str, str]]:
 
 
 _STYLE = "a file that `captious style fit` wrote"
+_PROMPTS = "a folder with other prompts"
 _MODEL = "a hub id, a folder, a checkpoint file or `captious-mini`"
 TEXTS = {
     "tokenizer": "`ptb`, `13a`, `whitespace`, `plain`",
@@ -251,6 +252,9 @@ TEXTS = {
     "onlystyle.model": _STYLE,
     "stylecider.model": _STYLE,
     "prompt": "a text file with another prompt",
+    "faithscore.prompt": _PROMPTS,
+    "rlaifv.prompt": _PROMPTS,
+    "dcscore.prompt": _PROMPTS,
     "style": "the style of all items; without it the column says it",
     "column": "the column of the styles",
     "prefix": "words before every caption",

@@ -266,13 +266,14 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
 def ask_and_parse(
     judge: Judge,
     requests: Sequence[Request],
-    parse: Callable[[Reply], T],
+    parse: Callable[[Reply], T] | Sequence[Callable[[Reply], T]],
     tries: int = 3,
     what: str = "asking",
 ) -> list[T | Failure]:
     """What `parse` reads in each reply. Where it raises a ValueError, the question is asked again, more freely.
 
-    A server repeats itself at temperature 0, so every further try is a new sample at a higher temperature.
+    Requests that expect different things have a parser each. A server repeats itself at temperature 0, so every further
+    try is a new sample at a higher temperature.
     """
     results: list[T | Failure] = [Failure("not asked")] * len(requests)
     open_questions = dict(enumerate(requests))
@@ -286,7 +287,7 @@ def ask_and_parse(
             for index, request in open_questions.items()
         }
         for index, reply in zip(asked, judge.ask(list(asked.values()), what), strict=True):
-            results[index] = _parsed(reply, parse)
+            results[index] = _parsed(reply, parse if callable(parse) else parse[index])
         open_questions = {index: requests[index] for index in open_questions if isinstance(results[index], _Unreadable)}
         if not open_questions:
             break
