@@ -46,7 +46,8 @@ class Views:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.filters |= {"blocks": blocks, "anchor": anchor, "label": label, "key_of": key_of}
+        filters = (anchor, blocks, key_of, number, sentence)
+        environment.filters |= {function.__name__: function for function in filters}
         environment.globals |= {"static": self.static_address, "title": self.plan.title}
         return environment
 
@@ -126,14 +127,22 @@ def anchor(field: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", field)
 
 
-def label(name: str) -> str:
-    """The name of an aspect as a heading.
+def sentence(text: str) -> str:
+    """The text with a capital letter in front, as a heading.
 
-    >>> label("word_choice")
-    'Word choice'
+    >>> sentence("word choice of NASA")
+    'Word choice of NASA'
     """
-    text = name.replace("_", " ")
     return text[:1].upper() + text[1:]
+
+
+def number(point: float) -> str:
+    """A point of a scale as people write it, with a minus sign.
+
+    >>> number(-0.5), number(4.0)
+    ('−0.5', '4')
+    """
+    return f"{point:g}".replace("-", "−")
 
 
 def key_of(aspect: Aspect, point: float) -> str:
@@ -157,7 +166,7 @@ def keys_of(plan: Plan) -> list[tuple[list[str], str]]:
             (["Alt ↑", "Alt ↓"], "move the caption up, down"),
         ],
         "pairs": [
-            (["←", "→"], "left, right caption"),
+            (["←", "→"], "caption A, caption B"),
             *([(["e"], "equally good")] if plan.ties else []),
             *([(["b"], "both are bad")] if plan.both_bad else []),
         ],
