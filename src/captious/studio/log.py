@@ -249,11 +249,15 @@ class Log:
 
     def raters(self) -> list[Rater]:
         """All raters, in the order in which they were added."""
+        ids = self.rater_ids()
+        self._read_all_progress()
+        return [_to_rater(id, self._progress.get(id, Progress())) for id in ids]
+
+    def rater_ids(self) -> list[str]:
+        """All raters by name alone, without reading what they did."""
         with self.database.reading() as connection:
             query = sa.select(schema.rater.c.number).order_by(schema.rater.c.number)
-            numbers = connection.execute(query).scalars().all()
-        self._read_all_progress()
-        return [_to_rater(f"r{number}", self._progress.get(f"r{number}", Progress())) for number in numbers]
+            return [f"r{number}" for number in connection.execute(query).scalars()]
 
     def _rater(self, number: int) -> Rater:
         with self.database.reading() as connection:

@@ -103,10 +103,13 @@ def number_of(rater: str) -> int:
     return int(number)
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
+
+
 def dump(value: Any) -> str:
     """A value in JSON, the same text for equal values."""
     try:
-        return json.dumps(value, sort_keys=True, allow_nan=False)
+        return _ENCODER.encode(value)
     except (ValueError, TypeError) as error:
         raise InputError(f"a value that the database cannot keep: {one_line(error)}") from None
 
