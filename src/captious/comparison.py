@@ -87,6 +87,7 @@ class Comparison(Result):
             f"{', '.join(self.reports)}; differences by {self.test}",
             [*tables, explorer(self.reports)],
             warnings=[*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})],
+            notes=_by_system({name: report.notes for name, report in self.reports.items()}),
             signatures=_by_system({name: report.signatures for name, report in self.reports.items()}),
             data=self.data(),
         )
@@ -222,7 +223,7 @@ def compare(
     True
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
-    systems = _named(systems)
+    systems = named_systems(systems)
     specs = metric_specs(metrics)
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
@@ -265,8 +266,8 @@ def compare(
     return Comparison(reports, tuple(differences), name, _remarks(sets, differences), resampling.level)
 
 
-def _named(systems: Any) -> dict[str, Any]:
-    """Systems by name."""
+def named_systems(systems: Any) -> dict[str, Any]:
+    """Systems by name; those of a list are called by their files and sets, else by numbers."""
     if isinstance(systems, Mapping):
         return {str(name): _captions(one) for name, one in systems.items()}
     if not isinstance(systems, (list, tuple)):

@@ -235,6 +235,7 @@ class Report(Result):
             "skipped": self.captions.skipped,
             "metrics": [self._metric_data(key) for key in self.measurements],
             "warnings": list(self.warnings),
+            **({"notes": self.notes} if self.notes else {}),
             **({"explanations": self.explanations.data()} if self.explanations else {}),
         }
 

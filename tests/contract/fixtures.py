@@ -136,6 +136,10 @@ EXAMPLES = {
     "meteor": ("meteor(resources={meteor})", "meteor(task=li,modules=exact+stem,resources={meteor})"),
     "spice": ("spice(resources={meteor})", "spice(subset=object,synsets=no,matching=one-to-one)"),
     "spice_original": ("spice_original(file={original})", "spice_original(file={original},subset=color)"),
+    "capture": (
+        "capture(weights={bert},resources={meteor})",
+        "capture(subset=attribute,synonyms=no,soft=no,stop_words=no)",
+    ),
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
     "bleurt": ("bleurt(weights={bleurt})", "bleurt(weights={bleurt},over=mean,limit=12,activation=gelu_new)"),
     "sbert": ("sbert(weights={bert})", "sbert(weights={bert},over=mean)"),
@@ -164,6 +168,18 @@ EXAMPLES = {
         "imagine(kind=text&image,painter=mixer,weights=colors,seeds=2,against=source)",
     ),
     "clair": ("clair(model=stub)", "clair(model=stub,prompt={prompt})"),
+    "fleur": (
+        "fleur(model=stub)",
+        "fleur(model=stub,renormalize=yes,why=yes)",
+        "fleur(model=stub,context=references,answer=yes-no)",
+        "fleur(model=stub,smoothing=samples,samples=3)",
+    ),
+    "reffleur": ("reffleur(model=stub)", "reffleur(model=stub,smoothing=none)"),
+    "gpt4eval": ("gpt4eval(model=stub)", "gpt4eval(model=stub,value=ratio,swap=yes)"),
+    "gveval": ("gveval(model=stub)", "gveval(model=stub,mode=references)", "gveval(model=stub,mode=image,samples=2)"),
+    "faithscore": ("faithscore(model=stub)", "faithscore(model=stub,level=sentence)"),
+    "rlaifv": ("rlaifv(model=stub)", "rlaifv(model=stub,value=rejected)", "rlaifv(model=stub,value=probability)"),
+    "dcscore": ("dcscore(model=stub)", "dcscore(model=stub,value=recall,samples=2,sharing=all)"),
 }
 """Written forms of each metric; a name in braces is a file that a function of this module writes."""
 

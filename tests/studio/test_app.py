@@ -10,12 +10,14 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
 from starlette.testclient import TestClient
 from tests.studio.hostile import HOSTILE
-from tests.studio.studies import KINDS, OWNER, SECRET, Study
+from tests.studio.studies import KINDS, OWNER, SECRET, Study, make_tasks
 
 from captious.studio.access import Limit, Rules
 from captious.studio.database import DatabaseAway
+from captious.studio.events import Page
 from captious.studio.plan import Aspect, Checks, Source
 from captious.studio.sessions import TURK_PREVIEW, study_name
+from captious.studio.views import Views
 
 JSON = {"accept": "application/json"}
 CHOICES = {"preferred": "1", "label": "old"}
@@ -391,7 +393,8 @@ def test_personal_links_have_no_open_door(study):
 def test_who_waits_for_others_is_told_so(tmp_path):
     study = Study(tmp_path, "labels", number=1, overlap=1)
     browser(study).get(study.link())
-    assert "Nothing to do right now" in browser(study).get(study.link()).text
+    page = browser(study).get(study.link()).text
+    assert "Nothing to do right now" in page and "Try again" in page and "completion code" not in page
 
 
 def test_an_excluded_rater_is_thanked(study):
@@ -465,3 +468,32 @@ def test_styles_and_scripts_are_kept_by_browsers_until_they_change(study):
     style = client.get(address)
     assert style.headers["content-type"].startswith("text/css") and "immutable" in style.headers["cache-control"]
     assert not re.search(r"url\(|@import|https?:", style.text + client.get("/static/rate.js").text)
+
+
+def test_scales_are_called_by_the_words_before_the_colon(tmp_path):
+    aspects = (Aspect("P", "Precision: is it right?"), Aspect("Fl", "Fluency: points off", (-1, -0.5, 0)))
+    study = Study(tmp_path, "ratings", aspects=aspects)
+    page = browser(study).get(study.link()).text
+    assert "<dt>Precision</dt><dd>Is it right?</dd>" in page and "Caption 1 has no rating for Fluency." in page
+    assert 'value="-0.5" data-key="2"><span>−0.5</span>' in page
+
+
+@pytest.mark.parametrize(("image", "title"), [("/image/t1/0", "How 2 people described this image"), ("", "References")])
+def test_references_of_a_text_are_not_said_to_describe_an_image(image, title, tmp_path, study):
+    (task,) = make_tasks(tmp_path, number=1)
+    page = Page(task, "work", ("a", "b"), 1, 1)
+    nothing = dict.fromkeys(("key", "csrf", "session", "owner", "back", "forward", "status"), "")
+    text = Views(study.plan).task(page, {}, image=image, **nothing)
+    assert f"<summary>{title}</summary>" in text and ("not always perfect" in text) == bool(image)
+
+
+def test_who_is_paid_by_a_code_need_not_wait_for_others(tmp_path):
+    study = Study(tmp_path, number=2, overlap=1, per_rater=2, source=Source("prolific", done="DONE1", full="FULL1"))
+    door = f"/s/{study_name(study.plan)}?PROLIFIC_PID="
+    first, second, third = browser(study), browser(study), browser(study)
+    form = filled(first.get(f"{door}1").text)
+    second.get(f"{door}2")
+    waiting = first.post("/task", data=form).text  # the second task is open elsewhere
+    assert "Nothing to do right now" in waiting and "cc=DONE1" in waiting and "1 answer is saved" in waiting
+    late = third.get(f"{door}3").text
+    assert "Nothing to do right now" in late and "cc=FULL1" in late and "DONE1" not in late

@@ -1,4 +1,4 @@
-"""``captious cache``: what captious keeps on this machine (features, idf corpora, METEOR's tables), and making room."""
+"""``captious cache``: what captious keeps on this machine (features, idf corpora, tables, replies), and making room."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def show(
     session: Annotated[Session, Only("json")],
     check: Annotated[bool, Option("Read every row, to find damage that shows only on use.")] = False,
 ) -> None:
-    """List features by encoder, idf corpora and METEOR's tables, with the room they take and their last use."""
+    """List features by encoder, idf corpora, METEOR's tables and replies of chat models, with the room they take."""
     from captious._files import data_folder
     from captious.models.store import cache_root, inventory, size_limit
     from captious.render.document import Document
 
     stores = inventory(cache_root(), check)
-    corpora, tables = _corpora(), _meteor_tables()
+    corpora, tables, replies = _corpora(), _meteor_tables(), _replies()
     damaged = [f"{store.folder.name}/{name} {why}" for store in stores for name, why in store.damaged.items()]
-    unusable = [f"{row['path']}: {row['unusable']}" for row in (*corpora, *tables) if "unusable" in row]
+    unusable = [f"{row['path']}: {row['unusable']}" for row in (*corpora, *tables, *replies) if "unusable" in row]
     session.deliver(
         Document(
             title=str(data_folder()),
-            sections=_sections(stores, corpora, tables),
+            sections=_sections(stores, corpora, tables, replies),
             warnings=[*damaged, *unusable],
             data={
                 "home": str(data_folder()),
@@ -47,13 +47,14 @@ def show(
                 "features": [_facts(store) for store in stores],
                 "corpora": corpora,
                 "tables": tables,
+                "replies": replies,
             },
             name="cache",
         )
     )
 
 
-def _sections(stores: list[StoreInfo], corpora: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[Table]:
+def _sections(stores: list[StoreInfo], *files: list[dict[str, Any]]) -> list[Table]:
     from captious.models.store import format_size, size_limit
     from captious.render.document import Column, Table
 
@@ -73,7 +74,8 @@ def _sections(stores: list[StoreInfo], corpora: list[dict[str, Any]], tables: li
     columns = ("encoder", "fingerprint", "of", Column("rows"), Column("files"), size, "last used")
     total = f"{format_size(sum(store.bytes for store in stores))} of {format_size(size_limit())}"
     sections = [Table("features", f"Features: {total}", columns, rows)]
-    for key, title, entries in (("idf", "idf corpora", corpora), ("meteor", "METEOR's tables", tables)):
+    titles = {"idf": "idf corpora", "meteor": "METEOR's tables", "replies": "Replies of chat models"}
+    for (key, title), entries in zip(titles.items(), files, strict=True):
         lines = [(row["name"], row.get("content", "unusable"), format_size(row["bytes"])) for row in entries]
         if lines:
             sections.append(Table(key, title, ("name", "content", size), lines))
@@ -103,6 +105,13 @@ def _meteor_tables() -> list[dict[str, Any]]:
 
     added = [resources.added_file()] if resources.added_file().exists() else []
     return [_described(path.name, path, content) for path in (*added, *resources.compiled_files())]
+
+
+def _replies() -> list[dict[str, Any]]:
+    from captious.models.chat.replies import ReplyStore, default_path
+
+    path = default_path()
+    return [_described(path.name, path, lambda path: f"{len(ReplyStore(path)):,} replies")] if path.exists() else []
 
 
 def _described(name: str, path: Path, content: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ A command takes the whole session, or the fields that it uses, so that it shows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,6 +71,22 @@ class Runs(Options):
 
 
 @dataclass(frozen=True)
+class Systems(Options):
+    """Systems that captioned the same items."""
+
+    systems: Annotated[
+        tuple[str, ...],
+        Argument("Files of captions, the baseline first; NAME=FILE names a system.", metavar="SYSTEMS"),
+    ]
+
+    def files(self) -> dict[str, str]:
+        """The file of each system by its name."""
+        from captious.io.formats import named_files
+
+        return named_files(self.systems)
+
+
+@dataclass(frozen=True)
 class Listening(Options):
     """Where a server listens."""
 
@@ -109,6 +125,14 @@ class Session(Options):
             using(replace(self.runtime, progress=shown.advance, log=shown.log)),
         ):
             yield shown.step
+
+    def deliver_plan(self, captions: Mapping[str, CaptionSet], metrics: Sequence[str]) -> None:
+        """Print what chat models would be asked, in place of a result."""
+        from captious.metrics.judges.dry_run import dry_run
+
+        with self.working():
+            plan = dry_run(captions, metrics)
+        self.deliver(plan)
 
     def deliver(self, result: Result) -> None:
         """Print the result, and save it where that is asked for; images look as they did to the encoder."""

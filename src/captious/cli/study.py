@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from captious.cli.params import Omit, Only, command
 from captious.cli.session import Folds, Items, Permutations, Seeds, Session
+from captious.errors import InputError
 from captious.options import Option, Resampling
 from captious.study.options import StudyInput
 
@@ -36,6 +38,9 @@ def run(
     Example: captious study run flickr8k-expert --data flickr8k --metrics "bleu(n=4),rouge,cider"
     Example: captious study run flickr8k-expert --data flickr8k --images photos/ --metrics clipscore,refclipscore
     """
+    if session.runtime.judging.dry_run:
+        _dry_run(study_input, session)
+        return
     with session.working() as step:
         study = _correlate(study_input, session, step, test=test, permutations=permutations)
         study.document()  # intervals and tests are computed here, while progress is shown
@@ -49,6 +54,18 @@ def _correlate(study_input: StudyInput, session: Session, step: Callable[[str], 
     scores = load_scores(ratings, recipe, study_input, session.reading.missing, step)
     options |= {"statistic": study_input.statistic, "resampling": session.resampling, "progress": step}
     return correlate(ratings, scores, recipe=recipe, **options)
+
+
+def _dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = ()) -> None:
+    """Print what the metrics would ask chat models about the rated captions."""
+    from captious.metrics.registry import DEFAULT
+    from captious.study import load_ratings
+
+    ratings, _ = load_ratings(study_input, session.reading)
+    if ratings.captions is None:
+        raise InputError(f"{ratings.name}: ratings without captions, so nothing would be asked")
+    metrics = [*(study_input.metrics or [DEFAULT]), *(name for name in added if not Path(name).is_file())]
+    session.deliver_plan({ratings.name: ratings.captions}, metrics)
 
 
 @command(app)
@@ -120,6 +137,9 @@ def combine(
     from captious.study import combine_metrics, load_ratings, load_scores
     from captious.study.combine import others_to_add
 
+    if session.runtime.judging.dry_run:
+        _dry_run(study_input, session, add)
+        return
     with session.working() as step:
         ratings, recipe = load_ratings(study_input, session.reading)
         missing, id_column = session.reading.missing, study_input.scores_id_column
@@ -154,6 +174,9 @@ def lengths(
     from captious.models import loading
     from captious.study import length_regimes
 
+    if session.runtime.judging.dry_run:
+        _dry_run(study_input, session)
+        return
     with session.working() as step:
         study = _correlate(study_input, session, step)
         step("buckets")

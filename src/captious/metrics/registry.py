@@ -23,6 +23,7 @@ METRICS = {
     "meteor": "captious.metrics.meteor.metric:Meteor",
     "spice": "captious.metrics.spice.metric:Spice",
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
+    "capture": "captious.metrics.capture.metric:Capture",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
@@ -46,6 +47,13 @@ METRICS = {
     "umic": "captious.metrics.umic:Umic",
     "imagine": "captious.metrics.imagine:Imagine",
     "clair": "captious.metrics.judges.clair:Clair",
+    "fleur": "captious.metrics.judges.fleur:Fleur",
+    "reffleur": "captious.metrics.judges.fleur:RefFleur",
+    "gpt4eval": "captious.metrics.judges.gpt4eval:Gpt4Eval",
+    "gveval": "captious.metrics.judges.gveval:GVEval",
+    "faithscore": "captious.metrics.judges.faithscore:FaithScore",
+    "rlaifv": "captious.metrics.judges.rlaifv:RlaifV",
+    "dcscore": "captious.metrics.judges.dcscore:DCScore",
 }
 """Where each metric lives; imported when first used. Packages add theirs under the entry point ``captious.metrics``."""
 
@@ -53,6 +61,8 @@ LABELS = {
     "cider-d": "cider",
     "ciderd": "cider",
     "clip-s": "clipscore",
+    "g-veval": "gveval",
+    "gpt4-eval": "gpt4eval",
     "ie-image": "imagine",
     "lsa diversity": "lsa",
     "pac-s": "pacscore",
@@ -70,8 +80,8 @@ LABELS = {
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
-    "bartscore", "blipscore", "bridge", "capture", "chair", "chrf", "cider-r", "comet", "dcscore",
-    "dsg", "emscore", "faier", "faithscore", "fense", "fid", "fleur", "g-veval", "hicescore", "infolm", "leic", "mid",
+    "bartscore", "blipscore", "bridge", "chair", "chrf", "cider-r", "comet",
+    "dsg", "emscore", "faier", "fense", "fid", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
 )  # fmt: skip

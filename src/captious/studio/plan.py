@@ -45,6 +45,16 @@ class Aspect:
     faults: tuple[str, ...] = ()
     """Typical faults, shown to the rater in a foldable list."""
 
+    @property
+    def label(self) -> str:
+        """What the scale is called on the page: the words of the question before a colon, else the name.
+
+        >>> Aspect("P", "Precision: how much is right?").label, Aspect("word_choice", "Are the words right?").label
+        ('Precision', 'word choice')
+        """
+        before, colon, _ = self.question.partition(":")
+        return before.strip() if colon else self.name.replace("_", " ")
+
     @cached_property
     def points(self) -> tuple[float, ...]:
         """The points of the scale, from the lowest to the highest.

@@ -48,7 +48,8 @@ class Views:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        environment.filters |= {"blocks": blocks, "anchor": anchor, "label": label, "keyed": keyed}
+        filters = (anchor, blocks, keyed, number, sentence)
+        environment.filters |= {function.__name__: function for function in filters}
         environment.globals |= {"static": self.static_address, "title": self.plan.title}
         return environment
 
@@ -132,14 +133,22 @@ def anchor(field: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", field)
 
 
-def label(name: str) -> str:
-    """The name of an aspect as a heading.
+def sentence(text: str) -> str:
+    """The text with a capital letter in front, as a heading.
 
-    >>> label("word_choice")
-    'Word choice'
+    >>> sentence("word choice of NASA")
+    'Word choice of NASA'
     """
-    text = name.replace("_", " ")
     return text[:1].upper() + text[1:]
+
+
+def number(point: float) -> str:
+    """A point of a scale as people write it, with a minus sign.
+
+    >>> number(-0.5), number(4.0)
+    ('−0.5', '4')
+    """
+    return f"{point:g}".replace("-", "−")
 
 
 def key_of(aspect: Aspect, point: float) -> str:
@@ -154,11 +163,12 @@ def key_of(aspect: Aspect, point: float) -> str:
 
 
 @cache
-def keyed(aspect: Aspect) -> list[tuple[Markup, Markup]]:
-    """The points of a scale as a form has them, each with the attribute of its key."""
+def keyed(aspect: Aspect) -> list[tuple[Markup, Markup, Markup]]:
+    """The points of a scale: each as the form has it, as people read it, and with the attribute of its key."""
     keys = [key_of(aspect, point) for point in aspect.points]
     attributes = [Markup(' data-key="{}"').format(key) if key else Markup() for key in keys]
-    return [(escape(f"{point:g}"), attribute) for point, attribute in zip(aspect.points, attributes, strict=True)]
+    points = zip(aspect.points, attributes, strict=True)
+    return [(escape(f"{point:g}"), escape(number(point)), attribute) for point, attribute in points]
 
 
 def keys_of(plan: Plan) -> list[tuple[list[str], str]]:
@@ -171,7 +181,7 @@ def keys_of(plan: Plan) -> list[tuple[list[str], str]]:
             (["Alt ↑", "Alt ↓"], "move the caption up, down"),
         ],
         "pairs": [
-            (["←", "→"], "left, right caption"),
+            (["←", "→"], "caption A, caption B"),
             *([(["e"], "equally good")] if plan.ties else []),
             *([(["b"], "both are bad")] if plan.both_bad else []),
         ],

@@ -23,7 +23,7 @@ from captious.study.design import Design, family_of
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
 from captious.study.records import LARGEST
-from captious.study.scores import Scores, measure, read_scores
+from captious.study.scores import Scores, measure, notes_of, read_scores
 
 GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FOLDS = 5
@@ -84,6 +84,7 @@ class Combination(Result):
     signatures: tuple[str, ...] = ()
     """Of the metrics that were added to, then of those that were added."""
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Combination({self.name}: {len(self.added)} sums)"
@@ -110,7 +111,7 @@ class Combination(Result):
             "signatures": self.signatures,
         }
         signatures = (f"combine:{self.name}|statistic:{statistic}|ci:{ci}|captious:{__version__}", *self.signatures)
-        return Document(title, "", sections, self.warnings, (), signatures, data, "combination")
+        return Document(title, "", sections, self.warnings, self.notes, signatures, data, "combination")
 
     def _table(
         self,
@@ -169,6 +170,7 @@ def combine_metrics(
         resampling,
         tuple(join_signatures(dict.fromkeys(score.signature for score in study.scores if score.signature))),
         study.warnings,
+        tuple(notes_of(study.scores)),
     )
 
 

@@ -19,6 +19,7 @@ from captious.render.document import Value
 from captious.stats.bootstrap import NAN, Estimate, estimate
 from captious.study._columns import INTERVALS, column, estimates_series, meanings, scaled_label
 from captious.study.design import Rows
+from captious.study.scores import notes_of
 from captious.study.study import Study
 
 BUCKETS = 4
@@ -87,7 +88,7 @@ class LengthRegimes(Result):
             f"How well metrics agree with people for captions of different lengths in {unit}.",
             (table, chart),
             study.warnings,
-            (),
+            notes_of(study.scores),
             (study.signature, *join_signatures(score.signature for score in study.scores if score.signature)),
             {"name": study.ratings.name, "statistic": statistic, "buckets": self.buckets},
             "lengths",

@@ -33,6 +33,8 @@ class Scores:
     signature: str = ""
     remarks: tuple[str, ...] = ()
     """What a person should know of these values, such as captions that were cut."""
+    notes: tuple[str, ...] = ()
+    """What computing them took."""
     named: bool = True
     """Whether the metric was named; one that ``all`` brought is left out where it is constant."""
 
@@ -74,7 +76,8 @@ def measure(
         metric.refuse_empty(measured[-1], ratings.name)
     scores: list[Scores] = []
     for measurement, score in zip(measured, scores_of(measured, ratings.ids, ratings.name), strict=True):
-        whole = replace(score, remarks=measurement.warnings, named=len(named) == len(parts) or score.key in keys)
+        remarks, notes = measurement.warnings, measurement.notes
+        whole = replace(score, remarks=remarks, notes=notes, named=len(named) == len(parts) or score.key in keys)
         seed_values = measurement.metric.seed_values(measurement) if by_seed else None
         if seed_values is None:
             scores.append(whole)
@@ -84,6 +87,11 @@ def measure(
             replace(whole, key=f"{whole.key}@{number}", values=values) for number, values in enumerate(columns.T, 1)
         ]
     return scores
+
+
+def notes_of(scores: Iterable[Scores]) -> list[str]:
+    """What computing the values took, each line once: the seeds of a metric share theirs."""
+    return list(dict.fromkeys(note for score in scores for note in score.notes))
 
 
 def scores_of(

@@ -34,6 +34,7 @@ from captious.render.tables import write_jsonl
 from captious.study._analysis import Analysis
 from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
 from captious.study.design import Pairs, Rows
+from captious.study.scores import notes_of
 
 DOTS = 3000
 """Items drawn in a scatter; more would only make the page slower."""
@@ -315,6 +316,7 @@ class Study(Analysis, Result):
                 lines.append(
                     f"sample τ: up to {skipped:,} images left out where people or the metric see no difference"
                 )
+        lines += notes_of(self.scores)
         return lines
 
     def _data(self) -> dict[str, Any]:

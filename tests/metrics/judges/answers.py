@@ -1,8 +1,10 @@
 """What a stand-in for a chat model answers to each metric: honest replies in form, which a reader can work out."""
 
 import json
+import math
+import re
 
-from tests.models.chat.stub import asked
+from tests.models.chat.stub import asked, response
 
 
 def clair(body):
@@ -18,5 +20,106 @@ def clair(body):
     return json.dumps({"score": score, "reason": f"They share {len(shared)} words."})
 
 
-ANSWERS = {"clair": clair}
+def words_after(text, label):
+    """The number of words in the line that begins with a label."""
+    return next(len(line.split()) for line in text.splitlines() if line.startswith(label)) - len(label.split())
+
+
+def fleur(body):
+    """A tenth for every word of the caption, or with half the probability a tenth less."""
+    text = asked(body)
+    if "Why" in text:
+        return "It has some words."
+    if "yes or no" in text:
+        return response("yes", logprobs=[("yes", {"yes": math.log(0.6), "No": math.log(0.2)})])
+    number = words_after(text, "Caption:") if "Caption:" in text else 7
+    if not body.get("logprobs"):
+        return f"0.{(number + body['seed']) % 10}"
+    alternatives = {str(number): math.log(0.5), str(number - 1): math.log(0.25), "x": math.log(0.25)}
+    return response(f"0.{number}", logprobs=[("0", {"0": 0.0}), (".", {".": 0.0}), (str(number), alternatives)])
+
+
+def gpt4eval(body):
+    """As many points as words, for either answer."""
+    lines = asked(body).splitlines()
+    first, second = (len(lines[lines.index(f"[Assistant {one}]") + 1].split()) for one in (1, 2))
+    return f"{first} {second}\nThe scores are the numbers of words."
+
+
+def gveval(body):
+    """Ten for every word of the caption, or with half the probability five less."""
+    if "Caption:" not in asked(body):
+        return response("7", logprobs=[("7", {"7": 0.0})])
+    number = 10 * words_after(asked(body), "Caption:")
+    alternatives = {str(number): math.log(0.5), str(number - 5): math.log(0.25), "so": math.log(0.25)}
+    logprobs = [("Fine. ", {"Fine. ": 0.0}), ("$", {"$": 0.0}), (str(number), alternatives), ("$", {"$": 0.0})]
+    return response(f"Fine. ${number}$", logprobs=logprobs)
+
+
+TRUE = {"a", "red", "dog", "ball", "two", "runs", "day"}
+"""Words that stand for things in every picture."""
+
+
+def faithscore(body):
+    """A word is a fact of its own: "There is a dog." It is an opinion if it is *fine*. No probabilities."""
+    text = asked(body)
+    if "Now label these parts:" in text:
+        parts = numbered_lines(text.partition("Now label these parts:")[2])
+        return "\n".join(f"{number} {'A' if 'fine' in part else 'D'}" for number, part in parts)
+    if "Now this one:" in text:
+        words = re.findall(r"\w+", text.rpartition("Text:")[2])
+        return "Entities: " + " ".join(f"There is a {word}." for word in words) + "\nRelations:\nColors: None."
+    statement = re.search(r"Statement: There is a (\w+)", text)
+    return ("Yes." if statement[1] in TRUE else "No, the eyes see none.") if statement else "1"
+
+
+def rlaifv(body):
+    """A word is a fact of its own. Yes and no have probabilities 0.6 and 0.2, or the other way round."""
+    text = asked(body)
+    if "Description:" in text:
+        return "\n".join(f"- There is a {word}." for word in text.rpartition("Description:")[2].split())
+    if "Now these:" in text:
+        facts = numbered_lines(text.partition("Now these:")[2])
+        return "\n".join(f"{number}. Is there a {fact.split()[-1][:-1]}?" for number, fact in facts)
+    question = re.match(r"Is there a (\w+)\?", text)
+    yes = 0.6 if question and question[1] in TRUE else 0.2
+    chances = {"Yes": math.log(yes / 2), " yes": math.log(yes / 2), "No": math.log(0.8 - yes), "1": math.log(0.1)}
+    return response("Yes" if yes > 0.5 else "No", logprobs=[("Yes" if yes > 0.5 else "No", chances)])
+
+
+def dcscore(body):
+    """A word is a fact of its own, not of relevance if it is *fine*. Sample 1 takes the last fact for false."""
+    text = asked(body)
+    if "First list:" in text:
+        first, _, second = text.rpartition("First list:")[2].partition("Second list:")
+        oracle = {fact: number for number, fact in reversed(numbered_lines(second))}
+        return json.dumps([{"fact": number, "match": oracle.get(fact)} for number, fact in numbered_lines(first)])
+    if "Facts:" in text:
+        facts = numbered_lines(text.rpartition("Facts:")[2])
+        checks = [
+            fact.split()[-1][:-1] in TRUE and (body["seed"] != 1 or number < len(facts)) for number, fact in facts
+        ]
+        return json.dumps(
+            [{"fact": number, "true": int(check)} for (number, _), check in zip(facts, checks, strict=True)]
+        )
+    words = text.rpartition("Description:")[2].split()
+    facts = [{"fact": f"There is a {word}.", "identifier": word, "relevance": int(word != "fine")} for word in words]
+    return f"```json\n{json.dumps(facts)}\n```"
+
+
+def numbered_lines(text):
+    """The number and the text of each numbered line."""
+    return [(int(number), line) for number, line in re.findall(r"^(\d+)\. (.*)$", text, re.MULTILINE)]
+
+
+ANSWERS = {
+    "clair": clair,
+    "fleur": fleur,
+    "reffleur": fleur,
+    "gpt4eval": gpt4eval,
+    "gveval": gveval,
+    "faithscore": faithscore,
+    "rlaifv": rlaifv,
+    "dcscore": dcscore,
+}
 """By the name of the metric."""

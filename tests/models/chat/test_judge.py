@@ -3,11 +3,15 @@
 import asyncio
 import json
 import logging
+import os
+import signal
 import sqlite3
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 from tests.models.chat.stub import response
 
 from captious.captions import ImageData
@@ -16,7 +20,7 @@ from captious.models.chat import endpoint
 from captious.models.chat.judge import ask_and_parse, load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.chat.replies import ReplyStore
-from captious.options import Judging
+from captious.options import Judging, Runtime, using
 
 SECRET = "sk-a-key-that-nobody-may-see"
 
@@ -260,3 +264,121 @@ def test_a_file_that_is_no_store_is_refused_in_one_line(tmp_path):
     (tmp_path / "r.db").write_text("captions" * 100)
     with pytest.raises(InputError, match=r"r\.db: cannot be used as a store of replies"):
         ReplyStore(tmp_path / "r.db")
+
+
+def test_an_interrupt_keeps_what_is_under_way_and_asks_nothing_more(server, judging):
+    told = threading.Event()
+
+    def behave(number, body, headers):
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert told.wait(60)
+        return 200, {}, response("8")
+
+    server.behave = behave
+    judge = load_judge("m", replace(judging, concurrency=2))
+    with using(Runtime(log=lambda line: told.set())), pytest.raises(KeyboardInterrupt):
+        judge.ask([question(str(number)) for number in range(20)])
+    assert len(server.bodies) == 2 and len(ReplyStore(judging.replies)) == 2 and judge.usage.calls == 2
+
+
+def test_one_question_that_a_server_cannot_bear_does_not_stop_the_others(server, judging):
+    def behave(number, body, headers):
+        bad = body["messages"][0]["content"] == "3"
+        return (500, {}, {"error": {"message": "assertion failed"}}) if bad else (200, {}, response("8"))
+
+    server.behave = behave
+    replies = load_judge("m", judging).ask([question(str(number)) for number in range(9)])
+    assert [index for index, reply in enumerate(replies) if isinstance(reply, Failure)] == [3]
+    assert replies[3] == Failure(f"status 500 (assertion failed), {endpoint.TRIES} times")
+
+
+def test_a_parameter_that_a_model_refuses_is_left_out_and_said_in_the_identity(server, judging):
+    def behave(number, body, headers):
+        if "max_tokens" in body:
+            message = "Unsupported parameter: 'max_tokens' is not supported, use 'max_completion_tokens' instead."
+            return 400, {}, {"error": {"message": message}}
+        if "temperature" in body:
+            return 400, {}, {"error": {"message": "Unsupported value: 'temperature' does not support 0.0."}}
+        return 200, {}, response("8", model="m")
+
+    server.behave = behave
+    judge = load_judge("m", replace(judging, concurrency=1))
+    replies = judge.ask([question(str(number)) for number in range(3)])
+    assert [reply.text for reply in replies] == ["8"] * 3 and len(server.bodies) == 5
+    assert server.bodies[-1]["max_completion_tokens"] == 1024 and judge.identity == "m[no temperature]"
+    again = load_judge("m", replace(judging, replay=True))
+    assert again.ask([question("0")]) == replies[:1] and again.identity == "m[no temperature]"
+
+
+def test_money_that_is_spent_stops_the_run_at_once(server, judging):
+    message = "You exceeded your current quota, please check your plan and billing details."
+    server.behave = lambda number, body, headers: (429, {}, {"error": {"message": message}})
+    with pytest.raises(InputError, match="status 429"):
+        load_judge("m", replace(judging, concurrency=1)).ask([question()])
+    assert len(server.bodies) == 1
+
+
+def test_a_replay_repeats_failures_too(server, judging):
+    server.behave = lambda number, body, headers: (400, {}, {"error": {"message": "too long"}})
+    first = load_judge("m", judging).ask([question()])
+    assert (
+        load_judge("m", replace(judging, replay=True)).ask([question()]) == first == [Failure("status 400: too long")]
+    )
+    server.behave = lambda number, body, headers: (200, {}, response("8"))
+    assert load_judge("m", judging).ask([question()])[0].text == "8"  # any other run asks again
+    assert load_judge("m", replace(judging, replay=True)).ask([question()])[0].text == "8"
+
+
+def test_a_replay_needs_a_store_and_a_dry_run_asks_nothing(server, judging, tmp_path):
+    with pytest.raises(InputError, match=r"none\.db: no such file"):
+        load_judge("m", replace(judging, replay=True, replies=tmp_path / "none.db"))
+    with pytest.raises(InputError, match="and dry_run=True allows no calls"):
+        load_judge("m", replace(judging, dry_run=True)).ask([question()])
+    assert not server.bodies and not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://x", "http://", "http://x:99999/v1", "http://[::1", "127.0.0.1:80", "http://u:p@x/v1", "http://x/?k=1"],
+)
+def test_an_address_that_is_none_is_said_in_one_line(judging, url):
+    with pytest.raises(InputError, match=r"expected an address such as http://127\.0\.0\.1:8080/v1") as error:
+        load_judge("m", replace(judging, endpoint=url)).ask([question()])
+    assert "u:p" not in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["two words", "line\nbreak", "sk-ä"])
+def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(server, judging, monkeypatch, tmp_path, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    (tmp_path / "key").write_text(key, encoding="utf-8")
+    for options in (judging, replace(judging, key_file=tmp_path / "key")):
+        with pytest.raises(InputError, match="expected a key, one word on one line") as error:
+            load_judge("m", options).ask([question()])
+        assert key not in str(error.value)
+
+
+def test_a_file_that_changes_is_another_image(tmp_path):
+    path = tmp_path / "a.png"
+    digests, urls = set(), set()
+    for number, color in enumerate(("red", "blue")):
+        Image.new("RGB", (4, 4), color).save(path)
+        os.utime(path, ns=(number, number))
+        asked = Request((Turn("user", "Which color?", (str(path),)),))
+        digests.add(asked.digest("m"))
+        urls.add(asked.payload("m")["messages"][0]["content"][0]["image_url"]["url"])
+    assert len(digests) == len(urls) == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"choices": [{"message": "text"}]},
+        {"choices": [{"message": {"content": "8"}, "logprobs": {"content": [{"top_logprobs": [{"token": "8"}]}]}}]},
+        {"choices": [{"message": {"content": "8"}}], "usage": {"prompt_tokens": "many"}},
+        {"choices": {"0": "8"}},
+    ],
+)
+def test_a_response_in_another_form_is_a_failure(content):
+    with pytest.raises(ValueError, match="not in the form of the OpenAI protocol"):
+        Reply.of(content)

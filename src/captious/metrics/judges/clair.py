@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from captious.captions import CaptionSet
-from captious.metrics.contract import Need
+from captious.metrics.contract import Need, Shared
 from captious.metrics.judges.judged import (
     Bench,
     JudgedMetric,
@@ -17,6 +18,13 @@ from captious.metrics.judges.judged import (
 )
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "integer", "minimum": 0, "maximum": 100}, "reason": {"type": "string"}},
+    "required": ["score", "reason"],
+    "additionalProperties": False,
+}
 
 
 @dataclass(frozen=True)
@@ -31,11 +39,15 @@ class Clair(JudgedMetric):
     The temperature is 0. A reply that holds no such object is asked for again, at most twice, as a new sample at a
     rising temperature; if none can be read the item has no value. (The original code takes the first number anywhere,
     even one quoted from the scale, and scores a failure as 0.) ``prompt`` names a file with ``{candidates}`` and
-    ``{references}``.
+    ``{references}``. With ``schema`` the server is asked to hold the reply to a JSON schema, which helps weak models;
+    the signature says whether it does.
 
     >>> Clair("gpt-4o-mini").label
     'CLAIR'
     """
+
+    schema: bool = False
+    """Whether the server is to hold the reply to a JSON schema, which changes what a model says."""
 
     name: ClassVar[str] = "clair"
     label: ClassVar[str] = "CLAIR"
@@ -49,11 +61,17 @@ class Clair(JudgedMetric):
         texts = [
             prompt.format(candidates=listed(one.candidates), references=listed(one.references)) for one in captions
         ]
-        return [Request((Turn("user", text),)) for text in texts]
+        return [Request((Turn("user", text),), schema=SCHEMA if self.schema else None) for text in texts]
 
     def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
         """The score of each item with the judge's reason."""
         return ask_and_parse(bench.judge, self.questions(captions, bench), parse_score, what=self.label)
+
+    def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
+        """Those of all judges, and whether the server follows schemas where it is asked to."""
+        judge = state.value.judge
+        schema = {"schema": "followed" if judge.can("schema") else "ignored"} if self.schema else {}
+        return {**super().settings(state), **schema}
 
 
 def parse_score(reply: Reply) -> Verdict:

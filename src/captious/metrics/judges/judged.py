@@ -218,6 +218,16 @@ def read_prompt(path: str | Path, fields: Sequence[str]) -> str:
     return text
 
 
+def composed_prompt(own: str, fields: Sequence[str], *names: str) -> str:
+    """A user's own prompt, or without one ours, which some metrics share parts of: these files, one after the other."""
+    if own:
+        return read_prompt(own, fields)
+    first, *others = names
+    return "".join(
+        [read_prompt(PROMPTS / f"{first}.txt", fields), *(read_prompt(PROMPTS / f"{one}.txt", ()) for one in others)]
+    )
+
+
 def listed(texts: Sequence[str]) -> str:
     r"""Texts as lines with a hyphen, each on one line.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,21 @@ from urllib.parse import urlsplit
 
 from captious.errors import InputError, one_line, require
 
-TRIES = 6
+TRIES = 8
+TRIES_TO_CONNECT = 3
+"""Where no request has reached the server yet: a wrong address is said within seconds."""
 SLOWEST = 60.0
 """Longest pause before another try, in seconds; a server's Retry-After may ask for up to two minutes."""
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-HOPELESS = frozenset({401, 402, 403, 404})
+HOPELESS = frozenset({*range(300, 400), 401, 402, 403, 404, 405})
 """Status codes that every other request would get too: the run stops."""
+NO_MONEY = ("insufficient_quota", "exceeded your current quota", "billing")
+"""Words of a 429 that no waiting mends."""
 NO_IMAGES = ("mmproj", "image input", "does not support image", "multimodal")
 """Words of servers that answer 500 to an image because their model has no eyes."""
+OPTIONAL = ("max_tokens", "temperature", "seed")
+"""What some models refuse to be told; asked again without it, which the response then records."""
+REFUSED = ("unsupported", "not support", "unrecognized", "unknown", "extra", "not permitted", "not allowed")
 
 
 class Unanswered(Exception):
@@ -41,6 +49,9 @@ class Endpoint:
         self.most, self.limit = concurrency, float(concurrency)
         self.pause, self.timeout = pause, timeout
         self.retries = 0
+        self.without: tuple[str, ...] = ()
+        """Parameters that the model refuses."""
+        self._answered = 0
         self._key = key
         self._under_way = 0
         self._halved = 0.0
@@ -60,38 +71,65 @@ class Endpoint:
         await self._client.aclose()
 
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The response as the server sent it."""
+        """The response as the server sent it, with a list of what it refused to be told."""
         httpx = require("httpx", "judge")
-        for attempt in range(1, TRIES + 1):
-            async with self._free:
-                await self._free.wait_for(lambda: self._under_way < max(1, int(self.limit)))
-                self._under_way += 1
+        answered, tries, attempt = self._answered, TRIES, 0
+        while True:
             wait: float | None = None
-            try:
-                answer = await self._client.post(f"{self.url}/chat/completions", json=body)
-                if answer.status_code == 200:
-                    self._faster()
-                    return _decoded(answer)
-                problem = self._problem(answer)
-                wait = retry_after(answer.headers.get("retry-after"))
-                if answer.status_code == 429:
-                    self._slower()
-            except (httpx.TransportError, httpx.DecodingError) as error:
-                problem = f"{self.url}: cannot be reached ({one_line(error) or type(error).__name__})"
-            finally:
-                async with self._free:
-                    self._under_way -= 1
-                    self._free.notify_all()
-            if attempt < TRIES:
-                self.retries += 1
-                await asyncio.sleep(wait if wait is not None else self._backoff(attempt))
-        raise Stopped(f"{problem}, {TRIES} times; what was answered is stored, run again to go on")
+            without = self.without
+            async with self._turn():
+                try:
+                    answer = await self._client.post(f"{self.url}/chat/completions", json=_reduced(body, without))
+                    if answer.status_code == 200:
+                        self._answered += 1
+                        self._faster()
+                        return _decoded(answer) | ({"without": list(without)} if without else {})
+                    if self._learned(answer, body, without):
+                        continue
+                    problem = self._problem(answer)
+                    wait = retry_after(answer.headers.get("retry-after"))
+                    if answer.status_code == 429:
+                        self._slower()
+                except (httpx.TransportError, httpx.DecodingError) as error:
+                    problem = f"{self.url}: cannot be reached ({one_line(error) or type(error).__name__})"
+                    if isinstance(error, httpx.ConnectError) and not self._answered:
+                        tries = TRIES_TO_CONNECT
+            attempt += 1
+            if attempt >= tries:
+                break
+            self.retries += 1
+            await asyncio.sleep(wait if wait is not None else self._backoff(attempt))
+        if self._answered > answered:  # the server works: it is this request that it cannot bear
+            raise Unanswered(f"{problem}, {attempt} times".removeprefix(f"{self.url}: "))
+        raise Stopped(f"{problem}, {attempt} times; what was answered is stored, run again to go on")
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait until fewer requests than the limit are under way, and be one of them."""
+        async with self._free:
+            await self._free.wait_for(lambda: self._under_way < max(1, int(self.limit)))
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            async with self._free:
+                self._under_way -= 1
+                self._free.notify_all()
+
+    def _learned(self, answer: Any, body: Mapping[str, Any], without: tuple[str, ...]) -> bool:
+        """Whether the server refuses a parameter that it can do without, so that the request goes again at once."""
+        words = _message(answer).lower()
+        if answer.status_code not in (400, 422) or not any(word in words for word in REFUSED):
+            return False
+        refused = [name for name in OPTIONAL if name in body and name not in without and name in words]
+        self.without = tuple(name for name in OPTIONAL if name in (*self.without, *refused))
+        return bool(refused) or self.without != without
 
     def _problem(self, answer: Any) -> str:
         """What went wrong, where another try may help; otherwise an exception."""
         code, words = answer.status_code, self._without_key(_message(answer))
         problem = f"{self.url}: status {code} ({words})" if words else f"{self.url}: status {code}"
-        if code in HOPELESS:
+        if code in HOPELESS or (code == 429 and any(word in words.lower() for word in NO_MONEY)):
             hint = "; set OPENAI_API_KEY or pass key_file=..." if code == 401 else ""
             raise Stopped(f"{problem}{hint}")
         blind = code == 500 and any(word in words.lower() for word in NO_IMAGES)
@@ -118,14 +156,14 @@ class Endpoint:
 
 def read_key(file: str | Path | None) -> str:
     """The key from a file, or from the variable OPENAI_API_KEY; empty where the server wants none."""
-    if file is None:
-        return os.environ.get("OPENAI_API_KEY", "").strip()
+    source: Any = file or "OPENAI_API_KEY"
     try:
-        key = Path(file).read_text(encoding="utf-8").strip()
+        key = os.environ.get(source, "") if file is None else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: cannot be read ({one_line(error)}), expected a file with a key") from None
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise InputError(f"{file}: expected one line with a key")
+        raise InputError(f"{source}: cannot be read ({one_line(error)}), expected a file with a key") from None
+    key = key.strip()
+    if (file and not key) or not key.isascii() or not key.isprintable() or " " in key:
+        raise InputError(f"{source}: expected a key, one word on one line")
     return key
 
 
@@ -150,10 +188,21 @@ def retry_after(header: str | None) -> float | None:
 
 
 def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-        raise InputError(f"endpoint={url}: expected an address such as http://127.0.0.1:8080/v1")
+    try:
+        parts = urlsplit(url)
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none, or half an IPv6 address
+        right = False
+    if not right or "@" in url or parts.query or not url.isprintable():
+        shown = url.rpartition("@")[2]  # a password stands before it
+        raise InputError(f"endpoint={shown}: expected an address such as http://127.0.0.1:8080/v1")
     return url.rstrip("/").removesuffix("/chat/completions")
+
+
+def _reduced(body: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:
+    """The body less what the model refuses to be told; new models of OpenAI have another name for the length."""
+    reduced = {name: value for name, value in body.items() if name not in without}
+    return reduced | ({"max_completion_tokens": body["max_tokens"]} if "max_tokens" in without else {})
 
 
 def _decoded(answer: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
@@ -16,20 +17,20 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from captious._files import data_folder
 from captious.captions import ImageData
 from captious.errors import InputError
 from captious.io.images import UnreadableImage
 from captious.models.chat.endpoint import Endpoint, Stopped, Unanswered, read_key
 from captious.models.chat.messages import Failure, Reply, Request, Turn
-from captious.models.chat.replies import ReplyStore
+from captious.models.chat.replies import ReplyStore, default_path
 from captious.options import Judging, current
 
 T = TypeVar("T")
 Ability = Literal["logprobs", "schema", "images"]
 LOCAL = "local:"
 """Stands before a folder or hub id of a model that runs in this process."""
-_STORES: dict[Path, ReplyStore] = {}
+_STORES: dict[tuple[int, Path], ReplyStore] = {}
+"""By process and path: a connection to SQLite must not cross a fork."""
 _USAGE: dict[Judging, Usage] = {}
 """What was spent under the same options in this process: a ceiling holds for all metrics and models together."""
 
@@ -103,6 +104,8 @@ class Judge:
     usage: Usage = field(default_factory=Usage)
     reported: set[str] = field(default_factory=set)
     """What the server called itself in the replies that were used."""
+    without: set[str] = field(default_factory=set)
+    """Parameters that the model refused to be told."""
 
     def unanswered(self, requests: Sequence[Request]) -> tuple[list[Request], int]:
         """The different questions that have no stored reply, and how many have one. Nothing is sent."""
@@ -119,11 +122,15 @@ class Judge:
         stored = self.store.get(list(questions))
         replies: dict[str, Reply | Failure] = {digest: Reply.of(response) for digest, response in stored.items()}
         self.usage.stored += len(stored)
-        waiting = {digest: request for digest, request in questions.items() if digest not in stored}
-        if waiting and self.judging.replay:
+        if self.judging.replay:
+            failures = self.store.failures([digest for digest in questions if digest not in stored])
+            replies |= {digest: Failure(reason) for digest, reason in failures.items()}
+        waiting = {digest: request for digest, request in questions.items() if digest not in replies}
+        if waiting and (self.judging.replay or self.judging.dry_run):
+            option = "replay" if self.judging.replay else "dry_run"
             raise InputError(
                 f"{self.store.path}: has no reply to {len(waiting):,} of {len(questions):,} questions for "
-                f"{self.model}, and replay=True allows no calls"
+                f"{self.model}, and {option}=True allows no calls"
             )
         if waiting:
             started = time.monotonic()
@@ -131,7 +138,10 @@ class Judge:
                 run_anywhere(self._ask_all(waiting, replies, what))
             finally:
                 self.usage.seconds += time.monotonic() - started
-        self.reported |= {reply.model for reply in replies.values() if isinstance(reply, Reply) and reply.model}
+        for reply in replies.values():
+            if isinstance(reply, Reply):
+                self.reported |= {reply.model} if reply.model else set()
+                self.without |= set(reply.without)
         return [replies[digest] if isinstance(digest, str) else digest for digest in digests]
 
     def _digest(self, request: Request) -> str | Failure:
@@ -142,10 +152,13 @@ class Judge:
             return Failure(f"image: {error}")
 
     async def _ask_all(self, waiting: Mapping[str, Request], replies: dict[str, Reply | Failure], what: str) -> None:
-        """Ask what is not stored. Each reply is on the disk before it counts; what is under way is waited for."""
+        """Ask what is not stored. Each reply is on the disk before it counts; what is under way is waited for.
+
+        Cancelling it once ends the asking, but not what is under way, which is paid for; a second time ends all.
+        """
         queue, total = iter(waiting.items()), len(replies) + len(waiting)
-        stop: list[InputError] = []
-        progress = current().progress
+        stop: list[InputError | asyncio.CancelledError] = []
+        runtime = current()
         async with self.connect() as transport:
 
             async def work() -> None:
@@ -158,36 +171,47 @@ class Judge:
                         replies[digest] = await self._ask_one(transport, digest, request)
                     except Stopped as error:
                         stop.append(error)
-                    progress(what, len(replies), total)
+                    runtime.progress(what, len(replies), total)
 
-            await asyncio.gather(*(work() for _ in range(self.judging.concurrency)))
+            workers = asyncio.gather(*(work() for _ in range(min(self.judging.concurrency, len(waiting)))))
+            try:
+                await asyncio.shield(workers)
+            except asyncio.CancelledError as error:
+                stop.append(error)
+                runtime.log(f"{self.model}: waiting for the replies under way; interrupt again to drop them")
+                await workers
         if stop:
             raise stop[0]
 
     async def _ask_one(self, transport: Transport, digest: str, request: Request) -> Reply | Failure:
         started = time.monotonic()
         try:
-            response = await transport.complete(request.payload(self.model))
+            # Images are read and encoded beside the event loop, which goes on with other questions.
+            body = await asyncio.to_thread(request.payload, self.model) if request.images else None
+            response = await transport.complete(body or request.payload(self.model))
             reply = Reply.of(response)
+        except Stopped:
+            raise
         except (Unanswered, ValueError) as error:
-            if isinstance(error, Stopped):
-                raise
-            return Failure(str(error))
+            reason = f"image: {error}" if isinstance(error, UnreadableImage) else str(error)
+            self.store.put_failure(digest, reason)
+            return Failure(reason)
         self.store.put(digest, request.payload(self.model, encoded=False), response, time.monotonic() - started)
         self.usage.add(reply)
         return reply
 
     def _ceiling_reached(self) -> InputError | None:
         """What ends the run, once the ceiling is reached."""
-        tokens, cost = self.usage.prompt_tokens + self.usage.reply_tokens, self.usage.cost(self.judging.prices)
-        kept = f"; {self.usage.calls:,} replies are stored: raise the ceiling and run again to go on"
-        if self.judging.most_tokens is not None and tokens >= self.judging.most_tokens:
-            return InputError(
-                f"{self.model}: {tokens:,} tokens used, the ceiling is {self.judging.most_tokens:,}{kept}"
-            )
-        if self.judging.most_cost is not None and cost >= self.judging.most_cost:
-            return InputError(f"{self.model}: {cost:.2f} spent, the ceiling is {self.judging.most_cost:g}{kept}")
-        return None
+        judging, usage = self.judging, self.usage
+        tokens, cost = usage.prompt_tokens + usage.reply_tokens, usage.cost(judging.prices)
+        if judging.most_tokens is not None and tokens >= judging.most_tokens:
+            reached = f"{tokens:,} tokens used, the ceiling is {judging.most_tokens:,}"
+        elif judging.most_cost is not None and cost >= judging.most_cost:
+            reached = f"{shown_cost(cost)} spent, the ceiling is {judging.most_cost:g}"
+        else:
+            return None
+        kept = f"{usage.calls:,} replies are stored: raise the ceiling and run again to go on"
+        return InputError(f"{self.model}: {reached}; {kept}")
 
     def can(self, ability: Ability) -> bool:
         """Whether the server really does what it is asked: one small call, stored like any other."""
@@ -200,9 +224,12 @@ class Judge:
 
     @property
     def identity(self) -> str:
-        """The model for a signature: its name, and what the server calls itself where that is another one."""
+        """The model for a signature: its name, what the server calls itself where that is another one, and what it
+        refused to be told.
+        """
         others = sorted({PurePath(name).name for name in self.reported} - {self.model})
-        return f"{self.model}[{','.join(others)}]" if others else self.model
+        facts = [*others, *(f"no {name}" for name in sorted(self.without - {"max_tokens"}))]
+        return f"{self.model}[{','.join(facts)}]" if facts else self.model
 
 
 def load_judge(model: str, judging: Judging | None = None) -> Judge:
@@ -211,10 +238,13 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
     The endpoint is that of the options in force, or the variable OPENAI_BASE_URL. Nothing is sent before `Judge.ask`.
     """
     judging = judging or current().judging
-    path = Path(judging.replies or data_folder() / "replies.db").absolute()
-    if path not in _STORES:
-        _STORES[path] = ReplyStore(path)
-    store, usage = _STORES[path], _USAGE.setdefault(judging, Usage())
+    path = Path(judging.replies or default_path()).absolute()
+    if judging.replay and not path.exists():
+        raise InputError(f"{path}: no such file, expected a store of replies for replay=True")
+    place = (os.getpid(), path)
+    if place not in _STORES:
+        _STORES[place] = ReplyStore(path)
+    store, usage = _STORES[place], _USAGE.setdefault(judging, Usage())
     if model.startswith(LOCAL):
         from captious.models.chat.local import LocalModel
 
@@ -236,13 +266,14 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
 def ask_and_parse(
     judge: Judge,
     requests: Sequence[Request],
-    parse: Callable[[Reply], T],
+    parse: Callable[[Reply], T] | Sequence[Callable[[Reply], T]],
     tries: int = 3,
     what: str = "asking",
 ) -> list[T | Failure]:
     """What `parse` reads in each reply. Where it raises a ValueError, the question is asked again, more freely.
 
-    A server repeats itself at temperature 0, so every further try is a new sample at a higher temperature.
+    Requests that expect different things have a parser each. A server repeats itself at temperature 0, so every further
+    try is a new sample at a higher temperature.
     """
     results: list[T | Failure] = [Failure("not asked")] * len(requests)
     open_questions = dict(enumerate(requests))
@@ -256,7 +287,7 @@ def ask_and_parse(
             for index, request in open_questions.items()
         }
         for index, reply in zip(asked, judge.ask(list(asked.values()), what), strict=True):
-            results[index] = _parsed(reply, parse)
+            results[index] = _parsed(reply, parse if callable(parse) else parse[index])
         open_questions = {index: requests[index] for index in open_questions if isinstance(results[index], _Unreadable)}
         if not open_questions:
             break
@@ -291,26 +322,38 @@ def _parsed(reply: Reply | Failure, parse: Callable[[Reply], T]) -> T | Failure:
 
 
 def run_anywhere(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where an event loop runs already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    results: list[T] = []
-    errors: list[BaseException] = []
+    """Run a coroutine to its end, also where an event loop runs already, as in a notebook.
+
+    It runs in a thread of its own. An interrupt (Ctrl-C) cancels the coroutine and waits for its end; a second one
+    cancels it again.
+    """
+    outcome: Future[T] = Future()
+    tasks: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = []
+
+    async def main() -> T:
+        task = asyncio.ensure_future(work)
+        tasks.append((asyncio.get_running_loop(), task))
+        return await task
 
     def target() -> None:
         try:
-            results.append(asyncio.run(work))
+            outcome.set_result(asyncio.run(main()))
         except BaseException as error:  # raised in the caller's thread
-            errors.append(error)
+            outcome.set_exception(error)
 
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(target,))
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(target,), daemon=True)
     thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    interrupted = False
+    while not outcome.done():
+        try:
+            wait([outcome], timeout=1.0)  # on Windows a wait without an end cannot be interrupted
+        except KeyboardInterrupt:
+            interrupted = True
+            for loop, task in tasks:
+                loop.call_soon_threadsafe(task.cancel)
+    if interrupted:
+        raise KeyboardInterrupt
+    return outcome.result()
 
 
 _SURE = {

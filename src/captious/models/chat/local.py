@@ -106,20 +106,28 @@ def generate(weights: Weights, body: Mapping[str, Any]) -> dict[str, Any]:
         rows = torch.stack(output.logits)[: len(ids), 0].float().log_softmax(-1)
         choice["logprobs"] = {
             "content": [
-                _alternatives(tokenizer, token, row, body["top_logprobs"]) for token, row in zip(ids, rows, strict=True)
+                _alternatives(tokenizer, ids[:index], token, row, body["top_logprobs"])
+                for index, (token, row) in enumerate(zip(ids, rows, strict=True))
             ]
         }
     usage = {"prompt_tokens": length, "completion_tokens": len(ids) + stopped}
     return {"model": weights.name, "choices": [choice], "usage": usage}
 
 
-def _alternatives(tokenizer: Any, token: int, logprobs: Any, top: int) -> dict[str, Any]:
+def _alternatives(tokenizer: Any, before: list[int], token: int, logprobs: Any, top: int) -> dict[str, Any]:
     values, indices = logprobs.topk(min(top, len(logprobs)))
     others = [
-        {"token": tokenizer.decode([index]), "logprob": value}
+        {"token": _text_of(tokenizer, before, index), "logprob": value}
         for index, value in zip(indices.tolist(), values.tolist(), strict=True)
     ]
-    return {"token": tokenizer.decode([token]), "logprob": float(logprobs[token]), "top_logprobs": others}
+    return {"token": _text_of(tokenizer, before, token), "logprob": float(logprobs[token]), "top_logprobs": others}
+
+
+def _text_of(tokenizer: Any, before: list[int], token: int) -> str:
+    """What a token adds to the text: many tokenizers decode a token alone without the space before it."""
+    context = [one for one in before if one not in tokenizer.all_special_ids][-1:]
+    whole: str = tokenizer.decode([*context, token], skip_special_tokens=True)
+    return whole[len(tokenizer.decode(context)) :] if context else whole
 
 
 def _listed(value: int | list[int] | None) -> list[int]:

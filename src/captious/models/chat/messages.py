@@ -6,9 +6,10 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 from captious.captions import ImageSource
@@ -77,9 +78,13 @@ class Request:
         return [*pictures, {"type": "text", "text": turn.text}]
 
 
-@lru_cache(maxsize=64)
 def data_url(image: ImageSource) -> str:
-    """An image as the text that servers take; encoded once for all questions about it."""
+    """An image as the text that servers take; encoded once for the questions about it that follow each other."""
+    return _data_url(image, _stamp(image))
+
+
+@lru_cache(maxsize=64)
+def _data_url(image: ImageSource, stamp: object) -> str:
     content = read_image(image)
     kind = next((kind for kind, start in AS_THEY_ARE.items() if content.startswith(start)), None)
     if kind is None:
@@ -91,10 +96,27 @@ def data_url(image: ImageSource) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-@lru_cache(maxsize=100_000)
 def image_digest(image: ImageSource) -> str:
     """Stands for the content of an image in a request's digest."""
+    if isinstance(image, str):
+        return _file_digest(image, _stamp(image))
     return f"sha256:{hashlib.sha256(read_image(image)).hexdigest()}"
+
+
+@lru_cache(maxsize=100_000)
+def _file_digest(path: str, stamp: object) -> str:
+    return f"sha256:{hashlib.sha256(read_image(path)).hexdigest()}"
+
+
+def _stamp(image: ImageSource) -> object:
+    """Changes where a file does; an image in memory has none."""
+    if not isinstance(image, str):
+        return None
+    try:
+        status = Path(image).stat()
+    except OSError:
+        return None  # reading it says why
+    return status.st_mtime_ns, status.st_size
 
 
 @dataclass(frozen=True)
@@ -119,6 +141,8 @@ class Reply:
     """What the server calls itself."""
     prompt_tokens: int = 0
     reply_tokens: int = 0
+    without: tuple[str, ...] = ()
+    """Parameters that the model refused to be told, such as its temperature."""
 
     @classmethod
     def of(cls, response: Mapping[str, Any]) -> Reply:
@@ -127,10 +151,14 @@ class Reply:
         >>> Reply.of({"choices": [{"message": {"content": "8"}, "finish_reason": "stop"}], "model": "m"}).text
         '8'
         """
-        choices = response.get("choices")
-        if not isinstance(choices, Sequence) or not choices or not isinstance(choices[0], Mapping):
-            raise ValueError("a response without choices")
-        choice = choices[0]
+        try:
+            return cls._read(response)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError):
+            raise ValueError("a response that is not in the form of the OpenAI protocol") from None
+
+    @classmethod
+    def _read(cls, response: Mapping[str, Any]) -> Reply:
+        choice = response["choices"][0]
         message, usage = choice.get("message") or {}, response.get("usage") or {}
         content = (choice.get("logprobs") or {}).get("content") or ()
         return cls(
@@ -140,6 +168,7 @@ class Reply:
             model=str(response.get("model") or ""),
             prompt_tokens=int(usage.get("prompt_tokens") or 0),
             reply_tokens=int(usage.get("completion_tokens") or 0),
+            without=tuple(map(str, response.get("without") or ())),
         )
 
     def token_at(self, position: int) -> tuple[Token, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from captious._files import data_folder
 from captious.errors import InputError
 
 VERSION = 1
@@ -20,10 +22,17 @@ SCHEMA = (
     "BEGIN SELECT RAISE(ABORT, 'replies are never deleted'); END",
     "CREATE TRIGGER IF NOT EXISTS reply_unchanged BEFORE UPDATE ON reply "
     "BEGIN SELECT RAISE(ABORT, 'replies are never changed'); END",
+    "CREATE TABLE IF NOT EXISTS failure (digest TEXT PRIMARY KEY, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
+    "reason TEXT NOT NULL)",
     f"PRAGMA user_version = {VERSION}",
 )
 AT_ONCE = 500
 """Digests in one query."""
+
+
+def default_path() -> Path:
+    """The user's own store."""
+    return data_folder() / "replies.db"
 
 
 class ReplyStore:
@@ -36,17 +45,29 @@ class ReplyStore:
         self.path = path
         self._lock = Lock()
         with self._refusing():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+            self._connection = self._connect()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version not in (0, VERSION):
                 raise InputError(f"{path}: a reply store of format {version}, expected {VERSION}")
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
+            if version == 0 and tables and "reply" not in tables:
+                raise InputError(f"{path}: a database of another program, expected a store of replies")
+            if version == 0:
+                self._create()
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA recursive_triggers = ON")
-            if version == 0:
-                for statement in SCHEMA:
-                    self._connection.execute(statement)
+
+    def _connect(self) -> sqlite3.Connection:
+        fixed = self.path.exists() and not os.access(self.path, os.W_OK)  # such as one that came with a data set
+        address = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1" if fixed else str(self.path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return sqlite3.connect(address, timeout=60, isolation_level=None, check_same_thread=False, uri=fixed)
+
+    def _create(self) -> None:
+        """Make the tables; another process may be about to do the same."""
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        for statement in SCHEMA:
+            self._connection.execute(statement)
 
     def __len__(self) -> int:
         (number,) = self._connection.execute("SELECT count(*) FROM reply").fetchone()
@@ -60,10 +81,10 @@ class ReplyStore:
         """Those of the digests that have a response."""
         return {digest for (digest,) in self._select("digest", digests)}
 
-    def _select(self, columns: str, digests: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    def _select(self, columns: str, digests: Sequence[str], table: str = "reply") -> Iterator[Any]:
         for start in range(0, len(digests), AT_ONCE):
             part = digests[start : start + AT_ONCE]
-            query = f"SELECT {columns} FROM reply WHERE digest IN ({','.join('?' * len(part))})"
+            query = f"SELECT {columns} FROM {table} WHERE digest IN ({','.join('?' * len(part))})"
             with self._lock, self._refusing():
                 rows = self._connection.execute(query, part).fetchall()
             yield from rows
@@ -77,6 +98,19 @@ class ReplyStore:
                 "ON CONFLICT (digest) DO NOTHING",
                 row,
             )
+
+    def put_failure(self, digest: str, reason: str) -> None:
+        """Keep why a question had no reply, for a replay; it is asked again by any other run."""
+        with self._lock, self._refusing():
+            self._connection.execute(
+                "INSERT INTO failure (digest, reason) VALUES (?, ?) "
+                "ON CONFLICT (digest) DO UPDATE SET reason = excluded.reason, at = CURRENT_TIMESTAMP",
+                (digest, reason),
+            )
+
+    def failures(self, digests: Sequence[str]) -> dict[str, str]:
+        """Why questions had no reply, by digest."""
+        return dict(self._select("digest, reason", digests, "failure"))
 
     def close(self) -> None:
         """Close the file."""

@@ -37,7 +37,7 @@ class Ratings(Kind):
         for place, choice in enumerate(order):
             for aspect in plan.aspects:
                 field = f"rating:{place}:{aspect.name}"
-                asked = "rating" if len(plan.aspects) == 1 else f"rating for {aspect.name}"
+                asked = "rating" if len(plan.aspects) == 1 else f"rating for {aspect.label}"
                 missing = f"Caption {place + 1} has no {asked}." if len(order) > 1 else f"There is no {asked}."
                 ratings[choice][aspect.name], gap = one_of(form.get(field), _points(plan, aspect), field, missing)
                 gaps += gap

@@ -1,0 +1,405 @@
+"""DCScore: precision and recall of the facts in a detailed caption, against the image and the facts of a reference."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+from captious.captions import CaptionSet, Item
+from captious.errors import InputError
+from captious.metrics.contract import Need, Shared
+from captious.metrics.explanation import Breakdown, Part
+from captious.metrics.judges.facts import (
+    FactMetric,
+    ask_each,
+    estimated_facts,
+    json_list,
+    list_tokens,
+    numbered,
+    read_flag,
+    require_all,
+    unless_failed,
+    whole,
+)
+from captious.metrics.judges.judged import Bench, Verdict, shortened
+from captious.models.chat.messages import Failure, Reply, Request, Turn
+from captious.render import Column
+
+EPSILON = 1e-8
+"""In the denominator of F1, as the original has it."""
+BLANK = " " * 40
+"""Stands for a fact in the estimate before a run."""
+ORACLE_LISTS = "oracle_lists"
+"""Under this name the signature counts captions whose oracle facts came with them."""
+OWN_FACTS = "facts"
+"""The column with the oracle facts of an item, where somebody has listed them."""
+
+NAMES = ("precision", "recall", "f1")
+Matches = tuple[int | None, ...]
+"""Of each fact, the index of its oracle fact or None."""
+Checks = tuple[bool, ...]
+"""Of each fact, whether it is true."""
+T = TypeVar("T")
+
+
+class Fact(NamedTuple):
+    """A fact of a caption."""
+
+    text: str
+    identifier: str = ""
+    """What it is about."""
+    relevant: bool = True
+    """Whether it says what is seen, and is not a guess or a comment."""
+
+
+class FactLists(NamedTuple):
+    """The facts of a caption and those of its references."""
+
+    facts: list[Fact]
+    oracle: list[str]
+    own: bool = False
+    """Whether the oracle facts came with the item."""
+
+    @property
+    def numbered(self) -> str:
+        """The facts of the caption as the prompts have them."""
+        return numbered([fact.text for fact in self.facts])
+
+    def oracle_of(self, index: int, matches: Sequence[Matches]) -> str:
+        """The oracle fact that a fact is most often matched to; empty where it is none."""
+        ((match, _),) = Counter(one[index] for one in matches).most_common(1)
+        return "" if match is None else self.oracle[match]
+
+
+class Scores(NamedTuple):
+    """Precision, recall and F1, with what each fact adds to each."""
+
+    precision: float
+    recall: float
+    f1: float
+    adds: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class DCScore(FactMetric):
+    """DCScore: how many facts of a detailed caption are true, and how many of the reference's facts it has.
+
+    The model breaks the caption into facts, marks those that describe the image as relevant, matches each to a fact of
+    the reference (an oracle fact) or to none, and checks each against the image and the reference. Matching and
+    checking are sampled three times; every check is combined with every matching::
+
+        precision = true facts / facts
+        recall    = (sum over true facts of 1 if unmatched, else 1 / facts with the same match)
+                    / (oracle facts + true unmatched facts)
+        DCScore   = mean of F1 over all facts and F1 over relevant facts, averaged over the nine combinations
+
+    From 0 to 1; the original prints it × 100. ``value`` gives precision or recall in place of F1, averaged likewise.
+    Facts with the same match share one point. Over relevant facts they are counted among the relevant ones; the
+    original counts all there (``sharing=all``). Facts are matched by their numbers, so equal ones stay apart.
+
+    The oracle facts are those of the column ``facts`` (a list of texts); where an item has none, the model lists
+    those of its references. Calls a caption: one, one for its references, and twice ``samples``. A fact without a word
+    on its relevance is relevant. A caption without facts, or without relevant ones, has no value. ``prompt`` names a
+    folder with ``dcscore_facts.txt``, ``dcscore_match.txt`` or ``dcscore_check.txt``.
+
+    >>> print(DCScore("gpt-4o", value="recall"))
+    dcscore(model=gpt-4o,value=recall)
+    """
+
+    value: Literal["f1", "precision", "recall"] = "f1"
+    """What is averaged."""
+    samples: int = 3
+    """How often facts are matched, and how often they are checked."""
+    sharing: Literal["relevant", "all"] = "relevant"
+    """Among which facts those with the same match are counted, where only relevant ones are scored."""
+
+    name: ClassVar[str] = "dcscore"
+    needs: ClassVar[tuple[Need, ...]] = ("image", "references", "judge")
+    citation: ClassVar[str] = (
+        "Ye, Zeng, Li, Li, Fan. Painting with Words: Elevating Detailed Image Captioning with Benchmark and Alignment "
+        "Learning. ICLR 2025."
+    )
+    files: ClassVar = {
+        "dcscore_facts": ("text",),
+        "dcscore_match": ("facts", "oracle"),
+        "dcscore_check": ("reference", "facts"),
+    }
+    reply_tokens: ClassVar[int] = 600
+    counted: ClassVar[tuple[str, ...]] = (ORACLE_LISTS,)
+    part_columns: ClassVar[Sequence[Column]] = (
+        Column("true", decimals=2),
+        Column("matched", decimals=2),
+        Column("relevant", "text"),
+        Column("oracle fact", "text", key="oracle_fact"),
+    )
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise InputError(f"dcscore(samples={self.samples}): expected at least 1")
+
+    @property
+    def label(self) -> str:
+        """With the value, where it is not F1."""
+        return "DCScore" if self.value == "f1" else f"DCScore {self.value}"
+
+    def prepare(self, captions: CaptionSet) -> Shared[Bench]:
+        """The judge and the prompts. The column of facts is checked before anything is asked."""
+        for item in captions:
+            own_facts(item)
+        return super().prepare(captions)
+
+    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+        """Each caption, whose facts are to be listed."""
+        return [self._extraction(item.candidate, bench) for item in captions]
+
+    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+        """The facts of each caption with what they add, and the value."""
+        facts = self._extracted(self.questions(captions, bench), bench, "in the caption")
+        oracle = self._oracle_facts(captions, bench)
+        lists = [paired(*parts) for parts in zip(captions, facts, oracle, strict=True)]
+        matching = unless_failed(lists, lambda one: self._matching(one, bench))
+        checking = [
+            one if isinstance(one, Failure) else self._checking(item, one, bench)
+            for item, one in zip(captions, lists, strict=True)
+        ]
+        matches = self._sampled(matching, [partial(read_matches, lists=one) for one in lists], bench, "matching")
+        checks = self._sampled(checking, [partial(read_checks, lists=one) for one in lists], bench, "checking")
+        return [self._verdict(*parts) for parts in zip(lists, matches, checks, strict=True)]
+
+    def _extracted(self, requests: Sequence[Request], bench: Bench, where: str) -> list[list[Fact] | Failure]:
+        """The facts in each reply; a text without any fails."""
+        replies = ask_each(bench.judge, requests, [read_facts] * len(requests), f"{self.label}: facts {where}")
+        return [one or Failure(f"no facts {where}") for one in replies]
+
+    def _oracle_facts(self, captions: CaptionSet, bench: Bench) -> list[list[str] | Failure]:
+        """From the column, or by the judge from the references."""
+        lists: list[list[str] | Failure] = [*map(own_facts, captions)]
+        unlisted = [index for index, one in enumerate(lists) if not one]
+        requests = [self._extraction(" ".join(captions.references[index]), bench) for index in unlisted]
+        extracted = self._extracted(requests, bench, "in the references")
+        for index, one in zip(unlisted, extracted, strict=True):
+            lists[index] = one if isinstance(one, Failure) else [fact.text for fact in one]
+        return lists
+
+    def _extraction(self, text: str, bench: Bench) -> Request:
+        prompt = bench.prompts["dcscore_facts"].format(text=" ".join(text.split()))
+        return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 24))
+
+    def _matching(self, lists: FactLists, bench: Bench) -> Request:
+        oracle = numbered(lists.oracle)
+        prompt = bench.prompts["dcscore_match"].format(facts=lists.numbered, oracle=oracle)
+        return Request((Turn("user", prompt),), temperature=1.0, max_tokens=256 + 24 * len(lists.facts))
+
+    def _checking(self, item: Item, lists: FactLists, bench: Bench) -> Request:
+        reference = "\n".join(item.references)
+        prompt = bench.prompts["dcscore_check"].format(reference=reference, facts=lists.numbered)
+        turn = Turn("user", prompt, (item.fields["image"],))
+        return Request((turn,), temperature=0.3, max_tokens=256 + 24 * len(lists.facts), detail="high")
+
+    def _sampled(
+        self, requests: Sequence[Request | Failure], parsers: Sequence[Callable[[Reply], T]], bench: Bench, what: str
+    ) -> list[list[T] | Failure]:
+        """What is read in several replies to each request; one that cannot be read fails them all."""
+        several = [
+            one if isinstance(one, Failure) else replace(one, sample=sample)
+            for one, sample in product(requests, range(self.samples))
+        ]
+        each = [parser for parser in parsers for _ in range(self.samples)]
+        replies = ask_each(bench.judge, several, each, f"{self.label}: {what}")
+        results: list[list[T] | Failure] = []
+        for start in range(0, len(replies), self.samples):
+            readings, failures = list[T](), list[Failure]()
+            for one in replies[start : start + self.samples]:
+                failures.append(one) if isinstance(one, Failure) else readings.append(one)
+            results.append(failures[0] if failures else readings)
+        return results
+
+    def _verdict(
+        self, lists: FactLists | Failure, matches: list[Matches] | Failure, checks: list[Checks] | Failure
+    ) -> Verdict | Failure:
+        if isinstance(lists, Failure) or isinstance(matches, Failure) or isinstance(checks, Failure):
+            return next(one for one in (lists, matches, checks) if isinstance(one, Failure))
+        relevant = [fact.relevant for fact in lists.facts]
+        if not any(relevant):
+            return Failure("no facts in the caption describe the image")
+        number = len(lists.oracle)
+        over_all = average([score(check, match, number) for check, match in product(checks, matches)])
+        over_relevant = average(
+            [score(check, match, number, relevant, self.sharing) for check, match in product(checks, matches)]
+        )
+        adds = [
+            (one + other) / 2
+            for one, other in zip(over_all.adds[self.value], over_relevant.adds[self.value], strict=True)
+        ]
+        parts = [
+            Part(
+                fact.text,
+                adds[index],
+                details={
+                    "identifier": fact.identifier,
+                    "true": sum(check[index] for check in checks) / len(checks),
+                    "matched": sum(match[index] is not None for match in matches) / len(matches),
+                    "relevant": "yes" if fact.relevant else "no",
+                    "oracle_fact": lists.oracle_of(index, matches),
+                },
+            )
+            for index, fact in enumerate(lists.facts)
+        ]
+        factors = {
+            f"{name}_{which}": getattr(scores, name)
+            for which, scores in (("all", over_all), ("relevant", over_relevant))
+            for name in NAMES
+        }
+        value = (getattr(over_all, self.value) + getattr(over_relevant, self.value)) / 2
+        return Verdict(value, details=factors, parts=parts, counted=[ORACLE_LISTS] if lists.own else [])
+
+    def break_down(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
+        """A part for each fact; precision, recall and F1 of a single candidate."""
+        breakdown = super().break_down(item, state)
+        units, _ = self._units(item)
+        factors = [one.details for one in self.verdicts(units, state.value) if isinstance(one, Verdict)]
+        if len(factors) > 1:
+            return breakdown
+        lines = [
+            f"{which} facts: " + ", ".join(f"{name} {factors[0][f'{name}_{which}']:.4f}" for name in NAMES)
+            for which in ("all", "relevant")
+        ]
+        return replace(breakdown, factors=factors[0], formula="; ".join(lines))
+
+    def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
+        """The oracle facts, unless they are listed; the matchings and the checks."""
+        words = " ".join(item.references)
+        oracle = own_facts(item) or [BLANK] * estimated_facts(words)
+        lists = FactLists([Fact(BLANK)] * facts, oracle)
+        sampled = [self._matching(lists, bench), self._checking(item, lists, bench)]
+        calls = [(request, self.samples, 12 * facts) for request in sampled]
+        return calls if own_facts(item) else [(self._extraction(words, bench), 1, 30 * len(oracle)), *calls]
+
+
+def own_facts(item: Item) -> list[str]:
+    """The oracle facts that came with an item: a list of texts, or such a list written as JSON; none where it has none.
+
+    >>> own_facts(Item("7", fields={"facts": ["There is a dog.", "The dog is wet."]}))
+    ['There is a dog.', 'The dog is wet.']
+    """
+    value: Any = item.fields.get(OWN_FACTS)
+    facts = value.tolist() if hasattr(value, "tolist") else value
+    if facts is None or facts == "" or facts != facts:  # an empty cell of a table is NaN
+        return []
+    if isinstance(facts, str):
+        try:
+            facts = json.loads(facts)
+        except ValueError:
+            facts = None
+    if not isinstance(facts, (list, tuple)) or not all(isinstance(fact, str) and fact.strip() for fact in facts):
+        raise InputError(f"{item.id}: facts are {shortened(str(value))}, expected a list of texts")
+    return list(facts)
+
+
+def paired(item: Item, facts: list[Fact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
+    """Both lists, or why one is missing."""
+    if isinstance(facts, Failure):
+        return facts
+    return oracle if isinstance(oracle, Failure) else FactLists(facts, oracle, bool(own_facts(item)))
+
+
+def read_facts(reply: Reply) -> list[Fact]:
+    """The facts of a reply. One without a word on its relevance is relevant.
+
+    >>> read_facts(Reply('[{"fact": "It is wet.", "identifier": "dog", "relevance": 0}]'))
+    [Fact(text='It is wet.', identifier='dog', relevant=False)]
+    """
+    facts = []
+    for entry in json_list(whole(reply)):
+        text = entry.get("fact")
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"no fact in {shortened(json.dumps(entry, default=str))}")
+        relevant = read_flag(entry.get("relevance", 1), "relevance")
+        facts.append(Fact(text.strip(), str(entry.get("identifier") or ""), relevant))
+    return facts
+
+
+def read_matches(reply: Reply, lists: FactLists | Failure) -> Matches:
+    """Of each fact, the index of its oracle fact or None."""
+    assert isinstance(lists, FactLists)
+    entries = json_list(whole(reply))
+    matches: list[int | None] = [None] * len(lists.facts)
+    numbers = [whole_number(entry.get("fact"), "fact") for entry in entries]
+    require_all(numbers, len(lists.facts), reply.text)
+    for number, entry in zip(numbers, entries, strict=True):
+        match = entry.get("match")
+        if match is None or str(match).strip().lower() in ("none", "null", ""):
+            continue
+        index = whole_number(match, "match") - 1
+        if not 0 <= index < len(lists.oracle):
+            raise ValueError(f"match {index + 1} is not from 1 to {len(lists.oracle)}")
+        matches[number - 1] = index
+    return tuple(matches)
+
+
+def read_checks(reply: Reply, lists: FactLists | Failure) -> Checks:
+    """Whether each fact is true."""
+    assert isinstance(lists, FactLists)
+    entries = json_list(whole(reply))
+    flags = {whole_number(entry.get("fact"), "fact"): read_flag(entry.get("true"), "true") for entry in entries}
+    require_all([whole_number(entry.get("fact"), "fact") for entry in entries], len(lists.facts), reply.text)
+    return tuple(flags[number] for number in range(1, len(lists.facts) + 1))
+
+
+def score(
+    true: Checks,
+    matches: Matches,
+    oracle: int,
+    relevant: Sequence[bool] | None = None,
+    sharing: Literal["relevant", "all"] = "relevant",
+) -> Scores:
+    """Precision, recall and F1 of facts of which some are true and some have a match among so many oracle facts.
+
+    Three facts, of which the first two have the same match and the third, which is true, none; 4 oracle facts:
+    the recall is (1/2 + 1/2 + 1) / (4 + 1).
+
+    >>> score((True, True, True), (0, 0, None), 4).recall
+    0.4
+    """
+    scored = [True] * len(true) if relevant is None else list(relevant)
+    counted = scored if sharing == "relevant" else [True] * len(true)
+    same = Counter(match for match, one in zip(matches, counted, strict=True) if one)
+    credits = [
+        (1.0 if match is None else 1 / same[match]) if one and verdict else 0.0
+        for verdict, match, one in zip(true, matches, scored, strict=True)
+    ]
+    verified = [one and verdict for verdict, one in zip(true, scored, strict=True)]
+    unmatched = sum(one and match is None for one, match in zip(verified, matches, strict=True))
+    number, total = sum(scored), oracle + unmatched
+    precision, recall = sum(verified) / number, sum(credits) / total
+    factor = 2 * precision / (precision + recall + EPSILON)
+    adds = {
+        "precision": [one / number for one in verified],
+        "recall": [credit / total for credit in credits],
+        "f1": [factor * credit / total for credit in credits],
+    }
+    return Scores(precision, recall, factor * recall, adds)
+
+
+def average(scores: Sequence[Scores]) -> Scores:
+    """The mean of several scores, and of what each fact adds."""
+    number = len(scores)
+    adds = {
+        name: [sum(column) / number for column in zip(*(one.adds[name] for one in scores), strict=True)]
+        for name in scores[0].adds
+    }
+    precision, recall, f1 = (sum(values) / number for values in zip(*(one[:3] for one in scores), strict=True))
+    return Scores(precision, recall, f1, adds)
+
+
+def whole_number(value: Any, what: str) -> int:
+    """A number of a list in a reply, however it is written."""
+    try:
+        return int(str(value).strip().removesuffix(".0").lstrip("#"))
+    except ValueError:
+        raise ValueError(f"{what} {shortened(str(value))} is no number") from None

@@ -1,0 +1,79 @@
+"""What a run would ask chat models, and what that would cost, before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.contract import Metric
+from captious.metrics.judges.judged import CallPlan, JudgedMetric
+from captious.metrics.registry import parse_all
+from captious.models.chat.judge import CHARACTERS, IMAGE_TOKENS, Usage, shown_cost
+from captious.options import current
+from captious.render import Column, Document, Result, Table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DryRun(Result):
+    """The calls of each metric on each set of captions."""
+
+    plans: Mapping[tuple[str, str], CallPlan]
+    """By the name of the set and the written form of the metric."""
+    prices: tuple[float, float]
+
+    def __repr__(self) -> str:
+        return f"<DryRun: {self.total.calls:,} calls, cost {shown_cost(self.cost(self.total))}>"
+
+    @property
+    def total(self) -> CallPlan:
+        """Everything together."""
+        return reduce(add, self.plans.values(), CallPlan())
+
+    def cost(self, plan: CallPlan) -> float:
+        """Of a plan, under the prices."""
+        return Usage(prompt_tokens=plan.prompt_tokens, reply_tokens=plan.reply_tokens).cost(self.prices)
+
+    def document(self) -> Document:
+        """A line for each metric and set, and their sum."""
+        several = len({name for name, _ in self.plans}) > 1
+        priced = any(self.prices)
+        columns: list[Column | str] = ["metric", *(["captions"] if several else [])]
+        columns += [Column("calls"), Column("stored"), Column("tokens in"), Column("tokens out")]
+        columns += [Column("cost", "text")] if priced else []
+
+        def row(metric: str, name: str, plan: CallPlan) -> list[Any]:
+            numbers = [plan.calls, plan.stored, plan.prompt_tokens, plan.reply_tokens]
+            return [metric, *([name] if several else []), *numbers, *([shown_cost(self.cost(plan))] if priced else [])]
+
+        rows = [row(metric, name, plan) for (name, metric), plan in self.plans.items()]
+        if len(rows) > 1:
+            rows.append(row("all", "", self.total))
+        estimate = (
+            f"Nothing was sent. Tokens are estimates: {CHARACTERS} characters a token, {IMAGE_TOKENS} tokens an image, "
+            "replies of the usual length."
+        )
+        table = Table("calls", "Calls", columns, rows)
+        notes = [estimate] if priced else [estimate, "Without prices there is no cost."]
+        return Document(f"{self.total.calls:,} calls", "", [table], notes=notes, data=self.data(), name="dry-run")
+
+    def data(self) -> dict[str, Any]:
+        """The numbers, as JSON holds them."""
+        facts = [
+            {"metric": metric, "captions": name, **asdict(plan), "cost": self.cost(plan) if any(self.prices) else None}
+            for (name, metric), plan in self.plans.items()
+        ]
+        return {"prices": self.prices, "calls": facts}
+
+
+def dry_run(captions: Mapping[str, CaptionSet], metrics: Iterable[str | Metric]) -> DryRun:
+    """What scoring sets of captions would ask. Metrics that ask no chat model are left out."""
+    judged = [metric for metric in parse_all(metrics, captions.values()) if isinstance(metric, JudgedMetric)]
+    if not judged:
+        raise InputError("dry_run=True: none of these metrics asks a chat model")
+    plans = {(name, str(metric)): metric.planned(one) for name, one in captions.items() for metric in judged}
+    return DryRun(plans, current().judging.prices)

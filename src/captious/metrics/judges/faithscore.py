@@ -1,0 +1,239 @@
+"""FaithScore: the share of the facts in a caption that the image bears out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar, Literal, NamedTuple
+
+from captious.captions import CaptionSet, Item
+from captious.metrics.contract import Need
+from captious.metrics.explanation import Part
+from captious.metrics.judges.facts import FactMetric, ask_each, list_tokens, numbered, require_all, unless_failed, whole
+from captious.metrics.judges.judged import Bench, Verdict, shortened
+from captious.metrics.judges.yes_no import BY_WORDS, Answer, ask_yes_no, yes_no_request
+from captious.models.chat.messages import Failure, Reply, Request, Turn
+from captious.render import Column
+
+CATEGORIES = ("entities", "relations", "colors", "counting", "other attributes")
+_PIECE_ENDS = re.compile(r"(?<=[.,;:!?])\s+|(?<=[\u3001\u3002\uff0c\uff1b\uff1a\uff01\uff1f])")  # and their wide forms
+_FACT_ENDS = re.compile(r"(?<=[.!?\u3002])\s+")
+_LABEL = re.compile(r"^\W*(\d+)\W+(?:is\s+)?(d|descriptive|a|analytical)\b", re.IGNORECASE | re.MULTILINE)
+_HEADING = re.compile(
+    r"\W*(?:\d+\W+)?(entit(?:y|ies)|relations?|colou?rs?|count(?:s|ing)?|other(?: attributes)?)\W*?:(.*)", re.IGNORECASE
+)
+_NO_FACT = re.compile(r"\W*(none|n/a|nothing|not mentioned)?\W*", re.IGNORECASE)
+_BULLET = re.compile(r"^\s*[-*•]\s*")
+
+
+class Fact(NamedTuple):
+    """An atomic fact of a caption."""
+
+    text: str
+    category: str
+
+
+class Description(NamedTuple):
+    """The sub-sentences of a caption that describe the image."""
+
+    sentences: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As one text."""
+        return " ".join(self.sentences)
+
+
+@dataclass(frozen=True)
+class FaithScore(FactMetric):
+    """FaithScore: the share of a caption's atomic facts that a chat model finds true of the image.
+
+    Three steps. The caption is cut into sub-sentences at its commas and stops, and the model labels each as descriptive
+    or analytical: guesses and opinions are not held against a caption. The descriptive ones are broken into atomic
+    facts of five categories: entities, relations, colors, counting, other attributes. Each fact is verified against
+    the image by a question of yes or no::
+
+        FaithScore = true facts / facts
+
+    With ``level=sentence`` it is the share of descriptive sub-sentences without a wrong entity: one whose own fact is
+    false, or that a false fact of another category mentions. Two calls a caption, and one a fact.
+
+    Yes and no are compared by their probabilities where the server sends them, otherwise by the words of the reply, as
+    whole words: "No, the eyes are closed" is a no, which the original code counts as a yes. A caption without facts has
+    no value (the original scores 0). The original's markers match every capital D and A of the text; ours are
+    numbers of lines. ``prompt`` names a folder with ``faithscore_labels.txt``, ``faithscore_facts.txt`` or
+    ``faithscore_check.txt``.
+
+    >>> print(FaithScore("gpt-4o-mini", level="sentence").label)
+    FaithScore-S
+    """
+
+    level: Literal["fact", "sentence"] = "fact"
+    """What is counted."""
+
+    name: ClassVar[str] = "faithscore"
+    needs: ClassVar[tuple[Need, ...]] = ("image", "judge")
+    citation: ClassVar[str] = (
+        "Jing, Li, Chen, Du. FaithScore: Fine-grained Evaluations of Hallucinations in Large Vision-Language Models. "
+        "Findings of EMNLP 2024."
+    )
+    files: ClassVar = {
+        "faithscore_labels": ("sentences",),
+        "faithscore_facts": ("text",),
+        "faithscore_check": ("statement",),
+    }
+    parse_rule: ClassVar[str] = "lines"
+    counted: ClassVar[tuple[str, ...]] = (BY_WORDS,)
+    reply_tokens: ClassVar[int] = 20
+
+    @property
+    def label(self) -> str:
+        """With an S where sub-sentences are counted."""
+        return "FaithScore" if self.level == "fact" else "FaithScore-S"
+
+    @property
+    def part_unit(self) -> str:  # type: ignore[override]  # by the level
+        """What an explanation lists."""
+        return "fact" if self.level == "fact" else "sub-sentence"
+
+    @property
+    def part_columns(self) -> Sequence[Column]:  # type: ignore[override]  # by the level
+        """What an explanation says of each."""
+        if self.level == "sentence":
+            return Column("verdict", "text"), Column("false facts", "text", key="false_facts")
+        return Column("category", "text"), Column("verdict", "text"), Column("p(yes)", key="probability")
+
+    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+        """The sub-sentences of each caption, to be labelled."""
+        prompt = bench.prompts["faithscore_labels"]
+        pieces = [sub_sentences(item.candidate) for item in captions]
+        return [
+            Request((Turn("user", prompt.format(sentences=numbered(one))),), max_tokens=64 + 8 * len(one))
+            for one in pieces
+        ]
+
+    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+        """The facts of each caption with their answers, and the share of the true ones."""
+        parsers = [partial(read_labels, sentences=sub_sentences(item.candidate)) for item in captions]
+        described = ask_each(bench.judge, self.questions(captions, bench), parsers, f"{self.label}: labels")
+        requests = unless_failed(described, lambda one: self._facts_request(one.text, bench))
+        facts = ask_each(bench.judge, requests, [read_facts] * len(requests), f"{self.label}: facts")
+        check = bench.prompts["faithscore_check"]
+        statements = unless_failed(facts, lambda one: [check.format(statement=fact.text) for fact in one])
+        answers = ask_yes_no(bench.judge, statements, captions.images, f"{self.label}: verifying")
+        return [self._verdict(*parts) for parts in zip(described, facts, answers, strict=True)]
+
+    def _facts_request(self, text: str, bench: Bench) -> Request | Failure:
+        if not text:
+            return Failure("no facts: nothing in the caption describes the image")
+        prompt = bench.prompts["faithscore_facts"].format(text=text)
+        return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 8))
+
+    def _verdict(
+        self, described: Description | Failure, facts: list[Fact] | Failure, answers: list[Answer] | Failure
+    ) -> Verdict | Failure:
+        if isinstance(described, Failure) or isinstance(facts, Failure) or isinstance(answers, Failure):
+            return next(one for one in (described, facts, answers) if isinstance(one, Failure))
+        if not facts:
+            return Failure("no facts in the caption")
+        verdicts = [answer.yes for answer in answers]
+        counted = [BY_WORDS] if any(answer.by_words for answer in answers) else []
+        if self.level == "sentence":
+            return replace(sentence_verdict(described.sentences, facts, verdicts), counted=counted)
+        parts = [
+            Part(
+                fact.text,
+                answer.yes / len(facts),
+                details={
+                    "category": fact.category,
+                    "verdict": "true" if answer.yes else "false",
+                    "probability": answer.probability,
+                },
+            )
+            for fact, answer in zip(facts, answers, strict=True)
+        ]
+        return Verdict(share(verdicts), parts=parts, counted=counted)
+
+    def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
+        """The facts, and a question for each."""
+        extraction = self._facts_request(item.candidate, bench)
+        assert isinstance(extraction, Request)
+        check = yes_no_request(bench.prompts["faithscore_check"].format(statement=" " * 30), item.fields["image"])
+        return [(extraction, 1, 12 * facts + 20), (check, facts, 2)]
+
+
+def share(verdicts: Sequence[bool]) -> float:
+    """Of the true ones.
+
+    >>> share([True, False, True, True])
+    0.75
+    """
+    return sum(verdicts) / len(verdicts)
+
+
+def sub_sentences(text: str) -> list[str]:
+    """The pieces of a text between its commas and stops, each with its mark.
+
+    >>> sub_sentences("A dog, 1.5 m tall, runs. It is wet.")
+    ['A dog,', '1.5 m tall,', 'runs.', 'It is wet.']
+    """
+    pieces = _PIECE_ENDS.split(" ".join(text.split()))
+    return [piece for piece in pieces if any(character.isalnum() for character in piece)] or [text.strip()]
+
+
+def read_labels(reply: Reply, sentences: Sequence[str]) -> Description:
+    r"""The descriptive ones of the sub-sentences, by a reply with the number and the letter of each.
+
+    >>> read_labels(Reply("1. D\n2: analytical"), ["A dog runs,", "which is nice."]).text
+    'A dog runs,'
+    """
+    labels = [(int(number), label[0].lower()) for number, label in _LABEL.findall(reply.text)]
+    require_all([number for number, _ in labels], len(sentences), whole(reply))
+    return Description(tuple(sentences[number - 1] for number, label in sorted(labels) if label == "d"))
+
+
+def read_facts(reply: Reply) -> list[Fact]:
+    r"""The facts of a reply of five lines; those of a category may also stand on lines of their own below it.
+
+    >>> [fact.text for fact in read_facts(Reply("Entities: There is a dog. There is a ball.\nColors: None"))]
+    ['There is a dog.', 'There is a ball.']
+    """
+    facts, category = list[Fact](), ""
+    for line in whole(reply).splitlines():
+        if heading := _HEADING.fullmatch(line.strip()):
+            category = next(one for one in CATEGORIES if one[:3] == heading[1].lower()[:3])
+            line = heading[2]
+        texts = _FACT_ENDS.split(_BULLET.sub("", line.strip().strip("*").strip()))
+        if category:
+            facts += [Fact(text, category) for text in texts if not _NO_FACT.fullmatch(text)]
+    if not category:
+        raise ValueError(f"none of the lines {', '.join(CATEGORIES)} in {shortened(reply.text)}")
+    return facts
+
+
+def sentence_verdict(sentences: Sequence[str], facts: Sequence[Fact], verdicts: Sequence[bool]) -> Verdict:
+    """The share of sub-sentences that name no entity of a false fact, and the false facts of the others.
+
+    An entity is the last word of a fact of that category: "There is a dog." A final s does not count.
+    """
+    entities = {last for fact in facts if fact.category == "entities" and (last := _words(fact.text)[-1:])}
+    false = [fact.text for fact, verdict in zip(facts, verdicts, strict=True) if not verdict]
+    blamed = []
+    for sentence in sentences:
+        mentioned = {word for word in _words(sentence) if (word,) in entities}
+        blamed.append([text for text in false if mentioned.intersection(_words(text))])
+    parts = [
+        Part(
+            sentence,
+            (not wrong) / len(sentences),
+            details={"verdict": "wrong" if wrong else "right", "false_facts": " ".join(wrong)},
+        )
+        for sentence, wrong in zip(sentences, blamed, strict=True)
+    ]
+    return Verdict(share([not wrong for wrong in blamed]), parts=parts)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.removesuffix("s") for word in re.findall(r"\w+", text.lower()))

@@ -1,0 +1,173 @@
+"""GPT4-Eval: a chat model compares a caption with a reference, gives each 1 to 10, and says why."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from captious.captions import CaptionSet
+from captious.metrics.contract import Need
+from captious.metrics.explanation import Part
+from captious.metrics.judges.judged import (
+    PROMPTS,
+    Bench,
+    JudgedMetric,
+    Verdict,
+    listed,
+    read_prompt,
+    shortened,
+)
+from captious.models.chat.judge import ask_and_parse
+from captious.models.chat.messages import Failure, Reply, Request, Turn
+from captious.render import Column
+
+TEMPERATURE = 0.2
+LOWEST, HIGHEST = 1.0, 10.0
+_SCORE = r"(\d+(?:\.\d+)?)(?:\s*/\s*10\b)?"
+_LABELED = re.compile(rf"\b(?:assistant|answer)\s*#?\s*([12])[\s*_)]*[:=][\s*_]*{_SCORE}(?![\d.]*\d)", re.IGNORECASE)
+_PAIR = re.compile(rf"\bscores\s+(?:are|of|:)\s*[(\[]?\s*{_SCORE}\s*(?:,|and|/)\s*{_SCORE}", re.IGNORECASE)
+_WORDS = re.compile(
+    r"\b(?:(?:assistant|answer)\s*#?\s*[12]|scores?|ratings?|and)\b|/\s*10\b|[,;:|()\[\]*_=&]|(?<=\d)\s*[-–]", re.I
+)
+
+
+class Scores(NamedTuple):
+    """What a review gives the first and the second answer, and its explanation."""
+
+    first: float
+    second: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Gpt4Eval(JudgedMetric):
+    """GPT4-Eval: a chat model scores the caption beside a reference, 1 to 10 each, as in LLaVA's evaluation.
+
+    The judge sees no image; the reference captions stand for it. Answer 1 is the first reference and answer 2 the
+    caption. The judge weighs helpfulness, relevance, accuracy and detail, writes two numbers, and explains them::
+
+        GPT4-Eval = caption / 10                (value=score)
+        GPT4-Eval = caption / reference         (value=ratio)
+
+    The corpus value is the mean; of ratios it is the sum of the captions' scores over that of the references', as in
+    the original. Judges prefer an answer for its place: ``swap`` asks in both orders and takes the mean of both.
+
+    The numbers are read from the first line, with or without commas, brackets, labels and "/10", or from lines such as
+    "Assistant 1: 8" further down. A review without them is asked for again, at most twice; then the caption has no
+    value. (The original splits the first line at single spaces, so that "8, 9" fails, and averages −1 for failures.)
+    The temperature is 0.2. ``prompt`` names a file with ``{references}``, ``{first}`` and ``{second}``.
+
+    >>> Gpt4Eval("gpt-4o").label, Gpt4Eval("gpt-4o", value="ratio").label
+    ('GPT4-Eval', 'GPT4-Eval ratio')
+    """
+
+    value: Literal["score", "ratio"] = "score"
+    swap: bool = False
+
+    name: ClassVar[str] = "gpt4eval"
+    needs: ClassVar[tuple[Need, ...]] = ("references", "judge")
+    fields: ClassVar[tuple[str, ...]] = ("references", "first", "second")
+    parse_rule: ClassVar[str] = "two-scores"
+    reply_tokens: ClassVar[int] = 150
+    part_unit: ClassVar[str] = "review"
+    part_columns: ClassVar[tuple[Column, ...]] = (Column("caption", decimals=1), Column("reference", decimals=1))
+    citation: ClassVar[str] = "Liu, Li, Wu, Lee. Visual Instruction Tuning. NeurIPS 2023."
+
+    @property
+    def label(self) -> str:
+        """GPT4-Eval, and whether it is the ratio."""
+        return "GPT4-Eval ratio" if self.value == "ratio" else "GPT4-Eval"
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Scores are from 1 to 10."""
+        return (LOWEST / HIGHEST, HIGHEST / LOWEST if self.value == "ratio" else 1.0)
+
+    def prompts(self) -> dict[str, str]:
+        """The question, and the line that says who is asked."""
+        system = read_prompt(PROMPTS / "gpt4eval_system.txt", ()).strip()
+        return {**super().prompts(), "system": system}
+
+    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+        """One for each caption; with ``swap`` those of the other order follow all of the first."""
+        system, prompt = Turn("system", bench.prompts["system"]), bench.prompts[self.name]
+        requests = []
+        for swapped in (False, True) if self.swap else (False,):
+            for item in captions:
+                answers = [item.references[0], item.candidate]
+                first, second = reversed(answers) if swapped else answers
+                text = prompt.format(references=listed(item.references), first=first.strip(), second=second.strip())
+                requests.append(Request((system, Turn("user", text)), temperature=TEMPERATURE))
+        return requests
+
+    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+        """The scores of each caption and its reference, and the judge's explanation."""
+        reviews = ask_and_parse(bench.judge, self.questions(captions, bench), parse_review, what=self.label)
+        number = len(captions)
+        orders = [reviews[:number], [_turned(one) for one in reviews[number:]]] if self.swap else [reviews]
+        return [self._verdict(list(same)) for same in zip(*orders, strict=True)]
+
+    def _verdict(self, reviews: list[Scores | Failure]) -> Verdict | Failure:
+        """Of the reviews of one caption in one or both orders, the reference's score first."""
+        scores = [one for one in reviews if isinstance(one, Scores)]
+        if len(scores) < len(reviews):
+            return next(one for one in reviews if isinstance(one, Failure))
+        reference = sum(one.first for one in scores) / len(scores)
+        weight = reference if self.value == "ratio" else 1.0
+        unit = len(scores) * (reference if self.value == "ratio" else HIGHEST)
+        orders = ["reference first", "caption first"]
+        parts = [
+            Part(
+                order, one.second / unit, details={"caption": one.second, "reference": one.first, "reason": one.reason}
+            )
+            for order, one in zip(orders, scores, strict=False)
+        ]
+        return Verdict(math.fsum(part.adds for part in parts), parts=parts, weight=weight)
+
+
+def _turned(review: Scores | Failure) -> Scores | Failure:
+    """A review of the other order, as if it were of the first."""
+    return review if isinstance(review, Failure) else Scores(review.second, review.first, review.reason)
+
+
+def parse_review(reply: Reply) -> Scores:
+    r"""The two scores of a review.
+
+    >>> parse_review(Reply("8, 9\nThe second has more detail."))
+    Scores(first=8.0, second=9.0, reason='The second has more detail.')
+    >>> parse_review(Reply("First, I look at both.\nAssistant 1: 4 (wrong)\nAssistant 2: 8/10"))[:2]
+    (4.0, 8.0)
+    """
+    line, _, rest = reply.text.strip().partition("\n")
+    pair = _labeled(line) or _bare(line)
+    if pair:
+        return Scores(_on_scale(pair[0]), _on_scale(pair[1]), rest.strip())
+    pair = _labeled(reply.text)
+    if not pair and (match := _PAIR.search(reply.text)):
+        pair = match[1], match[2]
+    if not pair:
+        raise ValueError(f"no two scores in {shortened(reply.text)}")
+    return Scores(_on_scale(pair[0]), _on_scale(pair[1]), reply.text.strip())
+
+
+def _labeled(text: str) -> tuple[str, str] | None:
+    """The scores behind the labels of both answers, the last of each."""
+    scores = {match[1]: match[2] for match in _LABELED.finditer(text)}
+    return (scores["1"], scores["2"]) if len(scores) == 2 else None
+
+
+def _bare(line: str) -> tuple[str, str] | None:
+    """The scores of a line that has nothing else."""
+    words = _WORDS.sub(" ", line).split()
+    return (
+        (words[0], words[1]) if len(words) == 2 and all(re.fullmatch(r"-?\d+(\.\d+)?", one) for one in words) else None
+    )
+
+
+def _on_scale(text: str) -> float:
+    score = float(text)
+    if not LOWEST <= score <= HIGHEST:
+        raise ValueError(f"score {text} is not from 1 to 10")
+    return score

@@ -1,0 +1,154 @@
+"""RLAIF-V's divide and conquer: facts become questions, and the model's yes is weighed against its no."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal
+
+from captious.captions import CaptionSet, Item
+from captious.metrics.contract import Need
+from captious.metrics.explanation import Part
+from captious.metrics.judges.facts import (
+    FactMetric,
+    ask_each,
+    list_tokens,
+    numbered,
+    read_bullets,
+    read_numbered,
+    unless_failed,
+    whole,
+)
+from captious.metrics.judges.judged import Bench, Verdict
+from captious.metrics.judges.yes_no import BY_WORDS, Answer, ask_yes_no, yes_no_request
+from captious.models.chat.messages import Failure, Reply, Request, Turn
+from captious.render import Column
+
+
+@dataclass(frozen=True)
+class RlaifV(FactMetric):
+    """RLAIF-V: facts of a caption as questions about the image, each accepted if yes is likelier than no.
+
+    Three steps: the model lists the facts of the caption, turns each into a question of yes or no, and answers each
+    question with the image before it. A fact is accepted if p(yes) > p(no) at the first token of the answer; a tie
+    rejects it. Two calls a caption, and one a fact. ``value`` says what becomes of the answers:
+
+    - ``ratio``: accepted facts / facts, the default, since captions differ in length
+    - ``rejected``: −(number of rejected facts), the score of the original
+    - ``probability``: the mean of p(yes) / (p(yes) + p(no)) over facts
+
+    Where the server sends no probabilities the words of the answer decide, and the probability of a fact is 1 or 0.
+    The prompt takes the whole caption and the reply may be as long as it needs. (The original cuts the prompt to
+    300 words and the reply to 256 tokens, and pairs facts and questions by their order even if some are missing.) A
+    caption without facts has no value. ``prompt`` names a folder with ``rlaifv_facts.txt``, ``rlaifv_questions.txt``
+    or ``rlaifv_check.txt``.
+
+    >>> print(RlaifV("llava-1.5-13b", value="rejected").label)
+    RLAIF-V rejected
+    """
+
+    value: Literal["ratio", "rejected", "probability"] = "ratio"
+    """What becomes of the answers."""
+
+    name: ClassVar[str] = "rlaifv"
+    needs: ClassVar[tuple[Need, ...]] = ("image", "judge")
+    citation: ClassVar[str] = (
+        "Yu, Zhang, Li, Xu, Yao, Chen, Lu, Cui, Dang, He, Feng, Song, Zheng, Liu, Chua, Sun. RLAIF-V: Open-Source AI "
+        "Feedback Leads to Super GPT-4V Trustworthiness. CVPR 2025."
+    )
+    files: ClassVar = {"rlaifv_facts": ("text",), "rlaifv_questions": ("facts",), "rlaifv_check": ("question",)}
+    parse_rule: ClassVar[str] = "lines"
+    counted: ClassVar[tuple[str, ...]] = (BY_WORDS,)
+    part_columns: ClassVar[Sequence[Column]] = (
+        Column("verdict", "text"),
+        Column("p(yes)", key="probability"),
+        Column("question", "text"),
+    )
+    reply_tokens: ClassVar[int] = 120
+
+    @property
+    def label(self) -> str:
+        """With the value, where it is not the ratio."""
+        return "RLAIF-V" if self.value == "ratio" else f"RLAIF-V {self.value}"
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Rejected facts count down from 0."""
+        return (float("-inf"), 0.0) if self.value == "rejected" else (0.0, 1.0)
+
+    def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
+        """Each caption, whose facts are to be listed."""
+        prompt = bench.prompts["rlaifv_facts"]
+        return [
+            Request((Turn("user", prompt.format(text=text)),), max_tokens=list_tokens(text, 8))
+            for text in (item.candidate for item in captions)
+        ]
+
+    def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
+        """The facts of each caption with their answers."""
+        requests = self.questions(captions, bench)
+        listed = ask_each(bench.judge, requests, [read_list] * len(requests), f"{self.label}: facts")
+        facts = [one or Failure("no facts in the caption") for one in listed]
+        parsers = [partial(read_questions, number=0 if isinstance(one, Failure) else len(one)) for one in facts]
+        asked = unless_failed(facts, lambda one: self._rewriting(one, bench))
+        questions = ask_each(bench.judge, asked, parsers, f"{self.label}: questions")
+        check = bench.prompts["rlaifv_check"]
+        texts = unless_failed(questions, lambda one: [check.format(question=text) for text in one])
+        answers = ask_yes_no(bench.judge, texts, captions.images, f"{self.label}: verifying")
+        return [self._verdict(*parts) for parts in zip(facts, questions, answers, strict=True)]
+
+    def _rewriting(self, facts: Sequence[str], bench: Bench) -> Request:
+        text = numbered(facts)
+        return Request(
+            (Turn("user", bench.prompts["rlaifv_questions"].format(facts=text)),), max_tokens=list_tokens(text, 4)
+        )
+
+    def _verdict(
+        self, facts: list[str] | Failure, questions: list[str] | Failure, answers: list[Answer] | Failure
+    ) -> Verdict | Failure:
+        if isinstance(facts, Failure) or isinstance(questions, Failure) or isinstance(answers, Failure):
+            return next(one for one in (facts, questions, answers) if isinstance(one, Failure))
+        amounts = fact_values(answers, self.value)
+        parts = [
+            Part(
+                fact,
+                amount,
+                details={
+                    "verdict": "accepted" if answer.yes else "rejected",
+                    "probability": answer.probability,
+                    "question": question,
+                },
+            )
+            for fact, question, answer, amount in zip(facts, questions, answers, amounts, strict=True)
+        ]
+        counted = [BY_WORDS] if any(answer.by_words for answer in answers) else []
+        return Verdict(sum(amounts), parts=parts, counted=counted)
+
+    def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
+        """The questions, and an answer to each."""
+        check = yes_no_request(bench.prompts["rlaifv_check"].format(question=" " * 40), item.fields["image"])
+        return [(self._rewriting([" " * 40] * facts, bench), 1, 12 * facts), (check, facts, 2)]
+
+
+def fact_values(answers: Sequence[Answer], value: Literal["ratio", "rejected", "probability"]) -> list[float]:
+    """What each fact adds to the value of its caption.
+
+    >>> answers = [Answer(True, 0.9), Answer(False, 0.3)]
+    >>> fact_values(answers, "ratio"), fact_values(answers, "rejected"), sum(fact_values(answers, "probability"))
+    ([0.5, 0.0], [0.0, -1.0], 0.6)
+    """
+    if value == "rejected":
+        return [0.0 if answer.yes else -1.0 for answer in answers]
+    amounts = [float(answer.yes) if value == "ratio" else answer.probability for answer in answers]
+    return [amount / len(answers) for amount in amounts]
+
+
+def read_list(reply: Reply) -> list[str]:
+    """The facts of a reply."""
+    return read_bullets(whole(reply))
+
+
+def read_questions(reply: Reply, number: int) -> list[str]:
+    """As many questions as there are facts."""
+    return read_numbered(whole(reply), number)

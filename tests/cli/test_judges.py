@@ -1,0 +1,113 @@
+"""Chat models on the command line: a plan first, a ceiling, a run that goes on, a replay, and keys that stay secret."""
+
+import json
+import re
+import sqlite3
+
+import pytest
+from lab.toy import make, write
+from tests.metrics.judges.answers import clair
+from tests.models.chat.stub import StubServer, response
+
+SECRET = "sk-nobody-may-see-this"
+CLAIR = ("--metrics", "clair(model=m)", "--samples", 0, "--concurrency", 1)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    return write(make(items=12), tmp_path_factory.mktemp("sample") / "s", images=False)
+
+
+@pytest.fixture
+def server():
+    pytest.importorskip("httpx", reason="httpx is not installed: pip install 'captious[judge]'")
+    stub = StubServer()
+    stub.behave = lambda number, body, headers: (200, {}, response(clair(body), prompt_tokens=90, reply_tokens=10))
+    yield stub
+    stub.close()
+
+
+@pytest.fixture
+def score(run, server, sample):
+    files = (sample / "predictions" / "solid.json", "--references", sample / "references.json")
+    return lambda *options: run("score", *files, *CLAIR, "--endpoint", server.url, *options)
+
+
+def test_a_dry_run_says_calls_tokens_and_cost_and_sends_nothing(score, server):
+    code, out, _ = score("--dry-run", "--prices", "0.5,2", "--json")
+    (row,) = json.loads(out)["calls"]
+    assert code == 0 and not server.bodies and (row["calls"], row["stored"]) == (12, 0)
+    assert row["cost"] == pytest.approx((0.5 * row["prompt_tokens"] + 2 * row["reply_tokens"]) / 1e6)
+    assert score()[0] == 0
+    texts = [body["messages"][0]["content"] for body in server.bodies]
+    assert row["prompt_tokens"] == sum((len(text) + 3) // 4 for text in texts)  # four characters a token
+    (row,) = json.loads(score("--dry-run", "--json")[1])["calls"]
+    assert (row["calls"], row["stored"], row["prompt_tokens"]) == (0, 12, 0)
+    code, out, _ = score("--dry-run")
+    assert code == 0 and "clair(model=m)" in out and "Nothing was sent." in out and len(server.bodies) == 12
+
+
+def test_a_study_and_a_comparison_are_planned_too(run, server, sample):
+    options = ("--references", sample / "references.json", "--endpoint", server.url, "--dry-run", "--json")
+    ratings = sample / "ratings.jsonl"
+    for command in (
+        ("study", "run", ratings, "--metrics", "clair(model=m)"),
+        ("study", "lengths", ratings, "--metrics", "rouge,clair(model=m)"),
+        ("study", "combine", ratings, "--metrics", "rouge", "--add", "clair(model=m)"),
+    ):
+        code, out, err = run(*command, *options)
+        assert code == 0, err
+        assert [row["calls"] for row in json.loads(out)["calls"]] == [48]  # four systems of 12
+    systems = [sample / "predictions" / f"{name}.json" for name in ("solid", "sloppy")]
+    rows = json.loads(run("compare", *systems, "--metrics", "clair(model=m)", *options)[1])["calls"]
+    assert [(row["captions"], row["calls"]) for row in rows] == [("solid", 12), ("sloppy", 12)]
+    assert not server.bodies
+    code, _, err = run("compare", *systems, "--metrics", "rouge", *options)
+    assert code == 2 and "--dry-run: none of these metrics asks a chat model" in err
+
+
+def test_a_run_stops_at_its_ceiling_and_goes_on_from_there(score, server, tmp_path):
+    code, out, err = score("--most-tokens", 450, "--out", tmp_path / "run")  # a call takes 100
+    assert code == 2 and not out and not (tmp_path / "run").exists() and len(server.bodies) == 5
+    assert err.count("\n") == 1 and "m: 500 tokens used, the ceiling is 450; 5 replies are stored" in err
+    code, out, _ = score("--most-tokens", 2000)
+    assert code == 0 and len(server.bodies) == 12
+    assert "CLAIR: 7 calls, 5 replies from the store, 630 + 70 tokens, " in out
+    server.close()
+    first, second = (json.loads(score("--replay", "--json")[1])["metrics"][0] for _ in range(2))
+    assert first == second and first["value"] > 0
+
+
+def test_a_ceiling_of_cost_needs_prices(score, server):
+    code, _, err = score("--most-cost", 1)
+    assert code == 2 and "--most-cost needs --prices" in err
+    code, _, err = score("--most-cost", "0.0003", "--prices", "1,1")  # a call costs 0.0001
+    assert code == 2 and len(server.bodies) == 3 and "0.0003 spent, the ceiling is 0.0003" in err
+
+
+def test_a_key_is_nowhere_but_in_the_request(score, server, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    code, out, err = score("--out", tmp_path / "run", "--replies", tmp_path / "replies.db", "--json")
+    assert code == 0 and server.headers[0]["Authorization"] == f"Bearer {SECRET}"
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) > 3 and not any(SECRET.encode() in content for content in written)
+    assert SECRET not in out + err
+    server.behave = lambda number, body, headers: (401, {}, {"error": {"message": f"Incorrect key: {SECRET}"}})
+    code, out, err = score("--replies", tmp_path / "other.db")
+    assert code == 2 and SECRET not in out + err and "status 401 (Incorrect key: …)" in err
+
+
+def test_an_item_is_explained_by_the_stored_reply(score, server):
+    score()
+    code, out, _ = score("--explain", "1003", "--replay")
+    assert code == 0 and re.search(r"They share \d+ words", out)
+
+
+def test_the_cache_shows_the_replies(score, run):
+    score()
+    (facts,) = json.loads(run("cache", "show", "--json")[1])["replies"]
+    assert facts["content"] == "12 replies" and facts["bytes"] > 0 and facts["path"].endswith("replies.db")
+    with sqlite3.connect(facts["path"]) as store:
+        assert store.execute("SELECT count(*) FROM reply").fetchone() == (12,)
+    out = run("cache", "show")[1]
+    assert "Replies of chat models" in out and "12 replies" in out

@@ -1,0 +1,105 @@
+"""What the metrics of atomic facts share: lists in replies, prompts in a folder, the plan of a run."""
+
+import pytest
+from tests.metrics.judges.answers import faithscore, rlaifv
+
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.metrics.judges.facts import json_list, read_bullets, read_flag, read_numbered
+from captious.metrics.judges.faithscore import FaithScore
+from captious.metrics.judges.rlaifv import RlaifV
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("- a\n- b", ["a", "b"]),
+        ("Here they are:\n  * a b\n\n• c", ["a b", "c"]),
+        ("1. a\n2) b", ["a", "b"]),
+        ("none", []),
+        ("- None.", []),
+        ("There is a dog.", None),
+        ("-", None),
+        ("", None),
+    ],
+)
+def test_a_list_is_read_whatever_its_marks(text, lines):
+    if lines is None:
+        with pytest.raises(ValueError, match="no list"):
+            read_bullets(text)
+    else:
+        assert read_bullets(text) == lines
+
+
+def test_numbers_must_be_all_there_and_each_once():
+    assert read_numbered("Sure:\n2. Is it big?\n**1.** Is it red?", 2) == ["Is it red?", "Is it big?"]
+    for text in ("1. Is it red?", "1. a?\n1. b?", "1. a?\n2. b?\n3. c?", ""):
+        with pytest.raises(ValueError, match="the numbers 1 to 2, each once"):
+            read_numbered(text, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('[{"a": 1}]', [{"a": 1}]),
+        ('I took [1] and [2]. ```json\n[{"a": "x [y] ]"},\n {"a": 2}]\n```', [{"a": "x [y] ]"}, {"a": 2}]),
+        ('{"facts": [{"a": 1}]}', [{"a": 1}]),
+        ("[{'a': None}, {'a': True}]", [{"a": None}, {"a": True}]),
+        ("[]", []),
+        ("[{'a': 1}", None),
+        ("[" * 10_000, None),
+        ("a list", None),
+        ("[1, 2]", None),
+    ],
+)
+def test_a_json_list_is_read_whatever_stands_around_it(text, value):
+    if value is None:
+        with pytest.raises(ValueError, match="no JSON list"):
+            json_list(text)
+    else:
+        assert json_list(text) == value
+
+
+def test_a_flag_is_one_or_zero():
+    assert [read_flag(value, "x") for value in (1, "1", True, "true", 1.0, "Yes")] == [True] * 6
+    assert [read_flag(value, "x") for value in (0, "0", False, "no", 0.0)] == [False] * 5
+    for value in (2, None, "maybe", []):
+        with pytest.raises(ValueError, match="neither 1 nor 0"):
+            read_flag(value, "x")
+
+
+def test_a_folder_with_one_prompt_replaces_that_one(model, photos, tmp_path):
+    captions = CaptionSet.of({"1": "dog cat"}, columns={"image": [str(photos / "red.png")]})
+    stub = model(faithscore)
+    ours = FaithScore("m").measure(captions)
+    (tmp_path / "faithscore_check.txt").write_text("Look. Statement: {statement} So?")
+    other = FaithScore("m", prompt=str(tmp_path)).measure(captions)
+    assert ours.corpus == other.corpus == 0.5
+    assert str(ours.signature) != str(other.signature)
+    texts = [body["messages"][-1]["content"] for body in stub.bodies]
+    assert sum(text[-1]["text"].endswith("So?") for text in texts if isinstance(text, list)) == 2
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for path in (empty, tmp_path / "absent", tmp_path / "faithscore_check.txt"):
+        with pytest.raises(InputError, match="expected a folder with another prompt, one or more of faithscore_labels"):
+            FaithScore("m", prompt=str(path)).measure(captions)
+    (tmp_path / "faithscore_check.txt").write_text("Is it true?")
+    with pytest.raises(InputError, match=r"has no \{statement\}"):
+        FaithScore("m", prompt=str(tmp_path)).measure(captions)
+
+
+def test_the_plan_counts_what_is_not_stored_and_sends_nothing(model, photos):
+    images = [str(photos / "red.png"), str(photos / "green.png")]
+    captions = CaptionSet.of({"1": "dog cat ball", "2": "a red red dog runs"}, columns={"image": images})
+    stub = model(rlaifv)
+    # of 3 and 5 words: 0.3 facts a word, at least one; facts, questions, and an answer to each
+    plan = RlaifV("m").planned(captions)
+    assert (plan.calls, plan.stored) == ((1 + 1 + 1) + (1 + 1 + 2), 0) and not stub.bodies
+    assert plan.prompt_tokens > 3 * 765 and plan.reply_tokens > 0  # three images
+    RlaifV("m").measure(captions.take([0]))
+    sent = len(stub.bodies)
+    plan = RlaifV("m").planned(captions)
+    # the facts, the questions, the probe of logprobs and three answers are stored
+    assert (plan.calls, plan.stored) == (4, 6) and len(stub.bodies) == sent == 6
+    RlaifV("m").measure(captions)
+    assert RlaifV("m").planned(captions).calls == 0
