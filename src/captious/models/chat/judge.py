@@ -196,7 +196,8 @@ class Judge:
             reason = f"image: {error}" if isinstance(error, UnreadableImage) else str(error)
             self.store.put_failure(digest, reason)
             return Failure(reason)
-        self.store.put(digest, request.payload(self.model, encoded=False), response, time.monotonic() - started)
+        record = request.payload(self.model, encoded=False)
+        await asyncio.to_thread(self.store.put, digest, record, response, time.monotonic() - started)
         self.usage.add(reply)
         return reply
 
