@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
@@ -159,6 +159,8 @@ class Judge:
         queue, total = iter(waiting.items()), len(replies) + len(waiting)
         stop: list[InputError | asyncio.CancelledError] = []
         runtime = current()
+        # Threads that wait for the disk together share a transaction, so there must be enough of them.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(min(self.judging.concurrency, 64)))
         async with self.connect() as transport:
 
             async def work() -> None:
