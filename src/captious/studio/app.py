@@ -277,7 +277,7 @@ class RaterPages:
         if form.get("agree") == "yes":
             self.log.record(rater, "consented", f"{rater}.consented")
             return RedirectResponse(session.address("/task"), 303)
-        text = "You did not agree, so you are asked nothing and nothing is stored. You can close this page."
+        text = "You did not agree, so you are asked nothing, and no answer is stored. You can close this page."
         if self.plan.source.name in ("prolific", "mturk"):
             text += " Please return the task on the platform that sent you."
         return self._message("Thank you", text, (session.address("/consent"), "Read the text again"))
@@ -297,9 +297,7 @@ class RaterPages:
             return self._page(session, page)
         why = self.log.why_none(session.rater.id)
         if why == "wait":
-            text = "Others are working on what is left. More may become free when they leave."
-            again = (session.address("/task"), "Try again")
-            return self._message("Nothing to do right now", text, again, session.owner)
+            return self._wait(session)
         return RedirectResponse(session.address("/full" if why == "full" else "/done"), 303)
 
     def earlier(self, request: Request) -> Response:
@@ -411,8 +409,24 @@ class RaterPages:
         words = "The study has all the answers it needs, so there is nothing left for you to do."
         return self._end(session, "The study is full", words, self.plan.source.full)
 
+    def _wait(self, session: Session) -> Response:
+        """For those who come while others have open what is left. Who is paid by a code need not wait for them."""
+        answers = len(self.log.history(session.rater.id))
+        code = self.plan.source.done if answers else self.plan.source.full
+        words = "Others are working on what is left. More may become free when they leave."
+        if code:
+            words += " You can wait and try again, or end here: your code is below."
+        return self._end(session, "Nothing to do right now", words, code, answers, again=session.address("/task"))
+
     def _end(
-        self, session: Session, heading: str, message: str, code: str | None, answers: int = 0, back: str = ""
+        self,
+        session: Session,
+        heading: str,
+        message: str,
+        code: str | None,
+        answers: int = 0,
+        back: str = "",
+        again: str = "",
     ) -> Response:
         text = self.views.render(
             "done.html",
@@ -423,14 +437,14 @@ class RaterPages:
             link=f"{PROLIFIC}{quote(code)}" if code and self.plan.source.name == "prolific" else "",
             turk=session.turk,
             back=back,
+            again=again,
             owner=session.owner,
         )
         return HTMLResponse(text)
 
-    def _message(self, heading: str, message: str, link: tuple[str, str] | None = None, owner: str = "") -> Response:
-        """A page with a few words; with the script where answers of a rater may wait in the browser."""
-        text = self.views.render("message.html", heading=heading, message=message, link=link, owner=owner)
-        return HTMLResponse(text)
+    def _message(self, heading: str, message: str, link: tuple[str, str] | None = None) -> Response:
+        """A page with a few words."""
+        return HTMLResponse(self.views.render("message.html", heading=heading, message=message, link=link))
 
 
 def wants_json(request: Request) -> bool:
