@@ -30,5 +30,7 @@ from captious.samples import demo as demo
 from captious.scorer import Scorer as Scorer
 from captious.study._correlate import correlate as correlate
 from captious.study.study import Study as Study
+from captious.tournament import Arena as Arena
+from captious.tournament import arena as arena
 
 metric = parse

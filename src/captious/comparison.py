@@ -223,7 +223,7 @@ def compare(
     True
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
-    systems = _named(systems)
+    systems = named_systems(systems)
     specs = metric_specs(metrics)
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
@@ -266,8 +266,8 @@ def compare(
     return Comparison(reports, tuple(differences), name, _remarks(sets, differences), resampling.level)
 
 
-def _named(systems: Any) -> dict[str, Any]:
-    """Systems by name."""
+def named_systems(systems: Any) -> dict[str, Any]:
+    """Systems by name; those of a list are called by their files and sets, else by numbers."""
     if isinstance(systems, Mapping):
         return {str(name): _captions(one) for name, one in systems.items()}
     if not isinstance(systems, (list, tuple)):

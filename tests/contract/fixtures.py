@@ -136,6 +136,10 @@ EXAMPLES = {
     "meteor": ("meteor(resources={meteor})", "meteor(task=li,modules=exact+stem,resources={meteor})"),
     "spice": ("spice(resources={meteor})", "spice(subset=object,synsets=no,matching=one-to-one)"),
     "spice_original": ("spice_original(file={original})", "spice_original(file={original},subset=color)"),
+    "capture": (
+        "capture(weights={bert},resources={meteor})",
+        "capture(subset=attribute,synonyms=no,soft=no,stop_words=no)",
+    ),
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
     "bleurt": ("bleurt(weights={bleurt})", "bleurt(weights={bleurt},over=mean,limit=12,activation=gelu_new)"),
     "sbert": ("sbert(weights={bert})", "sbert(weights={bert},over=mean)"),

@@ -123,7 +123,18 @@ def test_only_names_of_the_server_are_answered(host, status):
 
 
 @pytest.mark.parametrize(
-    "url", ["studio.example.org", "ftp://a.example", "https://", "https://a.example/x", "https://["]
+    "url",
+    [
+        "studio.example.org",
+        "ftp://a.example",
+        "https://",
+        "https://a.example/x",
+        "https://[",
+        "https://a.example:port",
+        "https://a,b.example",
+        "https://a.example\n=1+1",
+        "https://me:secret@a.example",
+    ],
 )
 def test_a_public_address_that_is_none_is_refused(url):
     with pytest.raises(InputError, match="expected an address such as"):
@@ -151,6 +162,30 @@ def test_a_proxy_may_call_the_server_by_another_name():
     guard = Guard(echo, Rules.of_server("127.0.0.1", "https://Studio.example.org"))
     assert call(guard, "POST", headers={"origin": "https://studio.example.org"})[0] == 200
     assert call(guard, "POST", headers={"origin": "http://studio.example.org"})[0] == 403
+
+
+def test_half_a_form_of_a_browser_that_is_gone_reaches_nothing():
+    messages = [{"type": "http.request", "body": b"label=ol", "more_body": True}, {"type": "http.disconnect"}]
+    reached, sent = [], []
+
+    async def app(scope, receive, send):
+        reached.append(await receive())
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/task",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
+    asyncio.run(Guard(app, Rules())(scope, receive, send))
+    assert (reached, sent, messages) == ([], [], [])
 
 
 def test_a_body_over_the_limit_is_refused_while_it_is_read():
@@ -189,6 +224,14 @@ def test_ten_wrong_tokens_a_minute_close_the_gate_for_that_address():
     assert call(gate, headers={"cookie": "owner=right"})[0] == 200  # who is in stays in
     time[0] = 60.0
     assert call(gate, query="token=right")[0] == 303
+
+
+def test_a_page_that_was_open_before_a_restart_does_not_close_the_gate():
+    gate = TokenGate(echo, "right", "owner", Rules())
+    assert {call(gate, headers={"cookie": "owner=before"})[0] for _ in range(50)} == {403}
+    assert call(gate, query="token=right")[0] == 303
+    guesses = [call(gate, headers={"cookie": f"owner=guess{number}"})[0] for number in range(10)]
+    assert guesses == [403] * 9 + [429]
 
 
 def test_a_limit_forgets_keys_that_are_over():

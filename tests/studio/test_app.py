@@ -393,7 +393,8 @@ def test_personal_links_have_no_open_door(study):
 def test_who_waits_for_others_is_told_so(tmp_path):
     study = Study(tmp_path, "labels", number=1, overlap=1)
     browser(study).get(study.link())
-    assert "Nothing to do right now" in browser(study).get(study.link()).text
+    page = browser(study).get(study.link()).text
+    assert "Nothing to do right now" in page and "Try again" in page and "completion code" not in page
 
 
 def test_an_excluded_rater_is_thanked(study):
@@ -484,3 +485,27 @@ def test_references_of_a_text_are_not_said_to_describe_an_image(image, title, tm
     nothing = dict.fromkeys(("key", "csrf", "session", "owner", "back", "forward", "status"), "")
     text = Views(study.plan).task(page, {}, image=image, **nothing)
     assert f"<summary>{title}</summary>" in text and ("not always perfect" in text) == bool(image)
+
+
+def test_who_is_paid_by_a_code_need_not_wait_for_others(tmp_path):
+    study = Study(tmp_path, number=2, overlap=1, per_rater=2, source=Source("prolific", done="DONE1", full="FULL1"))
+    door = f"/s/{study_name(study.plan)}?PROLIFIC_PID="
+    first, second, third = browser(study), browser(study), browser(study)
+    form = filled(first.get(f"{door}1").text)
+    second.get(f"{door}2")
+    waiting = first.post("/task", data=form).text  # the second task is open elsewhere
+    assert "Nothing to do right now" in waiting and "cc=DONE1" in waiting and "1 answer is saved" in waiting
+    late = third.get(f"{door}3").text
+    assert "Nothing to do right now" in late and "cc=FULL1" in late and "DONE1" not in late
+
+
+def test_owners_of_two_studies_on_one_machine_have_two_cookies(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    cookies = [
+        browser(Study(tmp_path / name, title=name))
+        .get(f"/owner?token={OWNER}", follow_redirects=False)
+        .headers["set-cookie"]
+        for name in ("one", "two")
+    ]
+    assert len({cookie.split("=")[0] for cookie in cookies}) == 2

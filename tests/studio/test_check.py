@@ -276,3 +276,10 @@ def test_the_command_says_it_all(place):
     (place / "photos" / "im3.jpg").write_bytes(b"no image")
     run = CliRunner().invoke(build(["studio"]), ["studio", "check", str(place / "study.toml")])
     assert run.exit_code == 2 and "error: 1 image (id im3)" in run.stdout
+
+
+def test_a_caption_of_several_pairs_is_one_caption(place):
+    captions(place, "c", {f"im{number}": f"the dog {number}" for number in range(10)})
+    files = FILES.replace('"b.jsonl"', '"b.jsonl", "c.jsonl"')
+    result = check_plan(parse_plan(f'title = "x"\nkind = "pairs"\n{files}', place / "study.toml"))
+    assert (result.effort.tasks, result.captions) == (10 * 3, 10 * 3)

@@ -1,4 +1,4 @@
-"""``captious score``, ``compare``, ``check``, ``metrics`` and ``demo``."""
+"""``captious score``, ``compare``, ``arena``, ``check``, ``metrics`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session
+from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, Systems
 from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
 
 
-NAMES = ("score", "compare", "view", "check", "metrics", "demo")
+NAMES = ("score", "compare", "arena", "view", "check", "metrics", "demo")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for function in (score, compare, view, check, metrics, demo):
+    for function in (score, compare, arena, view, check, metrics, demo):
         command(app, panel=EVERYDAY)(function)
 
 
@@ -71,7 +71,7 @@ def score(
 
 
 def compare(
-    systems: Annotated[tuple[str, ...], Argument("Files of captions, the baseline first; NAME=FILE names a system.")],
+    systems: Systems,
     session: Session,
     metrics: Metrics = USUAL,
     test: Annotated[Literal["randomization", "bootstrap"], Option("Paired test.")] = "randomization",
@@ -84,11 +84,10 @@ def compare(
     Example: captious compare XE=ck0/results.json RL=ck1/results.json --references refs.json
     """
     from captious.comparison import compare
-    from captious.io.formats import named_files
     from captious.metrics.registry import parse_all
 
     parse_all(metrics)  # a misspelt name is said before anything is read
-    paths = named_files(systems)
+    paths = systems.files()
     if session.runtime.judging.dry_run:
         session.deliver_plan({name: session.read(path) for name, path in paths.items()}, metrics)
         return
@@ -103,6 +102,40 @@ def compare(
             permutations=permutations,
             every_pair=every_pair,
         )
+    session.deliver(result)
+
+
+def arena(
+    systems: Systems,
+    session: Session,
+    model: Annotated[str, Option("Chat model that judges: its name at the endpoint, or local:FOLDER.", metavar="NAME")],
+    comparisons: Annotated[
+        int | None, Option("At most so many comparisons, drawn at random for all pairs alike.", min=1)
+    ] = None,
+    prompt: Annotated[Path | None, Option("File with another prompt.", metavar="FILE")] = None,
+) -> None:
+    """Let a chat model say which of two captions is better, for every two systems and every item, in both orders.
+
+    It sees the image, the references, or both. Win rates, Elo points with intervals, and what moved the judge:
+    the order of the captions, and their length. --out FOLDER writes every verdict with its reasons.
+
+    Example: captious arena a.json b.json c.json --images photos/ --model gpt-4o-mini
+    Example: captious arena a.json b.json --references refs.json --model gpt-4o-mini --comparisons 500
+    """
+    from captious import tournament
+
+    paths = systems.files()
+    with session.working() as step:
+        sets = {name: session.read(path) for name, path in paths.items()}
+        options: dict[str, Any] = {
+            "missing": session.reading.missing,
+            "comparisons": comparisons,
+            "prompt": prompt or "",
+        }
+        if session.runtime.judging.dry_run:
+            session.deliver(tournament.plan_arena(sets, model, session.resampling, **options))
+            return
+        result = tournament.arena(sets, model, session.resampling, progress=step, **options)
     session.deliver(result)
 
 
@@ -229,6 +262,8 @@ TEXTS = {
     "bertscore.weights": "a language model: a hub id or a folder",
     "bleurt.weights": "a BLEURT checkpoint of the PyTorch port: a hub id or a folder",
     "sbert.weights": "a model of sentence-transformers: a hub id or a folder",
+    "capture.weights": "a model of sentence-transformers: a hub id or a folder",
+    "capture.parser": "a model of spaCy, or the folder or hub id of a FACTUAL model",
     "umic.weights": "a folder that `captious train umic` wrote",
     "short": _MODEL,
     "long": _MODEL,

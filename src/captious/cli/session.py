@@ -71,6 +71,22 @@ class Runs(Options):
 
 
 @dataclass(frozen=True)
+class Systems(Options):
+    """Systems that captioned the same items."""
+
+    systems: Annotated[
+        tuple[str, ...],
+        Argument("Files of captions, the baseline first; NAME=FILE names a system.", metavar="SYSTEMS"),
+    ]
+
+    def files(self) -> dict[str, str]:
+        """The file of each system by its name."""
+        from captious.io.formats import named_files
+
+        return named_files(self.systems)
+
+
+@dataclass(frozen=True)
 class Listening(Options):
     """Where a server listens."""
 

@@ -214,7 +214,7 @@ def exclude(data: StudyData, act: Act, session: Annotated[Session, Only("json")]
 
 @command(app)
 def reinstate(data: StudyData, act: Act, session: Annotated[Session, Only("json")]) -> None:
-    """Take an excluded rater back; the answers count again where nobody else has taken their data.
+    """Take an excluded rater back: the answers count again, also where others were given the task meanwhile.
 
     Example: captious studio reinstate study.toml --rater r17 --reason "the checks were wrong"
     """

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import re
 import secrets
 import time
 from collections import deque
@@ -80,6 +81,9 @@ def _plain_page(status: int, message: str) -> str:
     return f"<!doctype html><html lang='en'><title>{status}</title><p>{message}</p></html>"
 
 
+_PUBLIC_URL = re.compile(r"(?i:https?)://[A-Za-z0-9.:\[\]-]+/?")
+
+
 @dataclass(frozen=True)
 class Rules:
     """What holds for every request to one server."""
@@ -110,11 +114,11 @@ class Rules:
             return cls(hosts=frozenset(names), **others)
         try:
             address = urlsplit(public_url)
-            name = address.hostname
+            name, _ = address.hostname, address.port
         except ValueError:
             name = None
-        if not name or address.scheme not in ("http", "https") or address.path not in ("", "/") or address.query:
-            raise InputError(f"public_url={public_url}: expected an address such as https://studio.example.org")
+        if not name or not _PUBLIC_URL.fullmatch(public_url):
+            raise InputError(f"public_url={public_url!r}: expected an address such as https://studio.example.org")
         origin = f"{address.scheme}://{address.netloc}".lower()
         return cls(hosts=frozenset({*names, name}), origin=origin, secure=address.scheme == "https", **others)
 
@@ -205,6 +209,7 @@ class Guard:
 
     def __init__(self, app: App, rules: Rules, body: int = BODY) -> None:
         self.app, self.rules, self.body = app, rules, body
+        self._headers = [(name.encode(), value.encode()) for name, value in rules.headers().items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -221,18 +226,28 @@ class Guard:
         elif scope["method"] in SAFE:
             await self.app(scope, receive, send)
         else:
-            body = await _read_body(receive, self.body)
-            if body is None:
-                await refuse(scope, send, self.rules, 413, f"More than {self.body // 1024} KB were sent.")
-            else:
-                await self.app(scope, _replay(body, receive), send)
+            await self._with_body(scope, receive, send)
+
+    async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the whole body first: half a form, of a browser that is gone, must not be taken for an answer."""
+        body = bytearray()
+        while len(body) <= self.body:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        if len(body) > self.body:
+            await refuse(scope, send, self.rules, 413, f"More than {self.body // 1024} KB were sent.")
+        else:
+            await self.app(scope, _replay(bytes(body), receive), send)
 
     def _with_headers(self, send: Send) -> Send:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = {bytes(name).lower() for name, _ in message.get("headers", ())}
-                added = [(name.encode(), value.encode()) for name, value in self.rules.headers().items()]
-                missing = [pair for pair in added if pair[0] not in own]
+                missing = [pair for pair in self._headers if pair[0] not in own]
                 message = {**message, "headers": [*message.get("headers", ()), *missing]}
             await send(message)
 
@@ -248,6 +263,7 @@ class TokenGate:
     def __init__(self, app: App, token: str, cookie: str, rules: Rules, wrong: Limit | None = None) -> None:
         self.app, self.token, self.cookie, self.rules = app, token, cookie, rules
         self.wrong = wrong or Limit(10, seconds=60)
+        self._refused: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through, move its token into a cookie, or refuse it."""
@@ -267,9 +283,19 @@ class TokenGate:
             await send({"type": "http.response.start", "status": 303, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
         else:
-            if token or session:
+            if token or (session and self._is_new(session)):
                 self.wrong.add(address)
             await refuse(scope, send, self.rules, 403, "Open the link that the server printed when it started.")
+
+    def _is_new(self, session: str) -> bool:
+        """Whether a wrong cookie comes for the first time: a page that was open before a restart sends it for hours."""
+        before = len(self._refused)
+        self._refused.add(token_hash(session))
+        if len(self._refused) == before:
+            return False
+        if before == 10_000:
+            self._refused.clear()
+        return True
 
 
 def header_values(scope: Scope) -> dict[str, str]:
@@ -316,18 +342,6 @@ def _from_own_page(headers: dict[str, str], public: str) -> bool:
         return site in ("same-origin", "none")
     origin = headers.get("origin", "null")
     return origin in ("null", public) or urlsplit(origin).netloc == headers.get("host")
-
-
-async def _read_body(receive: Receive, most: int) -> bytes | None:
-    """The body, or None as soon as it is longer than allowed."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > most:
-            return None
-        if message["type"] == "http.disconnect" or not message.get("more_body"):
-            return bytes(body)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

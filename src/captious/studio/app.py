@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from captious.errors import InputError
@@ -39,7 +39,7 @@ from captious.studio.access import (
     token_hash,
 )
 from captious.studio.database import DatabaseAway
-from captious.studio.events import Page
+from captious.studio.events import Page, Purpose
 from captious.studio.kinds import Gap, Incomplete, kind_of
 from captious.studio.log import Log
 from captious.studio.owner import OwnerPages
@@ -59,7 +59,6 @@ Form = Mapping[str, str]
 COMMENT = 2000
 """Most characters of a comment."""
 PROLIFIC = "https://app.prolific.com/submissions/complete?cc="
-OWNER_COOKIE = "captious_owner"
 WORDS = {
     404: "The address is wrong, or the page belongs to somebody else.",
     405: "The address is right, but it cannot be used in this way.",
@@ -85,7 +84,8 @@ def build_app(plan: Plan, log: Log, rules: Rules, address: str, owner_token: str
     failures = Failures(rules)
     handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
     app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)
-    gate = TokenGate(app, owner_token, OWNER_COOKIE, rules, pages.sessions.wrong)
+    # Cookies of one machine are shared by all its ports: every study has a name of its own.
+    gate = TokenGate(app, owner_token, f"captious_owner_{study_name(plan)}", rules, pages.sessions.wrong)
 
     async def gated(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
@@ -277,7 +277,7 @@ class RaterPages:
         if form.get("agree") == "yes":
             self.log.record(rater, "consented", f"{rater}.consented")
             return RedirectResponse(session.address("/task"), 303)
-        text = "You did not agree, so you are asked nothing and nothing is stored. You can close this page."
+        text = "You did not agree, so you are asked nothing, and no answer is stored. You can close this page."
         if self.plan.source.name in ("prolific", "mturk"):
             text += " Please return the task on the platform that sent you."
         return self._message("Thank you", text, (session.address("/consent"), "Read the text again"))
@@ -297,9 +297,7 @@ class RaterPages:
             return self._page(session, page)
         why = self.log.why_none(session.rater.id)
         if why == "wait":
-            text = "Others are working on what is left. More may become free when they leave."
-            again = (session.address("/task"), "Try again")
-            return self._message("Nothing to do right now", text, again, session.owner)
+            return self._wait(session)
         return RedirectResponse(session.address("/full" if why == "full" else "/done"), 303)
 
     def earlier(self, request: Request) -> Response:
@@ -343,15 +341,12 @@ class RaterPages:
 
     def _opened(self, session: Session, task: str, again: bool) -> Page | None:
         """A page that the rater has opened. Addresses do not tell a gold task from any other."""
-        if again:
-            return self.log.page_of(session.rater.id, task, "repeat")
-        return self.log.page_of(session.rater.id, task, "work") or self.log.page_of(session.rater.id, task, "gold")
+        purposes: tuple[Purpose, ...] = ("repeat",) if again else ("work", "gold")
+        return self.log.page_of(session.rater.id, task, *purposes)
 
     def _page(
         self, session: Session, page: Page, form: Form | None = None, gaps: Sequence[Gap] = (), status: int = 200
     ) -> Response:
-        history = self.log.history(session.rater.id)
-        here = history.index((page.task.id, page.purpose)) if (page.task.id, page.purpose) in history else len(history)
         stored = {"comment": page.comment}
         stored |= {} if page.answer is None else self.kind.form(self.plan, page.task, page.order, page.answer)
         text = self.views.task(
@@ -363,7 +358,7 @@ class RaterPages:
             session=session.value * session.travels,
             owner=session.owner,
             image=session.address(f"/image/{quote(page.task.id, safe='')}/0") if page.task.image else "",
-            back=_address(session, *history[here - 1]) if here else "",
+            back=_address(session, *page.previous) if page.previous else "",
             forward=session.address("/task") if page.answer is not None else "",
             status="Saved before; a change replaces it." if page.answer is not None else "",
         )
@@ -379,15 +374,18 @@ class RaterPages:
         """An image of a page that the rater has opened, by task and number."""
         session = self._session(request)
         task = request.path_params["task"]
-        page = self._opened(session, task, False) or self._opened(session, task, True)
+        page = self.log.page_of(session.rater.id, task, "work", "gold", "repeat")
         if page is None or page.task.image is None or request.path_params["number"] != 0 or self.images is None:
             raise HTTPException(404)
         try:
             path, kind = image_file(self.images, page.task.image)
-        except InputError as error:
+            content = (
+                path.read_bytes()
+            )  # here, in one thread: a response that reads piece by piece changes it five times
+        except (InputError, OSError) as error:
             logger.error("task %s: %s", page.task.id, error)
             raise HTTPException(404) from None
-        return FileResponse(path, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
+        return Response(content, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
 
     # The end
 
@@ -411,8 +409,24 @@ class RaterPages:
         words = "The study has all the answers it needs, so there is nothing left for you to do."
         return self._end(session, "The study is full", words, self.plan.source.full)
 
+    def _wait(self, session: Session) -> Response:
+        """For those who come while others have open what is left. Who is paid by a code need not wait for them."""
+        answers = len(self.log.history(session.rater.id))
+        code = self.plan.source.done if answers else self.plan.source.full
+        words = "Others are working on what is left. More may become free when they leave."
+        if code:
+            words += " You can wait and try again, or end here: your code is below."
+        return self._end(session, "Nothing to do right now", words, code, answers, again=session.address("/task"))
+
     def _end(
-        self, session: Session, heading: str, message: str, code: str | None, answers: int = 0, back: str = ""
+        self,
+        session: Session,
+        heading: str,
+        message: str,
+        code: str | None,
+        answers: int = 0,
+        back: str = "",
+        again: str = "",
     ) -> Response:
         text = self.views.render(
             "done.html",
@@ -423,14 +437,14 @@ class RaterPages:
             link=f"{PROLIFIC}{quote(code)}" if code and self.plan.source.name == "prolific" else "",
             turk=session.turk,
             back=back,
+            again=again,
             owner=session.owner,
         )
         return HTMLResponse(text)
 
-    def _message(self, heading: str, message: str, link: tuple[str, str] | None = None, owner: str = "") -> Response:
-        """A page with a few words; with the script where answers of a rater may wait in the browser."""
-        text = self.views.render("message.html", heading=heading, message=message, link=link, owner=owner)
-        return HTMLResponse(text)
+    def _message(self, heading: str, message: str, link: tuple[str, str] | None = None) -> Response:
+        """A page with a few words."""
+        return HTMLResponse(self.views.render("message.html", heading=heading, message=message, link=link))
 
 
 def wants_json(request: Request) -> bool:

@@ -138,15 +138,16 @@ def check_plan(plan: Plan) -> PlanCheck:
         *_design(plan, tasks),
     ]
     work = [task for task in tasks if task.gold is None]
-    captions = [choice for task in work for choice in task.choices]
+    choices = [choice for task in work for choice in task.choices]
+    captions = len({(task.item, choice.system, choice.text) for task in work for choice in task.choices})
     return PlanCheck(
         plan,
         tuple(findings),
         len({task.item for task in work}),
-        tuple(dict.fromkeys(choice.system for choice in captions if choice.system)),
-        len(captions),
+        tuple(dict.fromkeys(choice.system for choice in choices if choice.system)),
+        captions,
         effort_of(plan, len(work), len(tasks) - len(work)),
-        _detectable(plan, len(captions)),
+        _detectable(plan, captions),
     )
 
 

@@ -93,7 +93,7 @@ class _Graph:
         """The graph of a parse: prepositions collapsed, conjuncts propagated, counts and pronouns replaced."""
         parse = _repaired(parse)
         tags = [_tag(parse, index) for index in range(len(parse))]
-        lemmas = [_lemma(word.text, tag, word.lemma) for word, tag in zip(parse, tags, strict=True)]
+        lemmas = [lemma_of(word.text, tag, word.lemma) for word, tag in zip(parse, tags, strict=True)]
         fragment = bool(parse) and parse[0].text.islower() and parse[-1].tag != "."
         graph = cls([word.text.lower() for word in parse], tags, lemmas, fragment=fragment)
         _Conversion(parse, graph).run()
@@ -446,7 +446,8 @@ def _tag(parse: Parse, index: int) -> str:
     return tag
 
 
-def _lemma(text: str, tag: str, lemma: str) -> str:
+def lemma_of(text: str, tag: str, lemma: str) -> str:
+    """The lemma of a noun or verb, which is that of the parser save for a few words; others stay as they are."""
     word = text.lower()
     if tag.startswith(("NNP", "JJ", "RB")) or word in PLURAL_ONLY or not tag.startswith(("NN", "VB")):
         return word

@@ -50,10 +50,22 @@ ROW_BYTES = 1024
 
 def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> dict[str, tuple[Fact, ...]]:
     """The tuples of each distinct text, from the cache or by the parser."""
-    distinct = list(dict.fromkeys(texts))
     version = parsing.version(parser)
-    mark = digest(version.encode(), FORMAT.encode(), bytes([legacy_fragments]))
-    store = open_store(Space(version, mark, "graphs", (ROW_BYTES,), "uint8"))
+
+    def read(some: list[str]) -> list[tuple[Fact, ...]]:
+        progress = current().progress
+        parses = parsing.parse(some, parser, lambda done: progress("captions parsed", min(done, len(some)), len(some)))
+        return [facts(sentences, legacy_fragments) for sentences in parses]
+
+    return stored_facts(texts, version, digest(version.encode(), FORMAT.encode(), bytes([legacy_fragments])), read)
+
+
+def stored_facts(
+    texts: Sequence[str], name: str, mark: str, read: Callable[[list[str]], Sequence[Sequence[Fact]]]
+) -> dict[str, tuple[Fact, ...]]:
+    """The tuples of each distinct text, from the cache of the parser with this mark; ``read`` gives missing ones."""
+    distinct = list(dict.fromkeys(texts))
+    store = open_store(Space(name, mark, "graphs", (ROW_BYTES,), "uint8"))
     keys = as_keys(map(text_key, distinct))
     rows, lengths, stored = store.gather(keys)
     result = {
@@ -63,11 +75,8 @@ def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> 
     }
     missing = [number for number in range(len(distinct)) if not stored[number]]
     if missing:
-        progress = current().progress
         some = [distinct[number] for number in missing]
-        parses = parsing.parse(some, parser, lambda done: progress("captions parsed", min(done, len(some)), len(some)))
-        for text, sentences in zip(some, parses, strict=True):
-            result[text] = facts(sentences, legacy_fragments)
+        result |= {text: tuple(tuples) for text, tuples in zip(some, read(some), strict=True)}
         written = [json.dumps(result[text], separators=(",", ":"), ensure_ascii=False).encode() for text in some]
         short = [index for index, row in enumerate(written) if len(row) <= ROW_BYTES]
         if short:

@@ -1,0 +1,314 @@
+"""CAPTURE: objects, attributes and relations that a detailed caption and its references have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from captious.captions import CaptionSet
+from captious.metrics.capture.matching import (
+    WEIGHTS,
+    Alike,
+    Credits,
+    Elements,
+    Kind,
+    Pairing,
+    Synonyms,
+    Vectors,
+    elements_of,
+)
+from captious.metrics.contract import MeanMetric, Need, Scored, Shared, candidate_means
+from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.spice.graphs import caption_facts, stored_facts
+from captious.models.factual import Factual, is_factual, load_factual
+from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
+from captious.render import Column, Table
+from captious.syntax import parsing
+from captious.syntax.scenegraph import Fact, lemma_of
+from captious.syntax.sentences import sentences
+
+SENTENCES = "sentence-transformers/all-mpnet-base-v2"
+NUMBERS = ("precision", "recall", "f")
+STOP_NOUNS = Path(__file__).parent / "stop_nouns.txt"
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What CAPTURE needs besides captions."""
+
+    parser: str
+    """With its version, or its content where it is a FACTUAL model."""
+    factual: Factual | None = None
+    synonyms: Synonyms | None = None
+    encoder: SentenceEncoder | None = None
+    elements: dict[str, Elements] = field(default_factory=dict)
+    """Of the texts that were parsed so far."""
+
+
+@dataclass(frozen=True)
+class Capture(MeanMetric):
+    """CAPTURE: the F-scores of objects, attributes and relations that a caption shares with a reference.
+
+    Both texts are parsed into scene graphs. The elements of each kind are paired: equal ones first, then those of which
+    one contains the other or that have a synonym in WordNet in common. What is left counts by the largest cosine with
+    what is left on the other side, under the sentence encoder ``weights``. From precision and recall of each kind::
+
+        CAPTURE = (0.5 · F_objects + 0.5 · F_attributes + 0.2 · F_relations) / 1.2
+
+    The value is the mean over the references. A kind that a side lacks has F = 0, so a caption without relations
+    reaches 0.83 at most. Objects on a stop list of 317 abstract nouns (*scene*, *atmosphere*) do not count.
+
+    The original reads a FACTUAL model: ``parser=lizhuang144/flan-t5-base-VG-factual-sg``, or its folder. By default the
+    graphs are those of SPICE's rules on spaCy's parses, so values are close to the original's and not equal. Lemmas and
+    nouns are spaCy's in both. Elements are sorted before they are paired; in the original the pairs depend on Python's
+    hash seed. A negative cosine counts 0. A reference that says nothing is left out.
+
+    ``whole_words`` asks that one element contains the other as words: by default *man* is a part of *woman*, as in the
+    original. ``subset`` is the F-score of one kind alone.
+
+    >>> Capture(subset="relation").label
+    'CAPTURE relation'
+    """
+
+    subset: Literal["all", "object", "attribute", "relation"] = "all"
+    parser: str = parsing.DEFAULT
+    """A model of spaCy, or the folder or hub id of a FACTUAL model."""
+    weights: str = SENTENCES
+    """A hub id or a folder of sentence-transformers."""
+    synonyms: bool = True
+    soft: bool = True
+    """Whether elements without a partner count by their cosine."""
+    stop_words: bool = True
+    whole_words: bool = False
+    resources: str | None = None
+    """METEOR's data or a folder of WordNet 3.0, for the synonyms; without it the usual places are searched."""
+
+    name: ClassVar[str] = "capture"
+    explains: ClassVar[bool] = True
+    main: ClassVar[str] = "subset"
+    needs: ClassVar[tuple[Need, ...]] = ("references", "model")
+    undefined_reason: ClassVar[str] = "its references have no element of this kind"
+    citation: ClassVar[str] = "Dong et al. Benchmarking and Improving Detail Image Caption. 2024. arXiv:2405.19092."
+
+    @property
+    def label(self) -> str:
+        """CAPTURE with its subset."""
+        return "CAPTURE" if self.subset == "all" else f"CAPTURE {self.subset}"
+
+    def prepare(self, captions: CaptionSet) -> Shared[Knowledge]:
+        """The parser, the synonyms and the sentence encoder."""
+        version, factual = parsing.version(self._spacy), None
+        if is_factual(self.parser):
+            factual = load_factual(self.parser)
+            version = f"{factual.name}#{factual.fingerprint}+{version}"
+        knowledge = Knowledge(
+            version,
+            factual,
+            Synonyms(self.resources) if self.synonyms else None,
+            load_sentences(self.weights) if self.soft else None,
+        )
+        return Shared(knowledge, " and ".join(self._made_of(knowledge).values()))
+
+    @property
+    def _spacy(self) -> str:
+        return parsing.DEFAULT if is_factual(self.parser) else self.parser
+
+    def settings(self, state: Shared[Knowledge]) -> Mapping[str, str]:
+        """The parser with its version, the synonyms and the sentence encoder by content."""
+        return self._made_of(state.value)
+
+    def _made_of(self, knowledge: Knowledge) -> dict[str, str]:
+        settings = {"parser": knowledge.parser}
+        if knowledge.synonyms is not None:
+            settings["synonyms"] = f"wordnet-3.0#{knowledge.synonyms.mark}"
+        if knowledge.encoder is not None:
+            settings["model"] = f"{knowledge.encoder.name}#{knowledge.encoder.fingerprint}"
+        return settings
+
+    def score_items(self, captions: CaptionSet, state: Shared[Knowledge]) -> Scored:
+        """Rows: sums over the candidates of the value, and their number."""
+        self._parse(captions, state.value)
+        comparisons = [
+            self._comparisons(text, captions.references[owner], state.value)
+            for text, owner in zip(captions.candidates.values, captions.candidates.owners.tolist(), strict=True)
+        ]
+        vectors = self._vectors((one for several in comparisons for one in several), state.value)
+        values = [
+            float(np.mean([self._value(one.credits(vectors)) for one in several])) if several else np.nan
+            for several in comparisons
+        ]
+        return Scored(candidate_means(captions, np.array(values, dtype=np.float64)))
+
+    def _value(self, credits: Mapping[Kind, Credits]) -> float:
+        return sum(weight * credits[kind].f for kind, weight in self._weights.items())
+
+    @property
+    def _weights(self) -> dict[Kind, float]:
+        """Of the F-score of each kind in the value."""
+        if self.subset != "all":
+            return {self.subset: 1.0}
+        return {kind: weight / sum(WEIGHTS.values()) for kind, weight in WEIGHTS.items()}
+
+    def _comparisons(self, text: str, references: Sequence[str], knowledge: Knowledge) -> list[Comparison]:
+        """A caption with each of its references that say something."""
+        alike = partial(_synonymous, knowledge.synonyms, self.whole_words) if knowledge.synonyms else None
+        theirs = [knowledge.elements[one] for one in references]
+        return [
+            Comparison.of(knowledge.elements[text], one, tuple(self._weights), alike)
+            for one in theirs
+            if any(one[kind] for kind in self._weights)
+        ]
+
+    def _vectors(self, comparisons: Iterable[Comparison], knowledge: Knowledge) -> Vectors | None:
+        """What gives the vectors of phrases; each that is left anywhere is encoded once."""
+        if knowledge.encoder is None:
+            return None
+        distinct = sorted({phrase for one in comparisons for phrase in one.phrases()})
+        row = {phrase: number for number, phrase in enumerate(distinct)}
+        encoded = np.nan_to_num(sentence_vectors(distinct, self.weights).astype(np.float64))
+        return lambda phrases: encoded[[row[phrase] for phrase in phrases]]
+
+    def _parse(self, captions: CaptionSet, knowledge: Knowledge) -> None:
+        """Parse the texts that are not known yet."""
+        texts = dict.fromkeys((*captions.candidates.values, *captions.references.values))
+        new = [text for text in texts if text not in knowledge.elements]
+        facts = self._facts(new, knowledge.factual)
+        stop_nouns = read_stop_nouns() if self.stop_words else frozenset()
+        knowledge.elements.update({text: elements_of(facts[text], stop_nouns) for text in new})
+
+    def _facts(self, texts: Sequence[str], factual: Factual | None) -> Mapping[str, Sequence[Fact]]:
+        if factual is None:
+            return caption_facts(texts, self.parser, legacy_fragments=False)
+        split = {text: [text[one.starts[0] : one.stops[-1]] for one in sentences(text)] for text in texts}
+        every = [sentence for parts in split.values() for sentence in parts]
+        facts = stored_facts(every, factual.name, factual.fingerprint, factual.facts)
+        parses = parsing.parse(texts, self._spacy)
+        return {
+            text: list(normalized((fact for one in split[text] for fact in facts[one]), parse))
+            for text, parse in zip(texts, parses, strict=True)
+        }
+
+    def break_down(self, item: CaptionSet, state: Shared[Knowledge]) -> Breakdown:
+        """Elements of the caption share the F-score of their kind by what they count; missed ones add nothing."""
+        self._parse(item, state.value)
+        texts = item.candidates.values
+        parts: list[Part] = []
+        scores: dict[Kind, list[Credits]] = {kind: [] for kind in self._weights}
+        for rank, text in enumerate(texts):
+            comparisons = self._comparisons(text, item.references[0], state.value)
+            vectors = self._vectors(comparisons, state.value)
+            credits = [one.credits(vectors) for one in comparisons]
+            for kind, weight in self._weights.items():
+                pairings = [one.pairings[kind] for one in comparisons]
+                counted = [one[kind] for one in credits]
+                scores[kind] += counted
+                parts += _parts(kind, weight / len(texts), rank, pairings, counted)
+        rows: list[Sequence[Any]] = [
+            (f"{kind}s", *(float(np.mean([getattr(one, name) for one in scores[kind]])) for name in NUMBERS), weight)
+            for kind, weight in self._weights.items()
+        ]
+        columns: list[Column | str] = ["kind", *map(Column, NUMBERS), Column("weight")]
+        spelled = " + ".join(f"{row[-1]:.4f} · {row[-2]:.4f}" for row in rows)
+        labels = candidate_labels(len(texts))
+        return Breakdown(
+            parts,
+            unit="element",
+            columns=[Column("result", "text"), Column("kind", "text"), Column("nearest", "text"), Column("counts")],
+            texts=[MarkedText(label, text.split()) for label, text in zip(labels, texts, strict=True)],
+            formula=f"{self.label} = {spelled}: the weights times the F-scores, means over the references",
+            tables=[Table("kinds", "", columns, rows)],
+            ordered=True,
+            notes=["soft: counts by its cosine with the nearest element; missed: the references alone say it"],
+            shown=None,
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A caption with one reference: the pairing of each kind."""
+
+    pairings: Mapping[Kind, Pairing]
+
+    @classmethod
+    def of(cls, ours: Elements, theirs: Elements, kinds: Sequence[Kind], alike: Alike | None) -> Comparison:
+        """The pairings of these kinds."""
+        return cls({kind: Pairing.of(ours[kind], theirs[kind], alike) for kind in kinds})
+
+    def phrases(self) -> Iterator[str]:
+        """What is left without a partner."""
+        for pairing in self.pairings.values():
+            yield from pairing.phrases()
+
+    def credits(self, vectors: Vectors | None) -> dict[Kind, Credits]:
+        """What the elements count, by kind."""
+        return {kind: pairing.credits(vectors) for kind, pairing in self.pairings.items()}
+
+
+def _synonymous(synonyms: Synonyms, whole_words: bool, one: str, other: str) -> bool:
+    return synonyms(one, other, whole_words)
+
+
+def _parts(
+    kind: Kind, weight: float, rank: int, pairings: Sequence[Pairing], credits: Sequence[Credits]
+) -> Iterator[Part]:
+    """The elements of a caption, with what each adds over all references; then those of the references it misses."""
+    number = len(pairings)
+    for index, fact in enumerate(pairings[0].ours):
+        counts = [float(one.ours[index]) for one in credits]
+        best = max(range(number), key=lambda reference: _rank(pairings[reference], index, counts[reference]))
+        adds = sum(one.f * count / one.ours.sum() for one, count in zip(credits, counts, strict=True) if count)
+        way = pairings[best].partners[index][1] if index in pairings[best].partners else "soft"
+        nearest = credits[best].nearest.get(index, ()) if counts[best] else ()
+        details = {
+            "result": way if counts[best] else "extra",
+            "kind": kind,
+            "nearest": ", ".join(nearest),
+            "counts": float(np.mean(counts)),
+        }
+        yield Part(", ".join(fact), weight * adds / number, rank, details)
+    missed: dict[Fact, list[float]] = {}
+    for pairing, one in zip(pairings, credits, strict=True):
+        paired = {match for match, _ in pairing.partners.values()}
+        for index, fact in enumerate(pairing.theirs):
+            if index not in paired:
+                missed.setdefault(fact, []).append(float(one.theirs[index]))
+    for fact, counts in missed.items():
+        details = {"result": "missed", "kind": kind, "nearest": "", "counts": float(np.mean(counts))}
+        yield Part(", ".join(fact), 0.0, rank, details)
+
+
+def _rank(pairing: Pairing, index: int, count: float) -> tuple[int, float]:
+    """How good the partner of an element is: an equal one, a synonym, or a cosine."""
+    way = pairing.partners[index][1] if index in pairing.partners else ""
+    return ("", "synonym", "equal").index(way), count
+
+
+def normalized(facts: Iterable[Fact], parse: Sequence[parsing.Parse]) -> Iterator[Fact]:
+    """The tuples of a FACTUAL model in the lemmas of the text, those alone whose objects are nouns of it."""
+    words = [word for sentence in parse for word in sentence]
+    lemmas = {word.text.lower(): lemma_of(word.text, word.tag, word.lemma) for word in words}
+    nouns = {lemmas[word.text.lower()] for word in words if word.tag.startswith("NN")}
+    for fact in facts:
+        ends = {0, 2} if len(fact) == 3 else {0}
+        parts = tuple(
+            " ".join(lemmas.get(word, word) for word in part.lower().split()) if place in ends else part.lower()
+            for place, part in enumerate(fact)
+        )
+        if all(word in nouns for place in ends for word in parts[place].split()):
+            yield parts
+
+
+@cache
+def read_stop_nouns() -> frozenset[str]:
+    """Nouns that do not count as objects.
+
+    >>> len(read_stop_nouns()), "atmosphere" in read_stop_nouns()
+    (317, True)
+    """
+    lines = STOP_NOUNS.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
