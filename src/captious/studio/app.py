@@ -59,7 +59,6 @@ Form = Mapping[str, str]
 COMMENT = 2000
 """Most characters of a comment."""
 PROLIFIC = "https://app.prolific.com/submissions/complete?cc="
-OWNER_COOKIE = "captious_owner"
 WORDS = {
     404: "The address is wrong, or the page belongs to somebody else.",
     405: "The address is right, but it cannot be used in this way.",
@@ -85,7 +84,8 @@ def build_app(plan: Plan, log: Log, rules: Rules, address: str, owner_token: str
     failures = Failures(rules)
     handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
     app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)
-    gate = TokenGate(app, owner_token, OWNER_COOKIE, rules, pages.sessions.wrong)
+    # Cookies of one machine are shared by all its ports: every study has a name of its own.
+    gate = TokenGate(app, owner_token, f"captious_owner_{study_name(plan)}", rules, pages.sessions.wrong)
 
     async def gated(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")

@@ -251,7 +251,7 @@ class OwnerPages:
             "open_link": "" if self.plan.source.name == "links" else f"{self.address}/s/{study_name(self.plan)}",
             "standing": standing,
             "cover": standing.coverage,
-            "active": sum(rater.tasks > 0 for rater in standing.raters if rater.state != "excluded"),
+            "active": states.count("working") + states.count("finished"),
             "finished": states.count("finished"),
             "excluded": states.count("excluded"),
             "waiting": states.count("invited"),

@@ -21,7 +21,7 @@ def test_a_fact_is_accepted_if_yes_is_likelier_than_no(model, captions):
     measured = RlaifV("m").measure(captions)
     # dog, day and ball have p(yes) = .6 and p(no) = .2; cat has .2 and .6
     assert measured.items == {"1": pytest.approx(2 / 3), "2": pytest.approx((0 + 1) / 2)}
-    assert "|yes/no:logprobs|" in str(measured.signature)
+    assert "by_words" not in str(measured.signature)
     rejected = RlaifV("m", value="rejected").measure(captions)
     assert rejected.items == {"1": -1, "2": pytest.approx((-1 + 0) / 2)} and rejected.metric.range[1] == 0
     probability = RlaifV("m", value="probability").measure(captions)
@@ -53,7 +53,7 @@ def test_without_probabilities_words_decide(model, captions):
 
     model(answer)
     measured = RlaifV("m", value="probability").measure(captions)
-    assert measured.items["1"] == pytest.approx(2 / 3) and "|yes/no:words|" in str(measured.signature)
+    assert measured.items["1"] == pytest.approx(2 / 3) and "|by_words:3|" in str(measured.signature)
 
 
 def test_a_long_caption_is_not_cut(model, photos):

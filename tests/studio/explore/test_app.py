@@ -13,6 +13,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 from starlette.testclient import TestClient
 
+from captious.options import Resampling
 from captious.studio.explore.app import build_app
 from captious.studio.explore.pictures import Pictures
 from captious.studio.explore.table import join
@@ -127,6 +128,13 @@ def test_why_a_score_is_so_adds_up_to_it(client, table):
     assert any("rows" in section for section in sections)
 
 
+def test_bars_are_as_long_as_what_parts_add(client):
+    found = client.get("/api/explain", params={"id": "2", "system": "sat", "score": "rouge"}).json()
+    columns = next(section["columns"] for section in found if "columns" in section)
+    assert [column["name"] for column in columns][:2] == ["word", "adds"]
+    assert columns[0]["bars"] is None and columns[1]["bars"] == [1.0]  # one word, "a", is shared
+
+
 def test_why_knows_every_column_of_the_run_and_what_has_changed_since(tmp_path):
     from captious.metrics.style.model import fit, save
 
@@ -229,6 +237,57 @@ def test_a_selection_becomes_a_study_that_studio_reads(client, runs, run):
     )
     again = post(client, "/api/study", {"name": "dogs", "ids": ["1"]})
     assert again.status_code == 400 and "is there already" in again.json()["error"]
+
+
+def test_a_study_lies_beside_a_comparison_and_may_move(tmp_path, images):
+    from captious.comparison import compare
+    from captious.studio.plan import read_plan
+    from captious.studio.tasks import build_tasks
+
+    files = [tmp_path / f"{system}.json" for system in SYSTEMS]
+    for file, captions in zip(files, SYSTEMS.values(), strict=True):
+        file.write_text(json.dumps(captions))
+    (tmp_path / "refs.json").write_text(json.dumps(REFERENCES))
+    compare(files, "rouge", references=tmp_path / "refs.json", resampling=Resampling(samples=0)).save(tmp_path / "both")
+    made = post(client_of(join([tmp_path / "both"])), "/api/study", {"name": "cats", "ids": ["2"]}).json()
+    assert made["folder"] == str(tmp_path / "cats")  # a comparison that is written anew keeps the study
+    (tmp_path / "cats").rename(tmp_path / "moved")
+    tasks = build_tasks(read_plan(tmp_path / "moved" / "study.toml"))
+    assert sorted(choice.text for task in tasks for choice in task.choices) == ["a cat sits on a red chair", "a dog"]
+
+
+def test_a_study_has_the_captions_that_there_are(tmp_path):
+    from captious.studio.plan import read_plan
+    from captious.studio.tasks import build_tasks
+
+    few = {key: text for key, text in SYSTEMS["oscar"].items() if key != "1"}
+    runs = [write_run(tmp_path / name, own, name=name) for name, own in (("sat", SYSTEMS["sat"]), ("oscar", few))]
+    made = post(client_of(join(runs)), "/api/study", {"name": "two", "ids": ["1", "2"]}).json()
+    tasks = build_tasks(read_plan(Path(made["folder"]) / "study.toml"))
+    captions = sorted(choice.text for task in tasks for choice in task.choices)
+    assert captions == ["a brown dog runs on the grass", "a cat sits on a red chair", "a dog"]
+
+
+def test_a_study_finds_images_in_several_folders(tmp_path, images):
+    from captious.studio.plan import read_plan
+    from captious.studio.tasks import build_tasks
+
+    (images / "more").mkdir()
+    for key in ("3", "4"):
+        (images / f"{key}.png").rename(images / "more" / f"{key}.png")
+    for folder, keys in ((images, "12"), (images / "more", "34")):
+        write_run(tmp_path / keys, {key: SYSTEMS["sat"][key] for key in keys}, name="sat", images=folder)
+    whole = write_run(tmp_path / "all", SYSTEMS["oscar"], name="oscar")
+    table = join([whole, tmp_path / "12", tmp_path / "34"])
+    made = post(client_of(table), "/api/study", {"name": "two", "ids": ["1", "4"]}).json()
+    tasks = build_tasks(read_plan(Path(made["folder"]) / "study.toml"))
+    assert {task.image for task in tasks} == {"1.png", "more/4.png"}
+
+
+def test_a_list_says_what_sorts_it_and_whose_captions_pass(client):
+    found = client.get("/api/list", params={"order": "raters", "where": 'caption has "cat"'}).json()["records"]
+    assert [(one["id"], one["sorted_by"]) for one in found] == [("1", 3.0), ("2", 1.0)]
+    assert [[own["passes"] for own in one["systems"]] for one in found] == [[False, True]] * 2  # only oscar sees cats
 
 
 def test_without_ids_the_study_is_about_the_list(client):

@@ -94,6 +94,28 @@ def test_a_lasso_around_dots_lists_their_items(explore, table):
     waits_for(page, "2")
 
 
+def test_the_chart_against_people_follows_the_metric(explore, table):
+    page = explore(table)
+    page.click("#lens >> text=ROUGE-L")
+    page.wait_for_function("() => document.querySelector('#scatter [aria-label=\"x axis\"]').selectedIndex === 0")
+    page.click("#lens >> text=Human rating")  # people are not set against themselves
+    page.wait_for_function("() => document.querySelector('#lens [aria-pressed=true]').textContent === 'Human rating'")
+    assert page.eval_on_selector("#scatter [aria-label='x axis']", "select => select.selectedIndex") == 0
+
+
+def test_captions_that_pass_a_filter_stand_out_and_the_sorting_number_is_shown(explore, table):
+    page = explore(table, 'order=raters&where=caption has "cat"')
+    waits_for(page, "12")
+    assert page.locator(".said.other").all_inner_texts() != [] and page.locator(".said:not(.other)").count() == 2
+    assert page.locator("[data-id='1'] header").inner_text().count("raters differ by 3") == 1
+    page.click("text=Grid")
+    page.wait_for_selector(".tile")
+    assert page.locator(".tile .line").count() == 2  # oscar's captions alone
+    page.click("text=Cards")
+    page.click(".card .shot >> nth=0")
+    page.wait_for_selector("#full[open] .system")
+
+
 def test_brushing_the_histogram_keeps_a_range(explore, table):
     page = explore(table, "sort=rouge&order=given&system=sat")
     chart = page.locator("#distribution svg")

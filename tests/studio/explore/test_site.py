@@ -57,6 +57,13 @@ def test_the_command_writes_the_folder_and_refuses_one_that_is_there(run, runs, 
     assert run(*arguments, "--overwrite")[0] == 0
 
 
+def test_a_page_never_takes_the_place_of_its_run(run, runs):
+    before = sorted(path.name for path in runs[0].iterdir())
+    code, _, error = run("studio", "export-site", runs[0], "--out", runs[0], "--overwrite")
+    assert code == 2 and "holds the run" in error and error.count("\n") == 1
+    assert sorted(path.name for path in runs[0].iterdir()) == before
+
+
 def test_view_refuses_what_is_no_run_in_one_line(run, tmp_path):
     code, out, error = run("view", tmp_path / "nothing")
     assert (code, out) == (2, "") and error.count("\n") == 1 and "no such folder" in error

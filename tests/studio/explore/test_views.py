@@ -115,7 +115,7 @@ def test_an_address_that_is_wrong_is_refused_in_one_line(explorer, address, mess
 def test_an_order_is_sorted_once(explorer, monkeypatch):
     view = view_of(explorer.table, {"sort": "good"})
     first = explorer.order(view)
-    monkeypatch.setattr(Explorer, "_keys", lambda self, view: pytest.fail("sorted again"))
+    monkeypatch.setattr(Explorer, "_sort_values", lambda self, view: pytest.fail("sorted again"))
     assert explorer.order(view_of(explorer.table, {"sort": "good", "q": "dog"})) is first
 
 
@@ -175,3 +175,32 @@ def test_what_an_address_leaves_out_is_what_the_page_begins_with(explorer):
     view = view_of(explorer.table, {"better": "B"})
     assert (view.score, view.x, view.y) == (1, 1, 2)  # the last metric, against what people said
     assert (view.better, view.worse) == (1, 1) and view_of(explorer.table, {}).better == 0
+
+
+def test_filters_ask_one_caption_not_one_each(explorer):
+    # Of a, A has 0.1 and B 0.8. A's dot (0.1, rating 5) is in the lasso, B's (0.8, rating 4) is not.
+    lasso = {"x": "good", "y": "rating", "lasso": "0,4.5;0.3,4.5;0.3,5.5;0,5.5"}
+    assert listed(explorer, **lasso) == "a" and listed(explorer, **lasso, max="0.3") == "a"
+    assert listed(explorer, **lasso, min="0.5") == ""  # only B has such a value, and B is outside the lasso
+    view = view_of(explorer.table, {"sort": "good", **lasso})
+    assert [explorer.captions(view)[system].tolist() for system in (0, 1)] == [[True, False, False, False], [False] * 4]
+    assert explorer.captions(view_of(explorer.table, {"sort": "good"})) == {}
+
+
+def test_what_sorts_an_item_is_a_number_to_show(explorer):
+    def sorted_by(**address):
+        return explorer.sort_values(view_of(explorer.table, {"sort": "good", **address})).round(6).tolist()
+
+    assert sorted_by(order="raters")[:3] == [3.0, 2.0, 1.0]
+    assert sorted_by(order="best") == sorted_by(order="worst") == [0.45, 0.55, 0.5, 0.4]
+    assert sorted_by(order="between", better="A", worse="B", sort="error") == [
+        -2.0,
+        1.0,
+        1.0,
+        0.0,
+    ]  # less error is right
+
+
+def test_the_metric_that_sorts_stands_against_people(explorer):
+    views = [view_of(explorer.table, address) for address in ({"sort": "good"}, {"sort": "error"}, {"sort": "rating"})]
+    assert [(view.x, view.y) for view in views] == [(0, 2), (1, 2), (1, 2)]

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
-from captious.metrics.judges.facts import (
-    Answer,
-    JudgedFact,
-    VerifiedFacts,
-    ask_each,
-    ask_yes_no,
-    list_tokens,
-    numbered,
-    require_all,
-    unless_failed,
-    whole,
-    yes_no_request,
-)
+from captious.metrics.explanation import Part
+from captious.metrics.judges.facts import FactMetric, ask_each, list_tokens, numbered, require_all, unless_failed, whole
 from captious.metrics.judges.judged import Bench, Verdict, shortened
+from captious.metrics.judges.yes_no import BY_WORDS, Answer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -57,7 +47,7 @@ class Description(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FaithScore(VerifiedFacts):
+class FaithScore(FactMetric):
     """FaithScore: the share of a caption's atomic facts that a chat model finds true of the image.
 
     Three steps. The caption is cut into sub-sentences at its commas and stops, and the model labels each as descriptive
@@ -95,6 +85,7 @@ class FaithScore(VerifiedFacts):
         "faithscore_check": ("statement",),
     }
     parse_rule: ClassVar[str] = "lines"
+    counted: ClassVar[tuple[str, ...]] = (BY_WORDS,)
     reply_tokens: ClassVar[int] = 20
 
     @property
@@ -103,13 +94,13 @@ class FaithScore(VerifiedFacts):
         return "FaithScore" if self.level == "fact" else "FaithScore-S"
 
     @property
-    def unit(self) -> str:
+    def part_unit(self) -> str:  # type: ignore[override]  # by the level
         """What an explanation lists."""
         return "fact" if self.level == "fact" else "sub-sentence"
 
     @property
-    def columns(self) -> Sequence[Column]:
-        """Of an explanation."""
+    def part_columns(self) -> Sequence[Column]:  # type: ignore[override]  # by the level
+        """What an explanation says of each."""
         if self.level == "sentence":
             return Column("verdict", "text"), Column("false facts", "text", key="false_facts")
         return Column("category", "text"), Column("verdict", "text"), Column("p(yes)", key="probability")
@@ -148,13 +139,14 @@ class FaithScore(VerifiedFacts):
         if not facts:
             return Failure("no facts in the caption")
         verdicts = [answer.yes for answer in answers]
+        counted = [BY_WORDS] if any(answer.by_words for answer in answers) else []
         if self.level == "sentence":
-            return sentence_verdict(described.sentences, facts, verdicts)
-        judged = [
-            JudgedFact(
+            return replace(sentence_verdict(described.sentences, facts, verdicts), counted=counted)
+        parts = [
+            Part(
                 fact.text,
                 answer.yes / len(facts),
-                {
+                details={
                     "category": fact.category,
                     "verdict": "true" if answer.yes else "false",
                     "probability": answer.probability,
@@ -162,7 +154,7 @@ class FaithScore(VerifiedFacts):
             )
             for fact, answer in zip(facts, answers, strict=True)
         ]
-        return Verdict(share(verdicts), details={"facts": judged})
+        return Verdict(share(verdicts), parts=parts, counted=counted)
 
     def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
         """The facts, and a question for each."""
@@ -232,15 +224,15 @@ def sentence_verdict(sentences: Sequence[str], facts: Sequence[Fact], verdicts: 
     for sentence in sentences:
         mentioned = {word for word in _words(sentence) if (word,) in entities}
         blamed.append([text for text in false if mentioned.intersection(_words(text))])
-    judged = [
-        JudgedFact(
+    parts = [
+        Part(
             sentence,
             (not wrong) / len(sentences),
-            {"verdict": "wrong" if wrong else "right", "false_facts": " ".join(wrong)},
+            details={"verdict": "wrong" if wrong else "right", "false_facts": " ".join(wrong)},
         )
         for sentence, wrong in zip(sentences, blamed, strict=True)
     ]
-    return Verdict(share([not wrong for wrong in blamed]), details={"facts": judged})
+    return Verdict(share([not wrong for wrong in blamed]), parts=parts)
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 const DOTS = 20000;
 
-function frame(figure, { height = 280, x, y, label }) {
-  const width = Math.max(300, figure.clientWidth - 34);
+function frame(figure, { x, y, label }) {
+  const height = exploring ? 230 : 280, width = Math.max(300, figure.clientWidth - 34);
   const box = { left: 62, right: width - 12, top: 10, bottom: height - 42 };
   const bend = y.root ? Math.sqrt : (share) => share;
   const place = {

@@ -38,8 +38,7 @@ function ratersOf(item) {
   const values = finite(considered().map((system) => data.gaps?.[system][item] ?? null));
   return values.length ? Math.max(...values) : null;
 }
-const unscoredAnywhere = (item) =>
-  considered().some((system) => metrics.some(({ kind }, metric) => kind !== "rating" && data.values[system][metric][item] === null));
+const unscoredBy = (system, item) => metrics.some(({ kind }, metric) => kind !== "rating" && data.values[system][metric][item] === null);
 
 const haystacks = data.shown.map((item, place) =>
   [data.ids[item], ...data.candidates.flatMap((texts) => texts[place]), ...data.references[place]].join("\n").toLowerCase());
@@ -54,25 +53,19 @@ function inside(x, y, corners) {
   return within;
 }
 
-function passes(item, place, terms) {
-  if (terms.some((term) => !haystacks[place].includes(term))) return false;
-  if (state.unscored && !unscoredAnywhere(item)) return false;
-  if (state.lasso && !considered().some((system) => {
-    const [x, y] = [state.x, state.y].map((metric) => data.values[system][metric][item]);
-    return x !== null && y !== null && inside(x, y, state.lasso);
-  })) return false;
+// Whether the caption of a system passes the filters; an item is listed for any caption that does.
+function passes(system, item) {
+  const [x, y, value] = [state.x, state.y, state.metric].map((metric) => data.values[system][metric][item]);
+  if (state.unscored && !unscoredBy(system, item)) return false;
+  if (state.lasso && (x === null || y === null || !inside(x, y, state.lasso))) return false;
   if (state.low === null && state.high === null) return true;
-  const [low, high] = [state.low ?? -Infinity, state.high ?? Infinity];
-  return considered().some((system) => {
-    const value = data.values[system][state.metric][item];
-    return value !== null && value >= low && value <= high;
-  });
+  return value !== null && value >= (state.low ?? -Infinity) && value <= (state.high ?? Infinity);
 }
 
-// The items to list, in order; those without the value that sorts them come last.
-function selection() {
+// The items to list with the value that sorts them, in order; those without one come last.
+function sortedSelection() {
   const terms = state.query.toLowerCase().split(/\s+/).filter(Boolean);
-  const kept = data.shown.filter((item, place) => passes(item, place, terms));
+  const kept = data.shown.filter((item, place) => terms.every((term) => haystacks[place].includes(term)) && considered().some((system) => passes(system, item)));
   const better = metrics[state.metric].higher ? 1 : -1;
   const keys = {
     worst: (item) => scoreOf(item, state.metric), best: (item) => scoreOf(item, state.metric), gap: (item) => gapOf(item),
@@ -81,8 +74,9 @@ function selection() {
   const sign = { worst: better, best: -better, shortest: 1, given: 1 }[state.order] ?? -1;
   const keyed = kept.map((item) => [keys[state.order](item), item]);
   keyed.sort(([a, i], [b, j]) => (a === null) - (b === null) || (a === null ? 0 : sign * (a - b)) || i - j);
-  return keyed.map(([, item]) => item);
+  return keyed;
 }
+const selection = () => sortedSelection().map(([, item]) => item);
 
 function systemRecord(system, item, place) {
   const id = data.ids[item];
@@ -95,7 +89,7 @@ function systemRecord(system, item, place) {
     }),
     reasons: metrics.map((_, metric) => data.reasons[system][metric][id]),
     graphs: data.graphs.filter(({ drawn }) => drawn[system][item]).map(({ metric, drawn }) => ({ metric, graphs: drawn[system][item] })),
-    opinions: data.opinions?.[system][item] || [],
+    opinions: data.opinions?.[system][item] || [], passes: !considered().includes(system) || passes(system, item),
   };
 }
 function record(item) {
@@ -188,11 +182,11 @@ const source = {
     const domain = lengthLimit(), size = Math.max(1, Math.ceil((domain[1] - domain[0]) / 18));
     return { domain, size, systems: systems.map((_, system) => lengthsOf(system, metric, domain, size)) };
   },
-  unscored: () => data.shown.filter(unscoredAnywhere).length,
+  unscored: () => data.shown.filter((item) => considered().some((system) => unscoredBy(system, item))).length,
   list(first, number) {
-    const listed = selection();
+    const listed = sortedSelection();
     const start = clamp(first, 0, Math.max(0, Math.floor((listed.length - 1) / number) * number));
-    return { total: listed.length, first: start, records: listed.slice(start, start + number).map(record) };
+    return { total: listed.length, first: start, records: listed.slice(start, start + number).map(([value, item]) => ({ ...record(item), sorted_by: value })) };
   },
   place: (item) => selection().indexOf(item),
   openable: (item) => shownAt.has(item),

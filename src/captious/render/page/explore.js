@@ -5,13 +5,12 @@ const choice = (label, options, current, choose) => {
   const select = h("select", { "aria-label": label, onchange: () => choose(select.selectedIndex) }, options.map((text, place) => h("option", { selected: place === current }, text)));
   return select;
 };
-const metricChoice = (label, key) => choice(label, metrics.map((metric) => metric.label), state[key], (metric) => update({ [key]: metric, lasso: null, page: 0, ...(key === "metric" ? { low: null, high: null } : {}) }));
+const metricChoice = (label, key) => choice(label, metrics.map((metric) => metric.label), state[key], (metric) => update(key === "metric" ? changedMetric(metric) : { [key]: metric, lasso: null, page: 0 }));
 const systemChoice = (label, key) => choice(label, systems.map((system) => system.name), state[key], (system) => update({ [key]: system, page: 0 }));
-const humanMetric = () => metrics.findIndex(({ kind }) => kind === "rating");
 
 // Questions people have; each is an order, sometimes with a chart.
 function questions() {
-  const human = humanMetric(), against = state.order === "disagree" && [state.x, state.y].some((metric) => metrics[metric].kind === "rating");
+  const human = metrics.findIndex(({ kind }) => kind === "rating"), against = state.order === "disagree" && [state.x, state.y].some((metric) => metrics[metric].kind === "rating");
   const people = { order: "disagree", x: state.metric, y: human, page: 0, lasso: null };
   const rivals = metrics.findIndex(({ kind }, metric) => kind !== "rating" && metric !== state.metric);
   return [
@@ -73,17 +72,30 @@ function choose(item, wanted) {
   drawActions();
 }
 
+// What an item is sorted by, where the scores beside its captions do not show it.
+function sortedBy({ sorted_by: value }) {
+  if (value === null) return null;
+  const { label } = metrics[state.metric], averages = several && state.system === null;
+  return {
+    worst: averages && `mean ${label} ${show(value, 3)}`, best: averages && `mean ${label} ${show(value, 3)}`,
+    between: `${label} ${value > 0 ? "+" : ""}${show(value, 3)}`, disagree: `ranks differ by ${Math.round(100 * value)} %`, raters: `raters differ by ${+value.toFixed(2)}`,
+  }[state.order] || null;
+}
+
 // Cards, a grid of images, and two systems side by side.
 const tick = ({ item, id }) => h("input", { type: "checkbox", class: "tick", "aria-label": `Select ${id}`, checked: chosen.has(item), onclick: (event) => { event.stopPropagation(); choose(item, event.target.checked); } });
 const fullButton = (record) => [h("span", { class: "far" }, h("button", { type: "button", class: "link", onclick: (event) => { event.stopPropagation(); openFull(record.item); } }, "Whole item"), tick(record))];
 const picture = ({ picture: address, item }) => address !== null && h("button", { type: "button", class: "shot", "aria-label": "Open the item", onclick: (event) => { event.stopPropagation(); openFull(item); } }, h("img", { src: address, alt: "", decoding: "async", loading: "lazy" }));
 
+const TILE_SYSTEMS = 4;
 function tile(record, rank) {
-  const known = wordsOf(record.references), shown = considered().filter((system) => record.systems[system].texts.length);
-  const most = shown.length > 3 && state.system === null ? (state.order === "between" ? [state.better, state.worse] : shown.slice(0, 3)) : shown;
+  const known = wordsOf(record.references), shown = state.order === "between" ? [state.better, state.worse] : considered();
+  const speaking = shown.filter((system) => record.systems[system].texts.length && record.systems[system].passes), most = speaking.slice(0, TILE_SYSTEMS);
   return h("article", attributesOf(record, "tile"), picture(record) || h("div", { class: "shot none" }, "no image"),
     h("div", { class: "under" }, h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, record.id), h("span", { class: "far" }, tick(record))),
-      most.map((system) => h("p", { class: "line" }, several && swatch(system), h("b", {}, show(record.systems[system].values[state.metric], 2)), " ", marked(record.systems[system].texts[0] || "", known)))));
+      h("p", { class: "note" }, sortedBy(record)),
+      most.map((system) => h("p", { class: "line" }, several && swatch(system), h("b", {}, show(record.systems[system].values[state.metric], 2)), " ", marked(record.systems[system].texts[0] || "", known))),
+      speaking.length > most.length && h("button", { type: "button", class: "link", onclick: () => openFull(record.item) }, `${plural(speaking.length - most.length, "more system")}`)));
 }
 
 function pairCard(record, rank) {
@@ -206,11 +218,12 @@ function section({ title, paragraphs, graph, columns, rows, note }) {
   const heading = title && h("h4", {}, title);
   if (graph) return h("div", {}, heading, drawGraph(graph));
   if (paragraphs) return h("div", {}, heading, paragraphs.map((parts) => h("p", {}, spans(parts))));
-  const kind = (column) => (columns[column].number ? "number" : null);
-  return h("div", {}, heading, h("div", { class: "scroll" }, h("table", { class: "shown" },
-    h("thead", {}, h("tr", {}, columns.map(({ name }, column) => h("th", { scope: "col", class: kind(column) }, name)))),
-    h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((parts, column) => h("td", { class: kind(column) }, spans(parts)))))))), note && h("p", { class: "note" }, note));
+  const head = ({ name, number, bars }) => [h("th", { scope: "col", class: number ? "number" : null }, name), bars && h("td", {})];
+  const cell = (parts, { number, bars }, row) => [h("td", { class: number ? "number" : null }, spans(parts)), bars && h("td", { class: "adds" }, bar(bars[row]))];
+  return h("div", {}, heading, h("div", { class: "scroll" }, h("table", { class: "shown" }, h("thead", {}, h("tr", {}, columns.map(head))),
+    h("tbody", {}, rows.map((cells, row) => h("tr", {}, cells.map((parts, column) => cell(parts, columns[column], row))))))), note && h("p", { class: "note" }, note));
 }
+const bar = (share) => h("i", { class: share < 0 ? "less" : null, style: { width: `${Math.round(100 * Math.abs(share))}%` } });
 
 // Ratings without further words stand in a line, others in a table.
 function said(opinions) {
@@ -219,10 +232,15 @@ function said(opinions) {
     return h("p", { class: "people" }, h("span", { class: "quiet" }, plural(opinions.length, "rating")), opinions.map(({ rater, ratings }) => h("span", { class: "field", title: rater }, String(Object.values(ratings)[0]))));
   }
   const aspects = [...new Set(opinions.flatMap(({ ratings }) => Object.keys(ratings)))];
+  const columns = [
+    ["rater", null, ({ rater }) => rater],
+    ...aspects.map((name) => [name, "number", ({ ratings }) => ratings[name] ?? "—"]),
+    opinions.some(({ seconds }) => seconds !== null) && ["seconds", "number", ({ seconds }) => seconds ?? "—"],
+    opinions.some(({ comment }) => comment) && ["comment", null, ({ comment }) => comment],
+  ].filter(Boolean);
   return h("details", { class: "why", open: true }, h("summary", {}, plural(opinions.length, "rating")), h("div", { class: "scroll" }, h("table", { class: "shown opinions" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "rater"), aspects.map((name) => h("th", { scope: "col", class: "number" }, name)), opinions.some(({ seconds }) => seconds !== null) && h("th", { scope: "col", class: "number" }, "seconds"), opinions.some(({ comment }) => comment) && h("th", { scope: "col" }, "comment"))),
-    h("tbody", {}, opinions.map(({ rater, ratings, comment, seconds }) => h("tr", {}, h("td", {}, rater), aspects.map((name) => h("td", { class: "number" }, name in ratings ? String(ratings[name]) : "—")),
-      opinions.some((one) => one.seconds !== null) && h("td", { class: "number" }, seconds === null ? "—" : String(seconds)), opinions.some((one) => one.comment) && h("td", {}, comment)))))));
+    h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))),
+    h("tbody", {}, opinions.map((opinion) => h("tr", {}, columns.map(([, kind, cell]) => h("td", { class: kind }, String(cell(opinion))))))))));
 }
 
 // From looking to asking: ids of a selection, and a study of it.
@@ -285,3 +303,4 @@ const shownWarnings = byId("warnings").querySelectorAll(".warning").length;
 byId("warnings").hidden = !shownWarnings;
 byId("warnings").firstElementChild.textContent = plural(shownWarnings, "warning");
 if (source.server) whenHere("views", ask("api/views"), drawViews);
+else if (state.where) complain("This page has no server: it cannot apply the filter of its address, and lists all items.");

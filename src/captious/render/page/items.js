@@ -36,7 +36,7 @@ function systemRow(system, own, known) {
     const reason = own.reasons[m];
     if (reason) reasons.set(reason, [...(reasons.get(reason) || []), metric.label]);
   });
-  return h("div", { class: state.system === null || state.system === system ? "said" : "said other" },
+  return h("div", { class: (state.system === null || state.system === system) && own.passes !== false ? "said" : "said other" },
     several && h("div", { class: "who" }, swatch(system), systems[system].name),
     h("div", { class: "spoken" }, spokenBy(own, known), [...reasons].map(([reason, labels]) => h("p", { class: "reason" }, `not scored by ${labels.join(", ")}: ${reason}`))),
     h("div", { class: metrics.length > 8 ? "values many" : "values", style: { "--columns": Math.min(metrics.length, 8) } }, metrics.map((_, metric) => scoreCell(system, metric, own))),
@@ -55,7 +55,7 @@ function references(texts) {
 function factsOf(record) {
   const scored = finite(record.systems.map(({ values }) => values[state.metric]));
   const words = considered().map((system) => record.systems[system].words).filter((length) => length !== null);
-  const facts = [several ? null : words.length && plural(words[0], "word"), scored.length > 1 && `${metrics[state.metric].label} differs by ${show(Math.max(...scored) - Math.min(...scored), 3)}`].filter(Boolean);
+  const facts = [several ? null : words.length && plural(words[0], "word"), exploring && sortedBy(record), state.order !== "between" && scored.length > 1 && `${metrics[state.metric].label} differs by ${show(Math.max(...scored) - Math.min(...scored), 3)}`].filter(Boolean);
   const fields = Object.entries(record.fields).map(([name, value]) => h("span", { class: "field", title: name }, h("span", { class: "quiet" }, `${name} `), value));
   return [h("span", { class: "quiet" }, facts.join(" · ")), fields];
 }
@@ -64,7 +64,7 @@ const attributesOf = ({ item, id }, name) => ({ class: item === state.item ? `${
 function card(record, rank) {
   const known = wordsOf(record.references);
   return h("article", attributesOf(record, "card"),
-    record.picture !== null && h("img", { src: record.picture, alt: "", decoding: "async", loading: exploring ? "lazy" : null }),
+    exploring ? picture(record) : record.picture !== null && h("img", { src: record.picture, alt: "", decoding: "async" }),
     h("div", { class: "body" }, h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, record.id), factsOf(record), exploring && fullButton(record)),
       record.systems.map((own, system) => systemRow(system, own, known)), references(record.references)));
 }
@@ -90,11 +90,11 @@ function drawTools() {
   const typed = (name, value, placeholder, change) => h("input", { type: "number", step: "any", "aria-label": name, placeholder, value: value ?? "", onchange: change });
   const number = (event) => (event.target.value === "" || !Number.isFinite(+event.target.value) ? null : +event.target.value);
   const search = h("input", { type: "search", id: "search", placeholder: "Search id, caption, references   /", value: state.query, "aria-label": "Search items", oninput: (event) => searchFor(event.target.value) });
-  const select = h("select", { "aria-label": "Metric to sort by", onchange: () => update({ metric: select.selectedIndex, low: null, high: null, page: 0 }) }, metrics.map((metric, place) => h("option", { selected: place === state.metric }, metric.label)));
+  const select = h("select", { "aria-label": "Metric to sort by", onchange: () => update(changedMetric(select.selectedIndex)) }, metrics.map((metric, place) => h("option", { selected: place === state.metric }, metric.label)));
   whenHere("tools", source.unscored(), (unscored) => byId("item-tools").replaceChildren(search,
     exploring ? "" : h("div", { class: "segments", role: "group", "aria-label": "Order" }, orderNames().map(([order, text]) => h("button", { type: "button", "data-order": order, "aria-pressed": String(order === state.order), onclick: () => update({ order, page: 0 }) }, text))),
     exploring ? "" : h("label", {}, "by ", select),
-    h("span", { class: "between" }, typed("Lowest score", state.low, "min", (event) => update({ low: number(event), page: 0 })), " – ", typed("Highest score", state.high, "max", (event) => update({ high: number(event), page: 0 }))),
+    h("span", { class: "between" }, exploring && `${metrics[state.metric].label} from `, typed("Lowest score", state.low, "min", (event) => update({ low: number(event), page: 0 })), exploring ? " to " : " – ", typed("Highest score", state.high, "max", (event) => update({ high: number(event), page: 0 }))),
     unscored || state.unscored ? h("button", { type: "button", class: "toggle", "aria-pressed": String(state.unscored), onclick: () => update({ unscored: !state.unscored, page: 0 }) }, `Unscored (${count(unscored)})`) : "",
     filtered() ? h("button", { type: "button", class: "link", onclick: () => update({ ...UNFILTERED, page: 0 }) }, "Clear filters") : ""));
 }
@@ -126,7 +126,8 @@ function drawList() {
   byId("item-note").replaceChildren(limited, unread, `${plural(total, "item")}${total < source.listable ? ` of ${count(source.listable)}` : ""}, ${ordering()}${whose}. `,
     "Words ", h("span", { class: "hit" }, "found"), " and ", h("span", { class: "miss" }, "not found"), " in the references are marked. ",
     source.graphs.filter(({ whole }) => !whole).map(({ metric, drawn }) => `The ${count(Object.keys(drawn[0]).length)} worst items by ${metrics[metric].label} show why they have their score. `).join(""),
-    h("span", { class: "keys" }, "Keys: ", h("kbd", {}, "/"), " search, ", h("kbd", {}, "j"), " ", h("kbd", {}, "k"), " next and previous, ", h("kbd", {}, "w"), " worst first."));
+    h("span", { class: "keys" }, exploring ? ["Press ", h("kbd", {}, "?"), " for keys."]
+      : ["Keys: ", h("kbd", {}, "/"), " search, ", h("kbd", {}, "j"), " ", h("kbd", {}, "k"), " next and previous, ", h("kbd", {}, "w"), " worst first."]));
   const turn = (page, text) => h("button", { type: "button", disabled: page < 0 || page >= pages, onclick: () => { update({ page }); byId("items").scrollIntoView(); } }, text);
   byId("pager").replaceChildren(...(pages > 1 ? [turn(0, "« First"), turn(state.page - 1, "‹ Previous"), h("span", {}, `Page ${count(state.page + 1)} of ${count(pages)}`), turn(state.page + 1, "Next ›"), turn(pages - 1, "Last »")] : []));
 }

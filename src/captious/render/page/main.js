@@ -3,8 +3,7 @@
 const CHARTED = ["metric", "system", "x", "y", "low", "high", "lasso"];
 
 function drawLens() {
-  const change = (metric) => update({ metric, low: null, high: null, page: 0 });
-  const parts = [segments("Metric", metrics.map((metric, place) => [place, metric.label]), state.metric, change)];
+  const parts = [segments("Metric", metrics.map((metric, place) => [place, metric.label]), state.metric, (metric) => update(changedMetric(metric)))];
   if (several) parts.push(segments("System", [[null, "all"], ...systems.map((system, place) => [place, system.name, swatch(place)])], state.system, (system) => update({ system, page: 0 })));
   byId("lens").replaceChildren(...parts);
 }

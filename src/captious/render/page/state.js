@@ -3,14 +3,15 @@
 const PAGE = 50;
 // What people said stands behind the metrics, and is not what is judged.
 const lastMetric = () => metrics.findLastIndex(({ kind }) => kind !== "rating");
-// Two metrics against each other, or a metric against what people said.
-function firstPair() {
+// Two metrics against each other, or the metric that sorts against what people said.
+function firstPair(metric) {
   const human = metrics.findIndex(({ kind }) => kind === "rating");
-  return human >= 0 ? { x: lastMetric(), y: human } : { x: Math.max(0, metrics.length - 2), y: metrics.length - 1 };
+  if (human < 0) return { x: Math.max(0, metrics.length - 2), y: metrics.length - 1 };
+  return { x: metrics[metric].kind === "rating" ? lastMetric() : metric, y: human };
 }
-const start = () => ({
-  metric: lastMetric(), order: "worst", system: several ? null : 0, query: "", low: null, high: null,
-  unscored: false, page: 0, item: null, ...firstPair(),
+const start = (metric = lastMetric()) => ({
+  metric, order: "worst", system: several ? null : 0, query: "", low: null, high: null,
+  unscored: false, page: 0, item: null, ...firstPair(metric),
   where: "", lasso: null, better: 0, worse: several ? 1 : 0, layout: "cards",
 });
 const state = start();
@@ -18,6 +19,12 @@ const ORDERS = ["worst", "best", "gap", "between", "disagree", "raters", "shorte
 const LAYOUTS = ["cards", "grid", "pair"];
 // Orders that need a second system, a second metric, or raters.
 const possible = (order) => (several || !["gap", "between"].includes(order)) && (metrics.length > 1 || order !== "disagree") && (source.rated || order !== "raters");
+
+// Another metric has another range; a chart of the metric against people shows the new one.
+function changedMetric(metric) {
+  const follows = exploring && state.x === state.metric && metrics[state.y].kind === "rating" && metrics[metric].kind !== "rating";
+  return { metric, low: null, high: null, page: 0, ...(follows ? { x: metric, lasso: null } : {}) };
+}
 
 const metricNamed = (text) => {
   const wanted = text.toLowerCase();
@@ -29,9 +36,8 @@ const metricNamed = (text) => {
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   if (![...given.keys()].some((key) => given.get(key))) return;
-  Object.assign(state, start());
+  Object.assign(state, start(given.get("sort") ? metricNamed(given.get("sort")) : undefined));
   const numeric = (key) => (given.get(key) && Number.isFinite(Number(given.get(key))) ? Number(given.get(key)) : null);
-  if (given.get("sort")) state.metric = metricNamed(given.get("sort"));
   if (ORDERS.includes(given.get("order")) && possible(given.get("order"))) state.order = given.get("order");
   for (const key of ["system", "better", "worse"]) {
     const system = systems.findIndex(({ name }) => name === given.get(key));
@@ -52,7 +58,7 @@ function readAddress() {
 
 // The view as an address has it; a server reads the same words.
 function address() {
-  const first = start(), kept = new URLSearchParams();
+  const first = start(state.metric), kept = new URLSearchParams();
   const keep = (key, name, text) => state[key] !== first[key] && kept.set(name, text(state[key]));
   kept.set("sort", metrics[state.metric].key);
   kept.set("order", state.order);

@@ -37,7 +37,7 @@ function drawBars(metric, domain, bins, found) {
     tell(event, h("strong", {}, `${show(domain[0] + bin * width, 3)} – ${show(domain[0] + (bin + 1) * width, 3)}`),
       considered().map((system) => h("div", {}, several && swatch(system), several && `${systems[system].name}: `, plural(counts[system][bin], "item"))));
   }, width);
-  figure.replaceChildren(caption("Distribution", legend()), svg, h("p", { class: "note" }, "Dashed: mean over items. Drag across the chart to keep the items in a range, click for one bar, double-click to clear."));
+  figure.replaceChildren(caption("Distribution", legend()), svg, h("p", { class: "note" }, "Dashed: mean. Drag to keep a range, click for one bar, double-click to clear."));
 }
 
 // Dragging over the histogram sets the range that filters the items.
@@ -94,7 +94,7 @@ function drawPoints(x, y, found) {
   const agreement = averaged(considered().map((system) => found[system].rho)), drawn = Math.max(...found.map((one) => one.dots.length));
   figure.replaceChildren(caption(`${kindOf(x)} against ${kindOf(y).toLowerCase()}`, h("div", { class: "picks" }, pick("x"), pick("y"))), svg,
     h("p", { class: "note" }, agreement === null ? "" : `Spearman ρ = ${show(agreement, 2)}${several && state.system === null ? ", mean over systems" : ""}. `,
-      exploring ? "Draw around dots to list their items, double-click to let go; point at a dot to read its caption, click to open it." : "Point at a dot to read its caption, click to open the item.", sampled(drawn)));
+      exploring ? "Draw around dots to list them, click one to open it." : "Point at a dot to read its caption, click to open the item.", sampled(drawn)));
 }
 const kindOf = (metric) => (metrics[metric].kind === "rating" ? "Human rating" : "Metric");
 const averaged = (values) => (finite(values).length ? mean(finite(values)) : null);

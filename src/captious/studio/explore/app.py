@@ -51,7 +51,6 @@ class _Server:
         self.explorer = Explorer(table)
         self.records = Records(self.explorer, self._addresses)
         self.views = SavedViews(views_file(table.runs[0].root))
-        self.ids = set(table.positions)
 
     def _addresses(self, item: int) -> tuple[str | None, str | None]:
         return (f"thumbnail/{item}", f"image/{item}") if item in self.pictures else (None, None)
@@ -67,9 +66,7 @@ class _Server:
             "item": self.item,
             "captions": self.captions,
             "distribution": self.distribution,
-            "points": lambda request: charts.points(
-                self.explorer, self._score(request, "x"), self._score(request, "y")
-            ),
+            "points": self.points,
             "lengths": lambda request: charts.lengths(self.table, self._score(request)),
             "agreement": lambda request: self.explorer.agreement(),
             "explain": self.explain,
@@ -132,11 +129,12 @@ class _Server:
 
     def list(self, request: Request) -> dict[str, Any]:
         """One page of the items that a view lists."""
-        items = self.explorer.selection(self._view(request.query_params))
+        view = self._view(request.query_params)
+        items = self.explorer.selection(view)
         number = _whole(request, "number", 50, PAGE)
         last = max(0, (len(items) - 1) // number * number)
         first = min(_whole(request, "first", 0, len(items)), last)
-        records = [self.records.brief(item) for item in items[first : first + number].tolist()]
+        records = [self.records.listed(view, item) for item in items[first : first + number].tolist()]
         return {"total": len(items), "first": first, "records": records}
 
     def place(self, request: Request) -> dict[str, int]:
@@ -190,14 +188,12 @@ class _Server:
         """Write what a rating study of these items needs; gives the folder and the command that makes the study."""
         ids = body.get("ids")
         if isinstance(ids, list) and ids:
-            chosen = [key for key in map(str, ids) if key in self.ids]
+            chosen = [key for key in map(str, ids) if key in self.table.positions]
         else:
             view = body.get("view")
             items = self.explorer.selection(self._view({str(k): str(v) for k, v in dict(view or {}).items()}))
             chosen = [self.table.ids[item] for item in items.tolist()]
-        return write_selection(
-            self.table, chosen, str(body.get("name", "")), self.table.runs[0].folder.resolve().parent
-        )
+        return write_selection(self.table, chosen, str(body.get("name", "")), self.table.runs[0].root.resolve().parent)
 
     def thumbnail(self, request: Request) -> Response:
         """The small image of an item; it may be kept by the browser, for its number does not change."""

@@ -14,7 +14,7 @@ raters), ``raters``, ``id``, ``system``, ``caption``, ``references``, ``comment`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -201,8 +201,9 @@ class Parser:
         kinds = {self._kind(side) for side in (left, right)}
         if "texts" in kinds and sign not in ("==", "!="):
             raise ExpressionError("a caption has no order, expected has, matches, == or !=", at)
-        if len(kinds - {"texts"}) > 1 or ("texts" in kinds and "number" in kinds):
-            raise ExpressionError("a number and a text do not compare", at)
+        if "number" in kinds and len(kinds) > 1:
+            hint = f', expected quotation marks: "{right:g}"' if isinstance(right, float) else ""
+            raise ExpressionError(f"a number and a text do not compare{hint}", at)
         return Compare(sign, left, right)
 
     def _test(self, column: Column, negated: bool) -> Node:
@@ -343,14 +344,11 @@ def _plain(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).lower()
 
 
-def matching(table: Joined, text: str, systems: Sequence[int]) -> Bools:
-    """Which items have a caption of one of the systems for which the expression holds."""
+def matching(table: Joined, text: str, system: int) -> Bools:
+    """Which items have a caption of the system for which the expression holds."""
     node = Parser(table, text).parse()
-    result = np.zeros(len(table), dtype=np.bool_)
-    for system in systems:
-        present = table.captions[system].is_valid().to_numpy(zero_copy_only=False)
-        result |= _filled(_Evaluation(table, system).holds(node)) & present
-    return result
+    present: Bools = table.captions[system].is_valid().to_numpy(zero_copy_only=False)
+    return _filled(_Evaluation(table, system).holds(node)) & present
 
 
 def _filled(values: pa.Array) -> Bools:

@@ -12,11 +12,11 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.registry import parse
 from captious.render import Document, Graph, Phrase, Span, Table, Text
-from captious.render.cells import layout
+from captious.render.cells import Shown, layout, numeric
 from captious.render.items import drawn_graph
 from captious.runs import captions_of, explain_as_scored
 from captious.studio.explore.runs import reasons_of
-from captious.studio.explore.views import Explorer
+from captious.studio.explore.views import Explorer, View
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
@@ -50,17 +50,20 @@ class Records:
             "systems": [self._system(system, item) for system in range(len(self.table.systems))],
         }
 
+    def listed(self, view: View, item: int) -> dict[str, Any]:
+        """An item for a card of a view: what it is sorted by, and whose captions pass the filters."""
+        record, passing = self.brief(item), self.explorer.captions(view)
+        for system, own in enumerate(record["systems"]):
+            own["passes"] = system not in passing or bool(passing[system][item])
+        return {**record, "sorted_by": _finite(self.explorer.sort_values(view)[item])}
+
     def full(self, item: int) -> dict[str, Any]:
         """An item with everything that is known of it."""
         record = self.brief(item)
         record["fields"] = self._fields(item)
         for system, own in enumerate(record["systems"]):
             own["opinions"] = self.opinions(system, item)
-            own["explained"] = [
-                place
-                for place, metric in self.explainable.items()
-                if own["values"][place] is not None and metric.explains
-            ]
+            own["explained"] = [place for place in self.explainable if own["values"][place] is not None]
         return record
 
     def _fields(self, item: int) -> dict[str, str]:
@@ -151,11 +154,20 @@ def sections_of(document: Document) -> list[dict[str, Any]]:
 
 def _table(table: Table) -> dict[str, Any]:
     shown = layout(table)
-    columns = [{"name": one.heading, "number": one.numeric} for one in shown]
+    columns = [{"name": one.heading, "number": one.numeric, "bars": _bars(table, one)} for one in shown]
     rows = [[_spans(one.cells[row]) for one in shown] for row in range(min(len(table.rows), LISTED))]
     left = len(table.rows) - len(rows)
     note = " ".join(filter(None, (table.note, f"{left} more rows." if left else "")))
     return {"title": table.title, "columns": columns, "rows": rows, "note": note}
+
+
+def _bars(table: Table, shown: Shown) -> list[float] | None:
+    """The length of each row's bar as a share of the longest, negative where the number is; None without bars."""
+    values = [numeric(row[shown.index]) for row in table.rows[:LISTED]]
+    longest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if not shown.column.bar or not longest:
+        return None
+    return [round(value / longest, 3) if math.isfinite(value) else 0.0 for value in values]
 
 
 def _spans(text: str | Phrase) -> Sequence[tuple[str, str, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -29,19 +30,20 @@ def write_selection(table: Joined, ids: Sequence[str], name: str, parent: Path) 
         raise InputError("no item is selected")
     target, items = parent / plain, [table.positions[key] for key in ids]
     files = {system: f"captions/{stem}.jsonl" for system, stem in system_folders(table.systems).items()}
+    images = _image_folder(table, items)
     with whole_folder(target, marker=MARKER) as folder:
         (folder / "captions").mkdir()
         (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8")
         for captions, file in zip(table.captions, files.values(), strict=True):
             texts = [(key, item, table.texts_of(captions, item)) for key, item in zip(ids, items, strict=True)]
-            _write(
-                folder / file,
-                [{"id": key, "caption": own[0], **_image(table, item)} for key, item, own in texts if own],
-            )
+            rows = [
+                {"id": key, "caption": own[0], **_image(table.images[item], images)} for key, item, own in texts if own
+            ]
+            _write(folder / file, rows)
         references = {key: table.texts_of(table.references, item) for key, item in zip(ids, items, strict=True)}
         if any(references.values()):
             _write(folder / REFERENCES, [{"id": key, "references": texts} for key, texts in references.items()])
-        (folder / STUDY).write_text(_study(table, items, target, files, any(references.values())), encoding="utf-8")
+        (folder / STUDY).write_text(_study(target, files, images, any(references.values())), encoding="utf-8")
     study = shlex.quote(str(target / STUDY))
     return {
         "folder": str(target),
@@ -51,21 +53,25 @@ def write_selection(table: Joined, ids: Sequence[str], name: str, parent: Path) 
     }
 
 
-def _study(table: Joined, items: Sequence[int], target: Path, files: Mapping[str, str], referenced: bool) -> str:
-    """The text of the study: every system's caption of an image, rated together."""
-    folders = {str(Path(path).absolute().parent) for item in items if (path := table.images[item])}
+def _study(target: Path, files: Mapping[str, str], images: Path | None, referenced: bool) -> str:
+    """The text of the study; the files of its folder are named relative to it, so that the folder may move."""
     return new_plan(
         target / STUDY,
         "ratings",
-        captions=[f"{system}={target / file}" for system, file in files.items()],
-        references=target / REFERENCES if referenced else None,
-        images=folders.pop() if len(folders) == 1 else None,
+        captions=[f"{system}={os.path.relpath(target / file)}" for system, file in files.items()],
+        references=os.path.relpath(target / REFERENCES) if referenced else None,
+        images=images,
     )
 
 
-def _image(table: Joined, item: int) -> dict[str, str]:
-    path = table.images[item]
-    return {"image": Path(path).name} if path else {}
+def _image_folder(table: Joined, items: Sequence[int]) -> Path | None:
+    """The folder below which the images of all items lie."""
+    folders = [Path(path).absolute().parent for item in items if (path := table.images[item])]
+    return Path(os.path.commonpath(folders)) if folders else None
+
+
+def _image(path: str | None, folder: Path | None) -> dict[str, str]:
+    return {"image": Path(path).absolute().relative_to(folder).as_posix()} if path and folder else {}
 
 
 def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:

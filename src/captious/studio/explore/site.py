@@ -38,6 +38,9 @@ def export_site(
     """
     if len(table) > MOST:
         raise InputError(f"{len(table):,} items, expected at most {MOST:,} on a page without a server")
+    for run in table.runs:
+        if Path(out).resolve() in (run.folder.resolve(), *run.folder.resolve().parents):
+            raise InputError(f"{out}: holds the run {run.root}, expected another folder for the page")
     with whole_folder(out, overwrite) as folder:
         (folder / "explore.js").write_text(bundle(STATIC), encoding="utf-8")
         (folder / "explore.css").write_text(style_of(), encoding="utf-8")

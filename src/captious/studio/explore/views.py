@@ -57,12 +57,13 @@ class View:
 
 def view_of(table: Joined, address: Mapping[str, str]) -> View:
     """The view of an address; names that the table lacks and numbers that are none are refused."""
-    x, y = _first_pair(table)
+    score = _score(table, address.get("sort"), _default_score(table))
+    x, y = _first_pair(table, score)
     order = address.get("order") or "worst"
     if order not in ORDERS:
         raise InputError(f"order {order!r}, expected {', '.join(ORDERS)}")
     return View(
-        score=_score(table, address.get("sort"), _default_score(table)),
+        score=score,
         order=order,
         system=_system(table, address.get("system")),
         query=address.get("q", ""),
@@ -83,11 +84,11 @@ def _default_score(table: Joined) -> int:
     return max(place for place, score in enumerate(table.scores) if score.kind == "metric")
 
 
-def _first_pair(table: Joined) -> tuple[int, int]:
-    """Two metrics against each other, or a metric against what people said: as the page begins."""
-    kinds = [score.kind for score in table.scores]
+def _first_pair(table: Joined, score: int) -> tuple[int, int]:
+    """Two metrics against each other, or the score that sorts against what people said: as the page begins."""
+    kinds = [one.kind for one in table.scores]
     if "rating" in kinds:
-        return _default_score(table), kinds.index("rating")
+        return _default_score(table) if kinds[score] == "rating" else score, kinds.index("rating")
     return max(0, len(kinds) - 2), len(kinds) - 1
 
 
@@ -162,27 +163,30 @@ class Explorer:
 
     def order(self, view: View) -> Ints32:
         """All items in the order of a view; those without the value that sorts them come last."""
-        key = ("order", view.order, view.score, view.system, *_parameters(view))
-        return self._once(key, lambda: sorted_items(self._keys(view)))
+        higher = self.table.scores[view.score].higher
+        ascending = view.order in ("shortest", "given") or view.order == ("worst" if higher else "best")
+        key = ("order", *_sorted_by(view))
+        return self._once(key, lambda: sorted_items(self.sort_values(view) * (1 if ascending else -1)))
 
-    def _keys(self, view: View) -> Floats:
-        """What sorts the items: smaller comes first."""
+    def sort_values(self, view: View) -> Floats:
+        """The number that a view sorts each item by, such as the difference between its raters."""
+        return self._once(("values", *_sorted_by(view)), lambda: self._sort_values(view))
+
+    def _sort_values(self, view: View) -> Floats:
         table, systems = self.table, self.systems(view)
-        sign = 1.0 if table.scores[view.score].higher else -1.0
         if view.order in ("worst", "best"):
-            return table.values_of(view.score, systems) * (sign if view.order == "worst" else -sign)
+            return table.values_of(view.score, systems)
         if view.order == "gap":
-            return -_spread([values[view.score] for values in table.values])
+            return _spread([values[view.score] for values in table.values])
         if view.order == "between":
-            return -sign * (table.values[view.better][view.score] - table.values[view.worse][view.score])
+            sign = 1.0 if table.scores[view.score].higher else -1.0
+            return sign * (table.values[view.better][view.score] - table.values[view.worse][view.score])
         if view.order == "disagree":
-            return -mean_over([self.rank_gap(system, view.x, view.y) for system in systems])
+            return mean_over([self.rank_gap(system, view.x, view.y) for system in systems])
         if view.order == "raters":
-            gaps = [table.gaps[system] for system in systems] if table.gaps else [np.full(len(table), np.nan)]
-            return -_largest(gaps)
+            return _largest([table.gaps[system] for system in systems] if table.gaps else [np.full(len(table), np.nan)])
         if view.order in ("shortest", "longest"):
-            words = mean_over([table.words[system] for system in systems])
-            return words if view.order == "shortest" else -words
+            return mean_over([table.words[system] for system in systems])
         return np.zeros(len(table))
 
     def rank_gap(self, system: int, x: int, y: int) -> Floats:
@@ -226,26 +230,31 @@ class Explorer:
 
     def mask(self, view: View) -> Bools | None:
         """Which items pass the filters of a view; None where it has none."""
-        table, systems = self.table, tuple(self.systems(view))
         masks = [self._once(("term", term), partial(self._mentions, term)) for term in view.query.lower().split()[:20]]
+        if captions := self.captions(view):
+            masks.append(np.logical_or.reduce(list(captions.values())))
+        return np.logical_and.reduce(masks) if masks else None
+
+    def captions(self, view: View) -> dict[int, Bools]:
+        """By system, of which items its caption passes all filters on captions; empty where there is no such filter."""
+        masks = {system: self._caption_masks(view, system) for system in self.systems(view)}
+        return {system: np.logical_and.reduce(own) for system, own in masks.items() if own}
+
+    def _caption_masks(self, view: View, system: int) -> list[Bools]:
+        table, values, masks = self.table, self.table.values[system], []
         if where := view.where.strip():
-            masks.append(self._once(("where", where, systems), partial(matching, table, where, systems)))
+            masks.append(self._once(("where", where, system), partial(matching, table, where, system)))
         if view.low is not None or view.high is not None:
             low = -np.inf if view.low is None else view.low
             high = np.inf if view.high is None else view.high
-            columns = [table.values[system][view.score] for system in systems]
-            masks.append(_any([(column >= low) & (column <= high) for column in columns]))
+            masks.append((values[view.score] >= low) & (values[view.score] <= high))
         if view.unscored:
             metrics = [place for place, score in enumerate(table.scores) if score.kind == "metric"]
-            masks.append(_any([np.isnan(table.values[system][metric]) for system in systems for metric in metrics]))
+            masks.append(np.logical_or.reduce([np.isnan(values[metric]) for metric in metrics]))
         if view.lasso:
-            lasso = ("lasso", view.lasso, view.x, view.y, systems)
-            masks.append(self._once(lasso, partial(self._inside, view, systems)))
-        return np.logical_and.reduce(masks) if masks else None
-
-    def _inside(self, view: View, systems: Sequence[int]) -> Bools:
-        columns = [self.table.values[system] for system in systems]
-        return _any([inside(column[view.x], column[view.y], view.lasso) for column in columns])
+            key = ("lasso", view.lasso, view.x, view.y, system)
+            masks.append(self._once(key, partial(inside, values[view.x], values[view.y], view.lasso)))
+        return masks
 
     def _mentions(self, term: str) -> Bools:
         """Which items have a word in their id, a caption or a reference."""
@@ -276,17 +285,10 @@ class Explorer:
         return result
 
 
-def _any(masks: Sequence[Bools]) -> Bools:
-    """Which items pass any of the masks."""
-    result: Bools = np.logical_or.reduce(masks)
-    return result
-
-
-def _parameters(view: View) -> tuple[int, ...]:
-    """What else an order depends on."""
-    if view.order == "between":
-        return view.better, view.worse
-    return (view.x, view.y) if view.order == "disagree" else ()
+def _sorted_by(view: View) -> tuple[Any, ...]:
+    """All that an order depends on."""
+    pair = {"between": (view.better, view.worse), "disagree": (view.x, view.y)}
+    return view.order, view.score, view.system, *pair.get(view.order, ())
 
 
 def _present(values: Floats) -> Floats:
