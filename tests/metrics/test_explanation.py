@@ -256,7 +256,14 @@ def test_five_parts_are_all_spelled_out():
 
 def test_an_order_whose_n_grams_a_higher_one_has_is_not_printed_but_in_the_data():
     captions = CaptionSet.of({"1": "the red dog"}, {"1": ["a red dog"]})
-    names = ("bleu(n=1)", "bleu(n=2)", "rouge_n(n=1)", "rouge_n(n=2)", "cider(idf=refs)", "cider(variant=plain,idf=refs)")
+    names = (
+        "bleu(n=1)",
+        "bleu(n=2)",
+        "rouge_n(n=1)",
+        "rouge_n(n=2)",
+        "cider(idf=refs)",
+        "cider(variant=plain,idf=refs)",
+    )
     explanations = Explanations("1", [parse(name).explain(captions, "1") for name in names])
     document = explanations.document()
     titles = [section.title for section in document.sections if section.title and " of 1" in section.title]

@@ -116,11 +116,24 @@ def test_captions_that_pass_a_filter_stand_out_and_the_sorting_number_is_shown(e
     page.wait_for_selector("#full[open] .system")
 
 
+def test_on_a_phone_a_question_brings_its_answer_into_sight(explore, table):
+    page = explore(table)
+    page.set_viewport_size({"width": 390, "height": 700})
+    page.click("text=Best captions")
+    page.wait_for_function("() => document.getElementById('items').getBoundingClientRect().top < innerHeight / 2")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_help_lists_filters_columns_and_keys(explore, table):
     page = explore(table)
     page.keyboard.press("?")
     text = page.inner_text("#help[open]")
-    assert "spice is missing" in text and "rouge, bleu-1, rating" in text and "whole item" in text and "[object" not in text
+    assert (
+        "spice is missing" in text
+        and "rouge, bleu-1, rating" in text
+        and "whole item" in text
+        and "[object" not in text
+    )
 
 
 def test_keys_work_in_an_open_item_too(explore, table):

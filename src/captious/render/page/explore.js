@@ -18,10 +18,15 @@ function questions() {
     several && ["One right, one wrong", state.order === "between", () => update({ order: "between", page: 0, layout: "pair" })],
     several && ["Systems differ most", state.order === "gap", () => update({ order: "gap", page: 0 })],
     rivals >= 0 && ["Two metrics disagree", state.order === "disagree" && !against, () => update({ order: "disagree", x: rivals, y: state.metric, page: 0, lasso: null })],
-    human >= 0 && ["Metric against people", against, () => { update(people); byId("scatter").scrollIntoView({ block: "nearest" }); }],
+    human >= 0 && ["Metric against people", against, () => update(people), () => byId("scatter").scrollIntoView({ block: "nearest" })],
     source.rated && ["Raters disagree", state.order === "raters", () => update({ order: "raters", page: 0 })],
     ["Best captions", state.order === "best", () => update({ order: "best", page: 0 })],
   ].filter(Boolean);
+}
+
+// On a small screen the answer may lie below what is seen.
+function answerSeen() {
+  if (byId("items").getBoundingClientRect().top > innerHeight - 80) byId("items").scrollIntoView();
 }
 
 function sentence() {
@@ -49,7 +54,7 @@ function whereLine() {
 function drawQuestions() {
   const focused = document.activeElement?.id === "where";
   byId("questions").replaceChildren(
-    h("div", { class: "chips", role: "group", "aria-label": "Questions" }, questions().map(([text, pressed, act]) => h("button", { type: "button", "aria-pressed": String(pressed), onclick: act }, text))),
+    h("div", { class: "chips", role: "group", "aria-label": "Questions" }, questions().map(([text, pressed, act, reveal = answerSeen]) => h("button", { type: "button", "aria-pressed": String(pressed), onclick: () => { act(); reveal(); } }, text))),
     h("div", { class: "sentence" }, h("span", {}, sentence()),
       h("label", { class: "quiet" }, "or order by ", choice("Order", orderNames().map(([, text]) => text), orderNames().findIndex(([order]) => order === state.order), (place) => update({ order: orderNames()[place][0], page: 0 })))),
     whereLine() || "");
