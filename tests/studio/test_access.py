@@ -226,6 +226,14 @@ def test_ten_wrong_tokens_a_minute_close_the_gate_for_that_address():
     assert call(gate, query="token=right")[0] == 303
 
 
+def test_a_page_that_was_open_before_a_restart_does_not_close_the_gate():
+    gate = TokenGate(echo, "right", "owner", Rules())
+    assert {call(gate, headers={"cookie": "owner=before"})[0] for _ in range(50)} == {403}
+    assert call(gate, query="token=right")[0] == 303
+    guesses = [call(gate, headers={"cookie": f"owner=guess{number}"})[0] for number in range(10)]
+    assert guesses == [403] * 9 + [429]
+
+
 def test_a_limit_forgets_keys_that_are_over():
     time = [0.0]
     limit = Limit(1, seconds=1, clock=lambda: time[0])

@@ -497,3 +497,15 @@ def test_who_is_paid_by_a_code_need_not_wait_for_others(tmp_path):
     assert "Nothing to do right now" in waiting and "cc=DONE1" in waiting and "1 answer is saved" in waiting
     late = third.get(f"{door}3").text
     assert "Nothing to do right now" in late and "cc=FULL1" in late and "DONE1" not in late
+
+
+def test_owners_of_two_studies_on_one_machine_have_two_cookies(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    cookies = [
+        browser(Study(tmp_path / name, title=name))
+        .get(f"/owner?token={OWNER}", follow_redirects=False)
+        .headers["set-cookie"]
+        for name in ("one", "two")
+    ]
+    assert len({cookie.split("=")[0] for cookie in cookies}) == 2

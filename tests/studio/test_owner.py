@@ -119,7 +119,8 @@ def test_an_owner_releases_an_open_task(tmp_path):
     study.log.add_raters(["a hash"])
     study.log.next_page("r1")
     client = browser(study)
-    assert "1 open now" in client.get("/owner").text
+    page = client.get("/owner").text
+    assert "1 open now" in page and '<h2>Raters</h2>\n    <p class="big">1</p>' in page
     assert "open now" not in post(client, "/owner/raters/r1", action="release", reason="gone").text
     assert not any(slot.lease for slot in study.log.slots())
 

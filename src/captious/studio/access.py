@@ -209,6 +209,7 @@ class Guard:
 
     def __init__(self, app: App, rules: Rules, body: int = BODY) -> None:
         self.app, self.rules, self.body = app, rules, body
+        self._headers = [(name.encode(), value.encode()) for name, value in rules.headers().items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -246,8 +247,7 @@ class Guard:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = {bytes(name).lower() for name, _ in message.get("headers", ())}
-                added = [(name.encode(), value.encode()) for name, value in self.rules.headers().items()]
-                missing = [pair for pair in added if pair[0] not in own]
+                missing = [pair for pair in self._headers if pair[0] not in own]
                 message = {**message, "headers": [*message.get("headers", ()), *missing]}
             await send(message)
 
@@ -263,6 +263,7 @@ class TokenGate:
     def __init__(self, app: App, token: str, cookie: str, rules: Rules, wrong: Limit | None = None) -> None:
         self.app, self.token, self.cookie, self.rules = app, token, cookie, rules
         self.wrong = wrong or Limit(10, seconds=60)
+        self._refused: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through, move its token into a cookie, or refuse it."""
@@ -282,9 +283,19 @@ class TokenGate:
             await send({"type": "http.response.start", "status": 303, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
         else:
-            if token or session:
+            if token or (session and self._is_new(session)):
                 self.wrong.add(address)
             await refuse(scope, send, self.rules, 403, "Open the link that the server printed when it started.")
+
+    def _is_new(self, session: str) -> bool:
+        """Whether a wrong cookie comes for the first time: a page that was open before a restart sends it for hours."""
+        before = len(self._refused)
+        self._refused.add(token_hash(session))
+        if len(self._refused) == before:
+            return False
+        if before == 10_000:
+            self._refused.clear()
+        return True
 
 
 def header_values(scope: Scope) -> dict[str, str]:

@@ -104,7 +104,7 @@ class Board:
         new = list(self.log.events(after=self._events[-1].seq if self._events else 0))
         self._events += new
         if new or fresh or self._standing is None:
-            raters = [rater.id for rater in self.log.raters()]
+            raters = self.log.rater_ids()
             self._standing = standing_of(
                 self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES
             )
@@ -251,7 +251,7 @@ class OwnerPages:
             "open_link": "" if self.plan.source.name == "links" else f"{self.address}/s/{study_name(self.plan)}",
             "standing": standing,
             "cover": standing.coverage,
-            "active": sum(rater.tasks > 0 for rater in standing.raters if rater.state != "excluded"),
+            "active": states.count("working") + states.count("finished"),
             "finished": states.count("finished"),
             "excluded": states.count("excluded"),
             "waiting": states.count("invited"),

@@ -85,7 +85,7 @@ def test_the_explanation_lists_every_fact_equal_ones_too(model, captions):
     assert (first["true"], second["true"]) == (1, pytest.approx(2 / 3))
     assert first["matched"] == 1 and first["oracle_fact"] == "There is a dog." and first["relevant"] == "yes"
     factors = explanation.breakdown.factors
-    assert factors["precision all"] == factors["precision relevant"] == pytest.approx((1 + 1 / 2 + 1) / 3)
+    assert factors["precision_all"] == factors["precision_relevant"] == pytest.approx((1 + 1 / 2 + 1) / 3)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_the_score_is_the_share_of_true_facts(model, captions):
     # 1: "fine dog." is analytical; of a, red, cat the cat is false. 2: ball is true; of cat and dog one is.
     assert measured.items == {"1": pytest.approx(2 / 3), "2": pytest.approx((1 + 1 / 2) / 2)}
     assert measured.corpus == pytest.approx((2 / 3 + 1 + 1 / 2) / 3)  # the mean over captions
-    assert "|yes/no:words|" in str(measured.signature)
+    assert "|by_words:3|" in str(measured.signature)
     # a call for the labels and one for the facts of each caption, one for logprobs, one for each fact
     assert len(stub.bodies) == 3 + 3 + 1 + 6
     with_images = [body for body in stub.bodies if pictures(body)]
@@ -50,7 +50,7 @@ def test_probabilities_decide_where_the_server_sends_them(model, captions):
 
     model(answer)
     measured = FaithScore("m").measure(captions)
-    assert measured.items["1"] == pytest.approx(2 / 3) and "|yes/no:logprobs|" in str(measured.signature)
+    assert measured.items["1"] == pytest.approx(2 / 3) and "by_words" not in str(measured.signature)
     parts = FaithScore("m").explain(captions, "1").parts
     assert [(part.name, part.details["verdict"]) for part in parts] == [
         ("There is a a.", "true"),
@@ -109,10 +109,23 @@ def test_sub_sentences_end_at_commas_and_stops():
 
 
 @pytest.mark.parametrize(
-    "text", ["1 D\n2 A\n3 D", "1. D\n2. A\n3. D", "Labels:\n[1]: D\n[2]: A\n[3]: D", "3 - descriptive\n1: D\n2 is A"]
+    "text",
+    [
+        "1 D\n2 A\n3 D",
+        "1. D\n2. A\n3. D",
+        "Labels:\n[1]: D\n[2]: A\n[3]: D",
+        "3 - descriptive\n1: D\n2 is A",
+        "1. A Dane eats, D\n2. perhaps, [A]\n3. Danish. **D**",
+        "1. D: it says what is seen\n2. Analytical (a guess)\n3. D - an adjective",
+    ],
 )
 def test_labels_are_numbers_and_letters_not_capitals_in_the_text(text):
     assert read_labels(Reply(text), ["A Dane eats,", "perhaps,", "Danish."]).sentences == ("A Dane eats,", "Danish.")
+
+
+def test_a_sub_sentence_without_its_letter_is_no_label():
+    with pytest.raises(ValueError, match="the numbers 1 to 2"):
+        read_labels(Reply("1. A Dane eats,\n2. D"), ["A Dane eats,", "perhaps"])
 
 
 def test_facts_are_read_from_five_lines_or_from_bullets_under_them():
@@ -138,7 +151,7 @@ def test_a_sub_sentence_is_wrong_if_an_entity_in_it_belongs_to_a_false_fact(mode
     ]
     verdict = sentence_verdict(sentences, facts, [True, True, True, True, False, False])
     assert verdict.value == pytest.approx(2 / 3)
-    assert [fact.details["false_facts"] for fact in verdict.details["facts"]] == ["", "", "The ball is red."]
+    assert [part.details["false_facts"] for part in verdict.parts] == ["", "", "The ball is red."]
     assert sentence_verdict(sentences, facts, [False, True, True, False, False, True]).value == 0
     model(faithscore)
     # the entity "cat" of "a red cat," is false; "ball." is right; "cat dog." is wrong

@@ -8,6 +8,7 @@ from tests.models.chat.stub import asked, pictures
 
 from captious.captions import CaptionSet
 from captious.metrics.judges.rlaifv import RlaifV
+from captious.metrics.registry import parse
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def test_a_fact_is_accepted_if_yes_is_likelier_than_no(model, captions):
     measured = RlaifV("m").measure(captions)
     # dog, day and ball have p(yes) = .6 and p(no) = .2; cat has .2 and .6
     assert measured.items == {"1": pytest.approx(2 / 3), "2": pytest.approx((0 + 1) / 2)}
-    assert "|yes/no:logprobs|" in str(measured.signature)
+    assert "by_words" not in str(measured.signature)
     rejected = RlaifV("m", value="rejected").measure(captions)
     assert rejected.items == {"1": -1, "2": pytest.approx((-1 + 0) / 2)} and rejected.metric.range[1] == 0
     probability = RlaifV("m", value="probability").measure(captions)
@@ -53,7 +54,7 @@ def test_without_probabilities_words_decide(model, captions):
 
     model(answer)
     measured = RlaifV("m", value="probability").measure(captions)
-    assert measured.items["1"] == pytest.approx(2 / 3) and "|yes/no:words|" in str(measured.signature)
+    assert measured.items["1"] == pytest.approx(2 / 3) and "|by_words:3|" in str(measured.signature)
 
 
 def test_a_long_caption_is_not_cut(model, photos):
@@ -85,3 +86,7 @@ def test_an_image_that_cannot_be_read_is_the_reason(model, captions, photos):
     broken = CaptionSet.of({"1": "dog", "2": "dog"}, columns={"image": [str(photos / "red.png"), "absent.png"]})
     measured = RlaifV("m").measure(broken)
     assert measured.items["1"] == 1 and "absent.png" in measured.reasons["2"]
+
+
+def test_the_label_of_a_table_is_read_as_the_name():
+    assert parse("RLAIF-V") == RlaifV()

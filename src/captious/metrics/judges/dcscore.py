@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
-from captious.metrics.contract import Need, Scored, Shared
+from captious.metrics.contract import Need, Shared
+from captious.metrics.explanation import Breakdown, Part
 from captious.metrics.judges.facts import (
     FactMetric,
-    JudgedFact,
     ask_each,
     estimated_facts,
     json_list,
@@ -34,9 +34,12 @@ EPSILON = 1e-8
 """In the denominator of F1, as the original has it."""
 BLANK = " " * 40
 """Stands for a fact in the estimate before a run."""
+ORACLE_LISTS = "oracle_lists"
+"""Under this name the signature counts captions whose oracle facts came with them."""
 OWN_FACTS = "facts"
 """The column with the oracle facts of an item, where somebody has listed them."""
 
+NAMES = ("precision", "recall", "f1")
 Matches = tuple[int | None, ...]
 """Of each fact, the index of its oracle fact or None."""
 Checks = tuple[bool, ...]
@@ -59,6 +62,8 @@ class FactLists(NamedTuple):
 
     facts: list[Fact]
     oracle: list[str]
+    own: bool = False
+    """Whether the oracle facts came with the item."""
 
     @property
     def numbered(self) -> str:
@@ -125,6 +130,13 @@ class DCScore(FactMetric):
         "dcscore_check": ("reference", "facts"),
     }
     reply_tokens: ClassVar[int] = 600
+    counted: ClassVar[tuple[str, ...]] = (ORACLE_LISTS,)
+    part_columns: ClassVar[Sequence[Column]] = (
+        Column("true", decimals=2),
+        Column("matched", decimals=2),
+        Column("relevant", "text"),
+        Column("oracle fact", "text", key="oracle_fact"),
+    )
 
     def __post_init__(self) -> None:
         if self.samples < 1:
@@ -134,12 +146,6 @@ class DCScore(FactMetric):
     def label(self) -> str:
         """With the value, where it is not F1."""
         return "DCScore" if self.value == "f1" else f"DCScore {self.value}"
-
-    @property
-    def columns(self) -> Sequence[Column]:
-        """Of an explanation."""
-        shares = Column("true", decimals=2, key="true"), Column("matched", decimals=2)
-        return *shares, Column("relevant", "text"), Column("oracle fact", "text", key="oracle_fact")
 
     def prepare(self, captions: CaptionSet) -> Shared[Bench]:
         """The judge and the prompts. The column of facts is checked before anything is asked."""
@@ -154,7 +160,8 @@ class DCScore(FactMetric):
     def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
         """The facts of each caption with what they add, and the value."""
         facts = self._extracted(self.questions(captions, bench), bench, "in the caption")
-        lists = [paired(*both) for both in zip(facts, self._oracle_facts(captions, bench), strict=True)]
+        oracle = self._oracle_facts(captions, bench)
+        lists = [paired(*parts) for parts in zip(captions, facts, oracle, strict=True)]
         matching = unless_failed(lists, lambda one: self._matching(one, bench))
         checking = [
             one if isinstance(one, Failure) else self._checking(item, one, bench)
@@ -229,11 +236,11 @@ class DCScore(FactMetric):
             (one + other) / 2
             for one, other in zip(over_all.adds[self.value], over_relevant.adds[self.value], strict=True)
         ]
-        judged = [
-            JudgedFact(
+        parts = [
+            Part(
                 fact.text,
                 adds[index],
-                {
+                details={
                     "identifier": fact.identifier,
                     "true": sum(check[index] for check in checks) / len(checks),
                     "matched": sum(match[index] is not None for match in matches) / len(matches),
@@ -244,18 +251,25 @@ class DCScore(FactMetric):
             for index, fact in enumerate(lists.facts)
         ]
         factors = {
-            f"{name} {which}": getattr(scores, name)
+            f"{name}_{which}": getattr(scores, name)
             for which, scores in (("all", over_all), ("relevant", over_relevant))
-            for name in ("precision", "recall", "f1")
+            for name in NAMES
         }
         value = (getattr(over_all, self.value) + getattr(over_relevant, self.value)) / 2
-        return Verdict(value, details={"facts": judged, "factors": factors})
+        return Verdict(value, details=factors, parts=parts, counted=[ORACLE_LISTS] if lists.own else [])
 
-    def score_items(self, captions: CaptionSet, state: Shared[Bench]) -> Scored:
-        """As for every judge, with the number of items whose oracle facts came with them."""
-        scored = super().score_items(captions, state)
-        listed = sum(bool(own_facts(item)) for item in captions)
-        return replace(scored, counts={**scored.counts, "oracle_lists": listed})
+    def break_down(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
+        """A part for each fact; precision, recall and F1 of a single candidate."""
+        breakdown = super().break_down(item, state)
+        units, _ = self._units(item)
+        factors = [one.details for one in self.verdicts(units, state.value) if isinstance(one, Verdict)]
+        if len(factors) > 1:
+            return breakdown
+        lines = [
+            f"{which} facts: " + ", ".join(f"{name} {factors[0][f'{name}_{which}']:.4f}" for name in NAMES)
+            for which in ("all", "relevant")
+        ]
+        return replace(breakdown, factors=factors[0], formula="; ".join(lines))
 
     def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
         """The oracle facts, unless they are listed; the matchings and the checks."""
@@ -287,11 +301,11 @@ def own_facts(item: Item) -> list[str]:
     return list(facts)
 
 
-def paired(facts: list[Fact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
+def paired(item: Item, facts: list[Fact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
     """Both lists, or why one is missing."""
     if isinstance(facts, Failure):
         return facts
-    return oracle if isinstance(oracle, Failure) else FactLists(facts, oracle)
+    return oracle if isinstance(oracle, Failure) else FactLists(facts, oracle, bool(own_facts(item)))
 
 
 def read_facts(reply: Reply) -> list[Fact]:

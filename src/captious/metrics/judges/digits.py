@@ -16,6 +16,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.explanation import Part
 from captious.metrics.judges.judged import Bench, CallPlan, JudgedMetric, Verdict, plan_requests, shortened
+from captious.metrics.judges.yes_no import yes_and_no
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request
 from captious.render import Column
@@ -125,31 +126,18 @@ def smoothed_yes(reply: Reply) -> Verdict | None:
     >>> smoothed_yes(Reply("Yes", (Token(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.25))),))).value
     0.75
     """
-    token = next((token for token in reply.tokens if token.text.strip()), None)
-    if token is None or not token.top:
+    if not any(token.top for token in reply.tokens):
         return None
-    words = [(text.strip().lower(), probability) for text, probability in token.top]
-    probabilities = {
-        word: sum(probability for text, probability in words if text == word.encode()) for word in ("yes", "no")
-    }
-    total = sum(probabilities.values())
+    chances = dict(zip(("yes", "no"), yes_and_no(reply), strict=True))
+    total = sum(chances.values())
     if not total:
-        raise ValueError(
-            f"neither yes nor no among the {len(token.top)} likeliest beginnings of {shortened(reply.text)}"
-        )
+        number = max(len(token.top) for token in reply.tokens)
+        raise ValueError(f"neither yes nor no among the {number} likeliest beginnings of {shortened(reply.text)}")
     parts = [
         Part(word, (word == "yes") * probability / total, details={"probability": probability / total})
-        for word, probability in probabilities.items()
+        for word, probability in chances.items()
     ]
     return Verdict(sum(part.adds for part in parts), details={"raw": reply.text.strip()}, parts=parts)
-
-
-def raw_yes(reply: Reply) -> float:
-    """1 where a reply begins with yes, 0 where it begins with no."""
-    match = re.match(r"\W*(yes|no)\b", reply.text, re.IGNORECASE)
-    if not match:
-        raise ValueError(f"neither yes nor no in {shortened(reply.text)}")
-    return float(match[1].lower() == "yes")
 
 
 @dataclass(frozen=True)
@@ -164,7 +152,7 @@ class SmoothedMetric(JudgedMetric):
     """Alternatives of each token that are asked for; some servers give 5 at most."""
 
     counted: ClassVar[tuple[str, ...]] = (SAMPLED, MERGED)
-    part_unit: ClassVar[str] = "number"
+    part_unit: ClassVar[str] = "answer"
     part_columns: ClassVar[Sequence[Column]] = (Column("probability"),)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Atomic facts: how replies list them, how a model is asked whether they are true, and the metrics that count them."""
+"""Atomic facts: what metrics that count them share, and how replies list them."""
 
 from __future__ import annotations
 
@@ -7,77 +7,40 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from captious.captions import CaptionSet, ImageSource, Item
+from captious.captions import CaptionSet, Item
 from captious.errors import InputError
-from captious.metrics.contract import Shared
-from captious.metrics.explanation import Breakdown, Part
 from captious.metrics.judges.judged import (
     PROMPTS,
     Bench,
     CallPlan,
     JudgedMetric,
-    Verdict,
     plan_requests,
     read_prompt,
     shortened,
 )
 from captious.models.chat.judge import Judge, Usage, ask_and_parse, estimated_tokens
-from captious.models.chat.messages import Failure, Reply, Request, Token, Turn
-from captious.render import Column
+from captious.models.chat.messages import Failure, Reply, Request
 
 S = TypeVar("S")
 T = TypeVar("T")
-CLOSED = 16
-"""Most tokens of a reply that is yes or no."""
-ALTERNATIVES = 20
-"""Alternatives of the first token that are asked for: what OpenAI and vLLM give at most."""
 FACTS_PER_WORD = 0.3
 """Facts of a caption for the estimate before a run: 53 a description of 170 words in DeCapBench."""
-_FIRST_WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
-_YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 _BULLET = re.compile(r"^\s*(?:[-*•–—]|\d+[.):])\s+(.*\S)", re.MULTILINE)
 _NUMBERED = re.compile(r"^\W*(\d+)[.):\]*]*\s+(.*\S)", re.MULTILINE)
 _NOTHING = re.compile(r"\W*(?:none|nothing|no facts|n/a|empty)\W*", re.IGNORECASE)
-
-
-class Answer(NamedTuple):
-    """What a model answered to a question of yes or no."""
-
-    yes: bool
-    probability: float
-    """Of yes, against no; 1 or 0 where the server sends no probabilities."""
-
-
-@dataclass(frozen=True)
-class JudgedFact:
-    """A fact, or another part of a caption, with what it adds to the value of the caption."""
-
-    text: str
-    adds: float
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """Verdict, category and the like, by the keys of the metric's columns."""
 
 
 @dataclass(frozen=True)
 class FactMetric(JudgedMetric):
     """A metric that counts facts. ``prompt`` names a folder, whose files replace those of the package by name."""
 
+    part_unit: ClassVar[str] = "fact"
     files: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The prompts by name, each with what it must have in braces."""
-
-    @property
-    def unit(self) -> str:
-        """What an explanation lists."""
-        return "fact"
-
-    @property
-    @abstractmethod
-    def columns(self) -> Sequence[Column]:
-        """Of an explanation: what is known of each fact."""
 
     def prompts(self) -> dict[str, str]:
         """The texts that are asked, by name."""
@@ -95,12 +58,12 @@ class FactMetric(JudgedMetric):
 
     def plan(self, captions: CaptionSet, bench: Bench) -> CallPlan:
         """What `verdicts` would ask: nothing of captions whose replies are all stored; of others it is an estimate."""
-        usage = Usage()
-        judge = replace(bench.judge, judging=replace(bench.judge.judging, replay=True), usage=usage)
-        waiting = []
+        waiting, stored = list[int](), 0
         for index in range(len(captions)):
+            judge = replace(bench.judge, judging=replace(bench.judge.judging, replay=True), usage=Usage())
             try:
                 self.verdicts(captions.take([index]), Bench(judge, bench.prompts))
+                stored += judge.usage.stored
             except InputError:
                 waiting.append(index)
         items = captions.take(waiting)
@@ -108,32 +71,7 @@ class FactMetric(JudgedMetric):
         for item in items:
             for request, calls, tokens in self.later_calls(item, estimated_facts(item.candidate), bench):
                 plan += CallPlan(calls, 0, calls * estimated_tokens(request), calls * tokens)
-        return plan + CallPlan(stored=usage.stored)
-
-    def break_down(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
-        """A part for each fact with its verdict; everything is read from stored replies."""
-        units, _ = self._units(item)
-        verdicts = [one for one in self.verdicts(units, state.value) if isinstance(one, Verdict)]
-        parts = [
-            Part(fact.text, fact.adds / len(verdicts), number, fact.details)
-            for number, verdict in enumerate(verdicts)
-            for fact in verdict.details["facts"]
-        ]
-        factors = verdicts[0].details.get("factors", {}) if len(verdicts) == 1 else {}
-        notes = [verdict.reason for verdict in verdicts if verdict.reason]
-        return Breakdown(parts, self.unit, columns=self.columns, factors=factors, notes=notes, shown=None, ordered=True)
-
-
-@dataclass(frozen=True)
-class VerifiedFacts(FactMetric):
-    """A metric whose facts are each verified against the image by a question of yes or no."""
-
-    def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
-        """Model, prompts, parse rule, and whether yes and no were compared by their probabilities."""
-        judge, settings = state.value.judge, dict(super().settings(state))
-        if judge.reported:  # something was asked
-            settings["yes/no"] = "logprobs" if judge.can("logprobs") else "words"
-        return settings
+        return plan + CallPlan(stored=stored)
 
 
 def unless_failed(values: Sequence[S | Failure], make: Callable[[S], T | Failure]) -> list[T | Failure]:
@@ -153,61 +91,6 @@ def ask_each(
     replies = ask_and_parse(judge, questions, [parsers[index] for index in asked], what=what)
     by_index = dict(zip(asked, replies, strict=True))
     return [one if isinstance(one, Failure) else by_index[index] for index, one in enumerate(requests)]
-
-
-def ask_yes_no(
-    judge: Judge,
-    questions: Sequence[Sequence[str] | Failure],
-    images: Sequence[ImageSource | None],
-    what: str,
-) -> list[list[Answer] | Failure]:
-    """An answer to each question of each list, with the image of the list; one that has none fails the list."""
-    lists = [() if isinstance(texts, Failure) else texts for texts in questions]
-    top = ALTERNATIVES if any(lists) and judge.can("logprobs") else 0
-    requests = [yes_no_request(text, image, top) for texts, image in zip(lists, images, strict=True) for text in texts]
-    answers = iter(ask_and_parse(judge, requests, read_yes_no, what=what))
-    results: list[list[Answer] | Failure] = []
-    for question, texts in zip(questions, lists, strict=True):
-        own = [next(answers) for _ in texts]
-        failures = [one for one in (question, *own) if isinstance(one, Failure)]
-        results.append(failures[0] if failures else [one for one in own if isinstance(one, Answer)])
-    return results
-
-
-def yes_no_request(text: str, image: ImageSource | None, top: int = 0) -> Request:
-    """A question about an image, to be answered yes or no."""
-    images = () if image is None else (image,)
-    return Request((Turn("user", text.strip(), images),), max_tokens=CLOSED, top_logprobs=top)
-
-
-def read_yes_no(reply: Reply) -> Answer:
-    """Yes or no, by their probabilities at the first token of a reply, or by the words of the reply.
-
-    A tie is a no. Without probabilities the first word counts, or the only one of the two in the reply.
-
-    >>> read_yes_no(Reply("No, the eyes are closed.")), read_yes_no(Reply("The answer is yes."))
-    (Answer(yes=False, probability=0.0), Answer(yes=True, probability=1.0))
-    """
-    first = next((token for token in reply.tokens if token.text.strip()), None)
-    if first is not None:
-        yes, no = probability_of(first, "yes"), probability_of(first, "no")
-        if yes + no > 0:
-            return Answer(yes > no, yes / (yes + no))
-    match = _FIRST_WORD.match(reply.text)
-    words = {match[1].lower()} if match else {word.lower() for word in _YES_OR_NO.findall(reply.text)}
-    if len(words) != 1:
-        raise ValueError(f"{'both yes and no' if words else 'neither yes nor no'} in {shortened(reply.text)}")
-    answer = words == {"yes"}
-    return Answer(answer, float(answer))
-
-
-def probability_of(token: Token, word: str) -> float:
-    """Of a word in place of a token, in capitals or not, with a space before it or not.
-
-    >>> round(probability_of(Token(b"Yes", ((b"Yes", 0.5), (b" yes", 0.2), (b"No", 0.1))), "yes"), 3)
-    0.7
-    """
-    return sum(chance for text, chance in token.top if text.decode(errors="replace").strip().lower() == word)
 
 
 def estimated_facts(text: str) -> int:

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
-from captious.metrics.judges.facts import (
-    Answer,
-    JudgedFact,
-    VerifiedFacts,
-    ask_each,
-    ask_yes_no,
-    list_tokens,
-    numbered,
-    require_all,
-    unless_failed,
-    whole,
-    yes_no_request,
-)
+from captious.metrics.explanation import Part
+from captious.metrics.judges.facts import FactMetric, ask_each, list_tokens, numbered, require_all, unless_failed, whole
 from captious.metrics.judges.judged import Bench, Verdict, shortened
+from captious.metrics.judges.yes_no import BY_WORDS, Answer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
 CATEGORIES = ("entities", "relations", "colors", "counting", "other attributes")
 _PIECE_ENDS = re.compile(r"(?<=[.,;:!?])\s+|(?<=[\u3001\u3002\uff0c\uff1b\uff1a\uff01\uff1f])")  # and their wide forms
 _FACT_ENDS = re.compile(r"(?<=[.!?\u3002])\s+")
-_LABEL = re.compile(r"^\W*(\d+)\W+(?:is\s+)?(d|descriptive|a|analytical)\b", re.IGNORECASE | re.MULTILINE)
+_LABEL = re.compile(  # "2 D", "[2]: analytical (a guess)", or with the sub-sentence itself: "2. A dog runs, D"
+    r"^\W*(\d+)\W+(?:is\s+)?(?:(?P<first>d|a|descriptive|analytical)\W*(?:[-\u2013\u2014:(].*)?|.*\W(?-i:(?P<last>[DA]))\W*)$",
+    re.IGNORECASE,
+)
 _HEADING = re.compile(
     r"\W*(?:\d+\W+)?(entit(?:y|ies)|relations?|colou?rs?|count(?:s|ing)?|other(?: attributes)?)\W*?:(.*)", re.IGNORECASE
 )
@@ -57,7 +50,7 @@ class Description(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FaithScore(VerifiedFacts):
+class FaithScore(FactMetric):
     """FaithScore: the share of a caption's atomic facts that a chat model finds true of the image.
 
     Three steps. The caption is cut into sub-sentences at its commas and stops, and the model labels each as descriptive
@@ -95,6 +88,7 @@ class FaithScore(VerifiedFacts):
         "faithscore_check": ("statement",),
     }
     parse_rule: ClassVar[str] = "lines"
+    counted: ClassVar[tuple[str, ...]] = (BY_WORDS,)
     reply_tokens: ClassVar[int] = 20
 
     @property
@@ -103,13 +97,13 @@ class FaithScore(VerifiedFacts):
         return "FaithScore" if self.level == "fact" else "FaithScore-S"
 
     @property
-    def unit(self) -> str:
+    def part_unit(self) -> str:  # type: ignore[override]  # by the level
         """What an explanation lists."""
         return "fact" if self.level == "fact" else "sub-sentence"
 
     @property
-    def columns(self) -> Sequence[Column]:
-        """Of an explanation."""
+    def part_columns(self) -> Sequence[Column]:  # type: ignore[override]  # by the level
+        """What an explanation says of each."""
         if self.level == "sentence":
             return Column("verdict", "text"), Column("false facts", "text", key="false_facts")
         return Column("category", "text"), Column("verdict", "text"), Column("p(yes)", key="probability")
@@ -148,13 +142,14 @@ class FaithScore(VerifiedFacts):
         if not facts:
             return Failure("no facts in the caption")
         verdicts = [answer.yes for answer in answers]
+        counted = [BY_WORDS] if any(answer.by_words for answer in answers) else []
         if self.level == "sentence":
-            return sentence_verdict(described.sentences, facts, verdicts)
-        judged = [
-            JudgedFact(
+            return replace(sentence_verdict(described.sentences, facts, verdicts), counted=counted)
+        parts = [
+            Part(
                 fact.text,
                 answer.yes / len(facts),
-                {
+                details={
                     "category": fact.category,
                     "verdict": "true" if answer.yes else "false",
                     "probability": answer.probability,
@@ -162,7 +157,7 @@ class FaithScore(VerifiedFacts):
             )
             for fact, answer in zip(facts, answers, strict=True)
         ]
-        return Verdict(share(verdicts), details={"facts": judged})
+        return Verdict(share(verdicts), parts=parts, counted=counted)
 
     def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
         """The facts, and a question for each."""
@@ -197,7 +192,8 @@ def read_labels(reply: Reply, sentences: Sequence[str]) -> Description:
     >>> read_labels(Reply("1. D\n2: analytical"), ["A dog runs,", "which is nice."]).text
     'A dog runs,'
     """
-    labels = [(int(number), label[0].lower()) for number, label in _LABEL.findall(reply.text)]
+    lines = filter(None, map(_LABEL.match, reply.text.splitlines()))
+    labels = [(int(match[1]), (match["first"] or match["last"])[0].lower()) for match in lines]
     require_all([number for number, _ in labels], len(sentences), whole(reply))
     return Description(tuple(sentences[number - 1] for number, label in sorted(labels) if label == "d"))
 
@@ -232,15 +228,15 @@ def sentence_verdict(sentences: Sequence[str], facts: Sequence[Fact], verdicts: 
     for sentence in sentences:
         mentioned = {word for word in _words(sentence) if (word,) in entities}
         blamed.append([text for text in false if mentioned.intersection(_words(text))])
-    judged = [
-        JudgedFact(
+    parts = [
+        Part(
             sentence,
             (not wrong) / len(sentences),
-            {"verdict": "wrong" if wrong else "right", "false_facts": " ".join(wrong)},
+            details={"verdict": "wrong" if wrong else "right", "false_facts": " ".join(wrong)},
         )
         for sentence, wrong in zip(sentences, blamed, strict=True)
     ]
-    return Verdict(share([not wrong for wrong in blamed]), details={"facts": judged})
+    return Verdict(share([not wrong for wrong in blamed]), parts=parts)
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need, Shared
-from captious.metrics.judges.digits import SmoothedMetric, find_number, raw_yes, smoothed_decimal, smoothed_yes
+from captious.metrics.judges.digits import SmoothedMetric, find_number, smoothed_decimal, smoothed_yes
 from captious.metrics.judges.judged import (
     PROMPTS,
     Bench,
@@ -18,6 +18,7 @@ from captious.metrics.judges.judged import (
     listed,
     read_prompt,
 )
+from captious.metrics.judges.yes_no import read_word
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
@@ -91,7 +92,7 @@ class _Rating(SmoothedMetric):
 
     def raw(self, reply: Reply) -> float:
         """The number, or 1 for yes and 0 for no."""
-        return raw_yes(reply) if self.answer == "yes-no" else float(find_number(reply.text)[0])
+        return float(read_word(reply.text)) if self.answer == "yes-no" else float(find_number(reply.text)[0])
 
     def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
         """Model, prompt, and what a reply is read as."""

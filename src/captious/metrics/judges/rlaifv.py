@@ -9,27 +9,25 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
+from captious.metrics.explanation import Part
 from captious.metrics.judges.facts import (
-    Answer,
-    JudgedFact,
-    VerifiedFacts,
+    FactMetric,
     ask_each,
-    ask_yes_no,
     list_tokens,
     numbered,
     read_bullets,
     read_numbered,
     unless_failed,
     whole,
-    yes_no_request,
 )
 from captious.metrics.judges.judged import Bench, Verdict
+from captious.metrics.judges.yes_no import BY_WORDS, Answer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
 
 @dataclass(frozen=True)
-class RlaifV(VerifiedFacts):
+class RlaifV(FactMetric):
     """RLAIF-V: facts of a caption as questions about the image, each accepted if yes is likelier than no.
 
     Three steps: the model lists the facts of the caption, turns each into a question of yes or no, and answers each
@@ -61,6 +59,12 @@ class RlaifV(VerifiedFacts):
     )
     files: ClassVar = {"rlaifv_facts": ("text",), "rlaifv_questions": ("facts",), "rlaifv_check": ("question",)}
     parse_rule: ClassVar[str] = "lines"
+    counted: ClassVar[tuple[str, ...]] = (BY_WORDS,)
+    part_columns: ClassVar[Sequence[Column]] = (
+        Column("verdict", "text"),
+        Column("p(yes)", key="probability"),
+        Column("question", "text"),
+    )
     reply_tokens: ClassVar[int] = 120
 
     @property
@@ -72,11 +76,6 @@ class RlaifV(VerifiedFacts):
     def range(self) -> tuple[float, float]:
         """Rejected facts count down from 0."""
         return (float("-inf"), 0.0) if self.value == "rejected" else (0.0, 1.0)
-
-    @property
-    def columns(self) -> Sequence[Column]:
-        """Of an explanation."""
-        return Column("verdict", "text"), Column("p(yes)", key="probability"), Column("question", "text")
 
     def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
         """Each caption, whose facts are to be listed."""
@@ -111,11 +110,11 @@ class RlaifV(VerifiedFacts):
         if isinstance(facts, Failure) or isinstance(questions, Failure) or isinstance(answers, Failure):
             return next(one for one in (facts, questions, answers) if isinstance(one, Failure))
         amounts = fact_values(answers, self.value)
-        judged = [
-            JudgedFact(
+        parts = [
+            Part(
                 fact,
                 amount,
-                {
+                details={
                     "verdict": "accepted" if answer.yes else "rejected",
                     "probability": answer.probability,
                     "question": question,
@@ -123,7 +122,8 @@ class RlaifV(VerifiedFacts):
             )
             for fact, question, answer, amount in zip(facts, questions, answers, amounts, strict=True)
         ]
-        return Verdict(sum(amounts), details={"facts": judged})
+        counted = [BY_WORDS] if any(answer.by_words for answer in answers) else []
+        return Verdict(sum(amounts), parts=parts, counted=counted)
 
     def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
         """The questions, and an answer to each."""

@@ -1,0 +1,95 @@
+"""Questions that are answered yes or no: by the probabilities of the two at the first token, or by words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from captious.captions import ImageSource
+from captious.metrics.judges.judged import shortened
+from captious.models.chat.judge import Judge, ask_and_parse
+from captious.models.chat.messages import Failure, Reply, Request, Turn
+
+LONGEST = 16
+"""Most tokens of a reply."""
+ALTERNATIVES = 20
+"""Alternatives of the first token that are asked for: what OpenAI and vLLM give at most."""
+BY_WORDS = "by_words"
+"""Under this name the signature counts captions with an answer that words decided."""
+_FIRST_WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+_YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
+
+
+class Answer(NamedTuple):
+    """What a model answered."""
+
+    yes: bool
+    probability: float
+    """Of yes, against no; 1 or 0 where words decided."""
+    by_words: bool = False
+    """Whether the server sent no probabilities of yes and no."""
+
+
+def ask_yes_no(
+    judge: Judge,
+    questions: Sequence[Sequence[str] | Failure],
+    images: Sequence[ImageSource | None],
+    what: str,
+) -> list[list[Answer] | Failure]:
+    """An answer to each question of each list, with the image of the list; one that has none fails the list."""
+    lists = [() if isinstance(texts, Failure) else texts for texts in questions]
+    top = ALTERNATIVES if any(lists) and judge.can("logprobs") else 0
+    requests = [yes_no_request(text, image, top) for texts, image in zip(lists, images, strict=True) for text in texts]
+    answers = iter(ask_and_parse(judge, requests, read_yes_no, what=what))
+    results: list[list[Answer] | Failure] = []
+    for question, texts in zip(questions, lists, strict=True):
+        own = [next(answers) for _ in texts]
+        failures = [one for one in (question, *own) if isinstance(one, Failure)]
+        results.append(failures[0] if failures else [one for one in own if isinstance(one, Answer)])
+    return results
+
+
+def yes_no_request(text: str, image: ImageSource | None, top: int = 0) -> Request:
+    """A question about an image."""
+    images = () if image is None else (image,)
+    return Request((Turn("user", text.strip(), images),), max_tokens=LONGEST, top_logprobs=top)
+
+
+def read_yes_no(reply: Reply) -> Answer:
+    """Yes if it is likelier than no at the first token of a reply; a tie is a no. Otherwise the words decide.
+
+    >>> read_yes_no(Reply("No, the eyes are closed."))
+    Answer(yes=False, probability=0.0, by_words=True)
+    """
+    yes, no = yes_and_no(reply)
+    if yes + no > 0:
+        return Answer(yes > no, yes / (yes + no))
+    answer = read_word(reply.text)
+    return Answer(answer, float(answer), by_words=True)
+
+
+def yes_and_no(reply: Reply) -> tuple[float, float]:
+    """The probabilities of yes and of no as the first token that is not blank, in capitals or not.
+
+    >>> from captious.models.chat.messages import Token
+    >>> yes_and_no(Reply("Yes", (Token(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.125))),)))
+    (0.75, 0.125)
+    """
+    first = next((token for token in reply.tokens if token.text.strip()), None)
+    words = [(text.strip().lower(), chance) for text, chance in first.top] if first else []
+    yes, no = (sum(chance for text, chance in words if text == word) for word in (b"yes", b"no"))
+    return yes, no
+
+
+def read_word(text: str) -> bool:
+    """Whether a reply says yes: its first word does, or the only one of the two words in it is yes.
+
+    >>> read_word("**Yes**, it is."), read_word("The answer is no.")
+    (True, False)
+    """
+    match = _FIRST_WORD.match(text)
+    words = {match[1].lower()} if match else {word.lower() for word in _YES_OR_NO.findall(text)}
+    if len(words) != 1:
+        raise ValueError(f"{'both yes and no' if words else 'neither yes nor no'} in {shortened(text)}")
+    return words == {"yes"}
