@@ -128,15 +128,32 @@ def test_the_judge_sees_the_image_and_the_references_where_there_are_some(monkey
     Image = pytest.importorskip("PIL.Image")
     for key in ("0", "1"):
         Image.new("RGB", (4, 4), (int(key), 0, 0)).save(tmp_path / f"{key}.png")
-    model = StubModel(by_quality).install(monkeypatch)
+    model = StubModel(lambda body: "red" if "color" in asked(body) else by_quality(body)).install(monkeypatch)
     systems = [captions("x", 2), captions("o", 2)]
     captious.arena(systems, "m", Resampling(0), runtime, images=tmp_path)
-    assert (
-        all(len(pictures(body)) == 1 for body in model.bodies) and len({pictures(one)[0] for one in model.bodies}) == 2
-    )
-    assert all("attached" in asked(body) and "People" not in asked(body) for body in model.bodies)
+    probe, *questions = model.bodies
+    assert "color" in asked(probe), "whether the model reads images is asked once"
+    assert [len(pictures(body)) for body in questions] == [1] * 4 and len({pictures(one)[0] for one in questions}) == 2
+    assert all("attached" in asked(body) and "People" not in asked(body) for body in questions)
     captious.arena(systems, "m", Resampling(0), runtime, references=REFERENCES, images=tmp_path, missing="skip")
     assert "attached" in asked(model.bodies[-1]) and "- a dog runs\n- the dog" in asked(model.bodies[-1])
+
+
+def test_a_model_that_refuses_images_judges_by_the_references(monkeypatch, runtime, tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    for key in ("0", "1"):
+        Image.new("RGB", (4, 4)).save(tmp_path / f"{key}.png")
+    model = StubModel(lambda body: Unanswered("status 500: no images") if pictures(body) else by_quality(body))
+    model.install(monkeypatch)
+    systems = [captions("x", 2), captions("o", 2)]
+    with pytest.raises(
+        InputError, match=r"m: no comparison has a verdict: the model reads no images; pass references="
+    ):
+        captious.arena(systems, "m", runtime=runtime, images=tmp_path)
+    known = {"references": REFERENCES, "images": tmp_path, "missing": "skip"}
+    result = captious.arena(systems, "m", Resampling(0), runtime, **known)
+    assert len(result.judged) == 2 and "|images:refused|" in result.signature
+    assert result.document().warnings == ["the model reads no images: it judged by the references alone"]
 
 
 def test_two_systems_have_the_log_odds_of_their_wins_as_elo(monkeypatch, runtime):

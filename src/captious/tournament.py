@@ -65,6 +65,8 @@ class Arena(Result):
     usage: str = ""
     """Calls, tokens, time and cost in one line."""
     resampling: Resampling = Resampling()
+    blind: bool = False
+    """Whether there are images that the model refused, so that it saw the references alone."""
 
     def __repr__(self) -> str:
         return f"<Arena of {', '.join(self.systems)}: {len(self.judged):,} of {len(self.matches):,} comparisons judged>"
@@ -266,6 +268,8 @@ class Arena(Result):
             f"{len(ids):,} of {len(self.matches):,} comparisons have no verdict: {reason} (id {first_few(ids)})"
             for reason, ids in sorted(failed.items(), key=lambda entry: -len(entry[1]))
         ]
+        if self.blind:
+            warnings.append("the model reads no images: it judged by the references alone")
         if self.estimates[CHANGED].value > 0.5:
             warnings.append(
                 "most verdicts change with the order of the captions: the judge cannot tell these captions apart"
@@ -379,8 +383,9 @@ def arena(
     """Let a chat model compare the captions of every two systems, item by item.
 
     Both orders are asked: a system wins where both replies name it. A verdict that changes with the order is a tie.
-    The judge sees the image of an item where there is one, and its references where there are some. Equal captions
-    tie without being asked. A comparison of which a reply cannot be read has no verdict, and is counted.
+    The judge sees the image of an item where there is one, and its references where there are some. A model that
+    refuses images sees the references alone. Equal captions tie without being asked. A comparison of which a reply
+    cannot be read has no verdict, and is counted.
 
     Parameters
     ----------
@@ -419,8 +424,10 @@ def plan_arena(
     asked = questions(entries.sets, entries.matches, entries.bench).values()
     requests = [request for both in asked if not isinstance(both, Failure) for request in both]
     asking = entries.bench.judge
-    plan = plan_requests(asking, requests, REPLY_TOKENS)
-    return DryRun({(", ".join(entries.sets), f"arena(model={asking.model})"): plan}, asking.judging.prices)
+    plans = {(", ".join(entries.sets), f"arena(model={asking.model})"): plan_requests(asking, requests, REPLY_TOKENS)}
+    failures = Counter(both.reason for both in asked if isinstance(both, Failure))
+    warnings = [f"{number:,} comparisons cannot be made: {reason}" for reason, number in failures.most_common()]
+    return DryRun(plans, asking.judging.prices, tuple(warnings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -457,18 +464,22 @@ class _Entries:
         """The result; nothing is asked before this."""
         judge, first = self.bench.judge, next(iter(self.sets.values()))
         before = replace(judge.usage)
-        matches = ask(self.sets, self.matches, self.bench)
+        pictures = any(image is not None for image in first.images)
+        blind = pictures and not judge.can("images")
+        matches = ask(self.sets, self.matches, self.bench, images=not blind)
         unjudged = [match for match in matches if match.outcome is None]
         if len(unjudged) == len(matches):
-            raise InputError(f"{judge.model}: no comparison has a verdict: {matches[0].failure}")
+            why = "the model reads no images; pass references=..." if blind else matches[0].failure
+            raise InputError(f"{judge.model}: no comparison has a verdict: {why}")
         drawn = f"(seed={resampling.seed})" if self.drawn else ""
         parts = [
             *("arena", f"judge:{judge.identity}", f"prompt:{self.bench.prompt_digest}", "parse:json", "orders:both"),
+            *([f"images:{'refused' if blind else 'shown'}"] if pictures else []),
             *(f"comparisons:{len(matches)}{drawn}", f"unjudged:{len(unjudged)}", f"items:{len(first)}"),
             *(f"data:{first.fingerprint:016x}"[:13], resampling.signature(), f"captious:{__version__}"),
         ]
         usage = f"{judge.model}: {judge.usage.since(before).line(judge.judging.prices)}"
-        return Arena(self.sets, tuple(matches), "|".join(parts), usage, resampling)
+        return Arena(self.sets, tuple(matches), "|".join(parts), usage, resampling, blind)
 
 
 def _refuse_several(sets: Mapping[str, CaptionSet]) -> None:

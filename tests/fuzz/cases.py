@@ -412,10 +412,7 @@ COMMANDS = {
         "{predictions} {system} --references {references} --samples 20 --permutations 50",
         "{predictions} {system} --references {references} --samples 20 --permutations 50 --out {out}",
     ],
-    "arena": [
-        "{predictions} {system} --references {references} --samples 20 --model m --dry-run",
-        "{predictions} {system} --images {images} --samples 20 --model m --comparisons 5 --dry-run",
-    ],
+    "arena": ["{predictions} {system} --references {references} --samples 20 --model m --dry-run"],
     "check": ["{predictions} --references {references}", "{predictions} --images {images}"],
     "metrics": ["bleu"],
     "study run": [

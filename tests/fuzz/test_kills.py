@@ -28,8 +28,8 @@ def moments(total, number):
     return sorted(random.Random(SEED).sample(range(1, total + 1), min(number, total)))
 
 
-TASKS = ("out", "store", "runs", "training", "studio")
-FEWER = {"training": 2}
+TASKS = ("out", "store", "runs", "training", "studio", "replies")
+FEWER = {"training": 2, "replies": 10}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -168,6 +168,57 @@ def _answering(database, rater):
                 key = f"{rater}/{page.task.id}"
                 answer(log, rater, page, key, now=None)
                 os.write(writing, f"{key}\n".encode())
+        finally:
+            os._exit(1)
+    os.close(writing)
+    return child, os.fdopen(reading)
+
+
+def replies(folder, number):
+    """Replies of chat models: two processes ask and count them, both are killed; what was counted is stored."""
+    for module in ("tests.models.chat.stub", "captious.models.chat.judge"):
+        import_module(module)  # once, before the children fork
+    import sqlite3
+
+    path, faults = folder / "replies.db", []
+    for moment in moments(40, number):
+        names = [f"{moment}-{side}" for side in range(2)]
+        pair = [_asking(path, name) for name in names]
+        counts = [[next(stream) for _ in range(moment)] for _, stream in pair]
+        for (pid, stream), lines in zip(pair, counts, strict=True):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            lines += [line for line in stream if line.endswith("\n")]
+        with sqlite3.connect(path) as store:
+            stored = dict(store.execute("SELECT model, count(*) FROM reply GROUP BY model").fetchall())
+            (whole,) = store.execute("PRAGMA integrity_check").fetchone()
+        store.close()
+        faults += [] if whole == "ok" else [f"moment {moment}: {whole}"]
+        for name, lines in zip(names, counts, strict=True):
+            if stored.get(name, 0) < len(lines):
+                faults.append(f"moment {moment}: {len(lines)} counted, {stored.get(name, 0)} stored")
+    return {"moments": 40, "killed": number, "faults": faults}
+
+
+def _asking(path, name):
+    """A process that asks question after question, and a line for each reply that it counts."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        from tests.models.chat.stub import StubModel
+
+        from captious.models.chat.judge import Judge, Usage
+        from captious.models.chat.messages import Request, Turn
+        from captious.models.chat.replies import ReplyStore
+
+        class Counting(Usage):
+            def add(self, reply):
+                super().add(reply)
+                os.write(writing, f"{self.calls}\n".encode())
+
+        try:
+            judge = Judge(name, lambda: StubModel(lambda body: "8"), ReplyStore(path), usage=Counting())
+            judge.ask([Request((Turn("user", str(index)),)) for index in range(5000)])
         finally:
             os._exit(1)
     os.close(writing)

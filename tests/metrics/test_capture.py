@@ -85,7 +85,14 @@ def test_what_is_left_counts_by_its_largest_cosine():
 
 
 def test_stop_nouns_are_no_objects_and_numbers_no_attributes():
-    facts = [("scene", "calm"), ("dog", "two"), ("dog", "2"), ("dog", "kind of red"), ("dog", "in", "scene")]
+    facts = [
+        ("scene", "calm"),
+        ("dog", "two"),
+        ("dog", "2"),
+        ("dog", "a"),
+        ("dog", "kind of red"),
+        ("dog", "in", "scene"),
+    ]
     elements = elements_of(facts, ["scene"])
     assert elements["object"] == [("dog",)] and elements["attribute"] == [("scene", "calm")]
     assert elements["relation"] == [("dog", "in", "scene")]

@@ -425,6 +425,36 @@ def test_a_full_disk_confirms_nothing_and_passes(tmp_path):
     assert_whole(log)
 
 
+def test_a_page_that_is_open_needs_no_turn_at_writing(begin):
+    log = begin()
+    page = log.next_page("r1", START)
+    answer(log, "r1", page)
+    second = log.next_page("r1", START)
+    assert (page.previous, second.previous) == (None, (page.task.id, "work"))
+    log.page_of("r1", second.task.id)  # as every request does: what the rater did is read
+    count = len(list(log.events()))
+
+    def refuse(change):
+        raise AssertionError("a reload wrote")
+
+    write, log.database.write = log.database.write, refuse
+    assert log.next_page("r1", START) == second
+    with pytest.raises(AssertionError, match="a reload wrote"):  # the lease has ended, so it begins again
+        log.next_page("r1", later(LEASE + 1))
+    log.database.write = write
+    assert len(list(log.events())) == count
+
+
+def test_an_exclusion_by_another_process_counts_at_once(begin, database):
+    log = begin()
+    assert not log.rater_by_token("hash0").excluded
+    log.next_page("r1", START)
+    other = Log.open(database)
+    other.exclude("r1", "failed the checks")
+    assert log.rater_by_token("hash0").excluded and log.next_page("r1", START) is None
+    assert log.rater_by_token("hash9") is None
+
+
 def test_a_read_only_database_confirms_nothing_and_passes(begin):
     log = begin()
     page = log.next_page("r1", START)

@@ -14,7 +14,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,10 +198,18 @@ class ImageFolder:
         self.path = Path(folder)
         if not self.path.is_dir():
             raise InputError(f"{self.path}: no such folder of images")
-        self._entries = sorted(self.path.iterdir(), key=lambda path: path.name)
-        self._names = {path.name: path for path in self._entries if path.suffix.lower() in SUFFIXES}
-        self._stems = {path.stem: path for path in self._names.values()}
-        self._numbers = {match[1]: path for stem, path in self._stems.items() if (match := _COCO_NAME.fullmatch(stem))}
+        with os.scandir(self.path) as entries:  # names alone: a Path for each of 50,000 takes longer than to read them
+            self._entries = sorted(entry.name for entry in entries)
+        self._names = {name: None for name in self._entries if _suffix(name) in SUFFIXES}
+
+    @cached_property
+    def _stems(self) -> dict[str, str]:
+        """Names by stem; not needed where rows call the images by their names."""
+        return {Path(name).stem: name for name in self._names}
+
+    @cached_property
+    def _numbers(self) -> dict[str, str]:
+        return {match[1]: name for stem, name in self._stems.items() if (match := _COCO_NAME.fullmatch(stem))}
 
     @property
     def names(self) -> list[str]:
@@ -211,10 +219,14 @@ class ImageFolder:
     def find(self, name: str, key: str) -> Path | None:
         """The image of an item with this id; ``name`` is what its row calls the image, which may be a path below."""
         wanted = Path(name).name or key
-        below = self.path / name if "/" in name and (self.path / name).is_file() else None
+        if wanted in self._names:
+            return self.path / wanted
+        if "/" in name and (self.path / name).is_file():
+            return self.path / name
         by_stem = (self._stems.get(stem) for stem in (Path(wanted).stem, Path(key).stem))
         by_number = (self._numbers.get(number.zfill(12)) for number in (Path(wanted).stem, key) if number.isdecimal())
-        return self._names.get(wanted) or below or next(filter(None, (*by_stem, *by_number)), None)
+        image = next(filter(None, (*by_stem, *by_number)), None)
+        return None if image is None else self.path / image
 
     def without(self, wanted: str) -> str:
         """What to say where no item has its image here: the names that were tried for one, and what there is."""
@@ -222,16 +234,22 @@ class ImageFolder:
         tried = [Path(wanted).name if Path(wanted).suffix.lower() in SUFFIXES else f"{stem}.jpg (.png, .webp, …)"]
         if stem.isdecimal():
             tried += [f"{stem.zfill(12)}.jpg", f"COCO_…_{stem.zfill(12)}.jpg"]
-        folders = [path.name for path in self._entries if path.is_dir()]
+        folders = [name for name in self._entries if (self.path / name).is_dir()]
         if self._names:
             there = f"{_number(self._names, 'image')}, such as {next(iter(self._names))}"
         elif folders:
             there = f"no image itself, but {_number(folders, 'folder')}, such as {folders[0]}: name one of them"
         elif self._entries:
-            there = f"no image, but {_number(self._entries, 'other file')}, such as {self._entries[0].name}"
+            there = f"no image, but {_number(self._entries, 'other file')}, such as {self._entries[0]}"
         else:
             there = "nothing"
         return f"{self.path}: holds no image of any item: looked for {', '.join(tried)}, found {there}"
+
+
+def _suffix(name: str) -> str:
+    """The suffix that a path of this name has, in lower case."""
+    stem, dot, ending = name.rpartition(".")
+    return f"{dot}{ending}".lower() if stem else ""
 
 
 _COCO_NAME = re.compile(r"(?:.*_)?(\d{12})")

@@ -77,7 +77,8 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
     for fields in gathered.fields.values() if several else ():
         for name, values in fields.items():
             # What the rows of an item agree on is the item's; what they do not is a list, a value for each candidate.
-            fields[name] = values[0] if all(_same(value, values[0]) for value in values) else values
+            several_values = len(values) > 1 and not all(_same(value, values[0]) for value in values)
+            fields[name] = values if several_values else values[0]
     return gathered
 
 
@@ -235,7 +236,10 @@ def valid_text(text: str, where: str, what: str, complain: Complain) -> str | No
 def _pick(row: Row, wanted: str | None, usual: Sequence[str]) -> str | None:
     if wanted is not None:
         return wanted if wanted in row.fields else None
-    return next((name for name in usual if name in row.fields), None)
+    for name in usual:  # no generator: this runs several times a row
+        if name in row.fields:
+            return name
+    return None
 
 
 def _no_column(row: Row, what: str, wanted: str | None, usual: Sequence[str]) -> str:

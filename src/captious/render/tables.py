@@ -104,7 +104,18 @@ def csv_text(table: Table | Mapping[str, Sequence[Any]]) -> str:
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write one JSON object per line."""
     with path.open("w", encoding="utf-8", errors="replace") as file:
-        file.writelines(dumps(row, indent=None) + "\n" for row in rows)
+        file.writelines(_line(row) + "\n" for row in rows)
+
+
+_PLAIN = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    """Strict JSON in one line. Most rows are plain values, which need no copy that is made finite."""
+    try:
+        return _PLAIN.encode(row)
+    except (ValueError, TypeError):
+        return dumps(row, indent=None)
 
 
 def write_parquet(path: Path, values: Mapping[str, Any]) -> None:

@@ -209,6 +209,7 @@ class Guard:
 
     def __init__(self, app: App, rules: Rules, body: int = BODY) -> None:
         self.app, self.rules, self.body = app, rules, body
+        self._headers = [(name.encode(), value.encode()) for name, value in rules.headers().items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -246,8 +247,7 @@ class Guard:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = {bytes(name).lower() for name, _ in message.get("headers", ())}
-                added = [(name.encode(), value.encode()) for name, value in self.rules.headers().items()]
-                missing = [pair for pair in added if pair[0] not in own]
+                missing = [pair for pair in self._headers if pair[0] not in own]
                 message = {**message, "headers": [*message.get("headers", ()), *missing]}
             await send(message)
 

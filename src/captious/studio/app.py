@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from captious.errors import InputError
@@ -39,7 +39,7 @@ from captious.studio.access import (
     token_hash,
 )
 from captious.studio.database import DatabaseAway
-from captious.studio.events import Page
+from captious.studio.events import Page, Purpose
 from captious.studio.kinds import Gap, Incomplete, kind_of
 from captious.studio.log import Log
 from captious.studio.owner import OwnerPages
@@ -341,15 +341,12 @@ class RaterPages:
 
     def _opened(self, session: Session, task: str, again: bool) -> Page | None:
         """A page that the rater has opened. Addresses do not tell a gold task from any other."""
-        if again:
-            return self.log.page_of(session.rater.id, task, "repeat")
-        return self.log.page_of(session.rater.id, task, "work") or self.log.page_of(session.rater.id, task, "gold")
+        purposes: tuple[Purpose, ...] = ("repeat",) if again else ("work", "gold")
+        return self.log.page_of(session.rater.id, task, *purposes)
 
     def _page(
         self, session: Session, page: Page, form: Form | None = None, gaps: Sequence[Gap] = (), status: int = 200
     ) -> Response:
-        history = self.log.history(session.rater.id)
-        here = history.index((page.task.id, page.purpose)) if (page.task.id, page.purpose) in history else len(history)
         stored = {"comment": page.comment}
         stored |= {} if page.answer is None else self.kind.form(self.plan, page.task, page.order, page.answer)
         text = self.views.task(
@@ -361,7 +358,7 @@ class RaterPages:
             session=session.value * session.travels,
             owner=session.owner,
             image=session.address(f"/image/{quote(page.task.id, safe='')}/0") if page.task.image else "",
-            back=_address(session, *history[here - 1]) if here else "",
+            back=_address(session, *page.previous) if page.previous else "",
             forward=session.address("/task") if page.answer is not None else "",
             status="Saved before; a change replaces it." if page.answer is not None else "",
         )
@@ -377,15 +374,18 @@ class RaterPages:
         """An image of a page that the rater has opened, by task and number."""
         session = self._session(request)
         task = request.path_params["task"]
-        page = self._opened(session, task, False) or self._opened(session, task, True)
+        page = self.log.page_of(session.rater.id, task, "work", "gold", "repeat")
         if page is None or page.task.image is None or request.path_params["number"] != 0 or self.images is None:
             raise HTTPException(404)
         try:
             path, kind = image_file(self.images, page.task.image)
-        except InputError as error:
+            content = (
+                path.read_bytes()
+            )  # here, in one thread: a response that reads piece by piece changes it five times
+        except (InputError, OSError) as error:
             logger.error("task %s: %s", page.task.id, error)
             raise HTTPException(404) from None
-        return FileResponse(path, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
+        return Response(content, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
 
     # The end
 

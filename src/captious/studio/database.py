@@ -43,7 +43,6 @@ class Database:
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.name = str(self.url.database) if self.sqlite else self.url.render_as_string(hide_password=True)
         self.engine = _sqlite_engine(self.url) if self.sqlite else _postgresql_engine(self.url)
-        self._writing = self.engine.execution_options(writing=True)
         with _making:
             self._writer = _writers.setdefault(os.path.realpath(self.name), threading.Lock())
 
@@ -58,6 +57,7 @@ class Database:
         repeatable = snapshot and not self.sqlite
         engine = self.engine.execution_options(isolation_level="REPEATABLE READ") if repeatable else self.engine
         with self._reachable(), engine.connect() as connection:  # rolled back at the end: there is nothing to store
+            self._begin(connection, "BEGIN")
             yield connection
 
     def write(self, change: Callable[[sa.Connection], T]) -> T:
@@ -75,8 +75,14 @@ class Database:
             return self._change(change)
 
     def _change(self, change: Callable[[sa.Connection], T]) -> T:
-        with self._writing.begin() as connection:
+        with self.engine.begin() as connection:
+            self._begin(connection, "BEGIN IMMEDIATE")
             return change(connection)
+
+    def _begin(self, connection: sa.Connection, statement: str) -> None:
+        """Begin a transaction of SQLite. An event of SQLAlchemy could do it, but would slow down every statement."""
+        if self.sqlite:
+            cast(sqlite3.Connection, connection.connection.driver_connection).execute(statement)
 
     def make(self) -> None:
         """Make the file of SQLite, with a journal that lets raters read while one writes; the file remembers it."""
@@ -101,7 +107,7 @@ class Database:
             yield
         except sa.exc.TimeoutError as error:
             raise DatabaseAway(errno.EIO, "all connections are in use", self.name) from error
-        except (sa.exc.DatabaseError, sa.exc.InterfaceError, sqlite3.OperationalError) as error:
+        except (sa.exc.DatabaseError, sa.exc.InterfaceError, sqlite3.Error) as error:
             cause = getattr(error, "orig", None) or error
             if not _away(cause):
                 raise
@@ -145,16 +151,10 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
     options = {"pool_size": 8, "max_overflow": POOL - 8, "pool_timeout": BUSY}
     engine = sa.create_engine(url, connect_args={"timeout": BUSY, "check_same_thread": False}, **options)
     sa.event.listen(engine, "connect", _set_up_sqlite)
-    sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
-    connection.isolation_level = None  # transactions begin where _begin_sqlite says so, not where the driver guesses
+    connection.isolation_level = None  # transactions begin where we say so, not where the driver guesses
     for setting in ("synchronous=FULL", "recursive_triggers=ON"):
         connection.execute(f"PRAGMA {setting}")
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    writing = connection.get_execution_options().get("writing")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")

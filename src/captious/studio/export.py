@@ -81,7 +81,7 @@ def export_study(log: Log, out: str | Path, overwrite: bool = False) -> Export:
     tables = answer_tables(plan, tasks, answers)
     # The whole log in the order of arrival, excluded raters too.
     tables["events.jsonl"] = [{**vars(event), "at": event.at.isoformat()} for event in events]
-    known = [rater.id for rater in log.raters()]
+    known = log.rater_ids()
     raters = standing_of(plan, tasks, events, known, resampling=Resampling(samples=0)).raters
     rows = {name: len(table) for name, table in tables.items()} | {"raters.csv": len(raters)}
     work = [one for one in answers if one.purpose == "work"]

@@ -79,6 +79,8 @@ class Log:
         self.name = database.name
         self._path: Path | None = None
         self._tasks: dict[str, Task] = {}
+        self._holders: dict[str, int] = {}
+        """Raters by the hash of their token, which never changes; whether one is excluded is read every time."""
         self._progress: dict[str, Progress] = {}
         self._last = 0
         """The event up to which the progress of all raters was read."""
@@ -219,9 +221,14 @@ class Log:
 
     def rater_by_token(self, hash: str) -> Rater | None:
         """The rater whose token has this hash."""
-        with self.database.reading() as connection:
-            number = people.of_token(connection, hash)
-        return None if number is None else self._rater(number)
+        number = self._holders.get(hash)
+        if number is None:
+            with self.database.reading() as connection:
+                number = people.of_token(connection, hash)
+            if number is None:
+                return None
+            self._holders[hash] = number
+        return self._rater(number)
 
     def rater_by_identity(self, source: str, identity: Mapping[str, str]) -> Rater:
         """The rater who has this identity on a platform; a new one where nobody has it."""
@@ -242,11 +249,15 @@ class Log:
 
     def raters(self) -> list[Rater]:
         """All raters, in the order in which they were added."""
+        ids = self.rater_ids()
+        self._read_all_progress()
+        return [_to_rater(id, self._progress.get(id, Progress())) for id in ids]
+
+    def rater_ids(self) -> list[str]:
+        """All raters by name alone, without reading what they did."""
         with self.database.reading() as connection:
             query = sa.select(schema.rater.c.number).order_by(schema.rater.c.number)
-            numbers = connection.execute(query).scalars().all()
-        self._read_all_progress()
-        return [_to_rater(f"r{number}", self._progress.get(f"r{number}", Progress())) for number in numbers]
+            return [f"r{number}" for number in connection.execute(query).scalars()]
 
     def _rater(self, number: int) -> Rater:
         with self.database.reading() as connection:
@@ -260,7 +271,27 @@ class Log:
         A new page takes a slot for the time of the lease. Slots whose lease has ended count as free.
         """
         at = utc(now)
-        return self.database.write(lambda connection: self._next_page(connection, rater, at))
+        return self._current_page(rater, at) or self.database.write(
+            lambda connection: self._next_page(connection, rater, at)
+        )
+
+    def _current_page(self, rater: str, at: datetime) -> Page | None:
+        """The page that a rater has open, where nothing has to be stored: a reload waits for nobody who writes."""
+        with self._folding:
+            known = self._progress.get(rater)
+            if known is None or known.current is None:
+                return None
+        with self.database.reading() as connection:
+            progress = self._read_progress(connection, rater)
+            with self._folding:
+                page = progress.current
+            if page is None or progress.excluded or progress.finished:
+                return None
+            if page.place is not None:
+                kept = to_slot(connection.execute(rows.SLOT, {"task": page.task, "place": page.place}).one())
+                if kept.rater != rater or kept.lease is None or expired(kept.lease, at, self._lease):
+                    return None
+            return self._page(connection, progress, page)
 
     def _next_page(self, connection: sa.Connection, rater: str, at: datetime) -> Page | None:
         progress = self._lock(connection, rater)
@@ -269,7 +300,7 @@ class Log:
         page = progress.current
         if page is None or not self._is_kept(connection, rater, page, at):
             page = self._open(connection, rater, progress, at)
-        return None if page is None else self._page(connection, page, sum(progress.done.values()))
+        return None if page is None else self._page(connection, progress, page)
 
     def _is_kept(self, connection: sa.Connection, rater: str, page: Opened, at: datetime) -> bool:
         """Whether the rater may go on with an open page. An ended lease begins again where nobody took the slot."""
@@ -308,22 +339,28 @@ class Log:
         body = {"purpose": page.purpose, "order": list(page.order), "place": page.place}
         self._insert(connection, rater, "opened", secrets.token_hex(16), page.task, body, at)
 
-    def _page(self, connection: sa.Connection, opened: Opened, before: int) -> Page:
-        """What the rater sees of an opened task; ``before`` are the pages that the rater has done before it."""
+    def _page(self, connection: sa.Connection, progress: Progress, opened: Opened) -> Page:
+        """What the rater sees of an opened task."""
         task = self._read_task(connection, opened.task)
         assert task is not None
-        total = total_pages(self._plan, self._work, len(self._gold))
+        with self._folding:
+            behind = progress.behind(opened)
+        number, total = len(behind) + 1, total_pages(self._plan, self._work, len(self._gold))
         body = {} if opened.answer is None else opened.answer.body
-        number, answer, comment = before + 1, body.get("answer"), body.get("comment", "")
-        return Page(task, opened.purpose, opened.order, number, max(total, number), answer, comment)
+        answer, comment = body.get("answer"), body.get("comment", "")
+        previous = behind[-1] if behind else None
+        return Page(task, opened.purpose, opened.order, number, max(total, number), answer, comment, previous)
 
-    def page_of(self, rater: str, task: str, purpose: Purpose = "work") -> Page | None:
-        """A page that the rater has opened before, with the answer; None where the rater has not."""
+    def page_of(self, rater: str, task: str, *purposes: Purpose) -> Page | None:
+        """A page that the rater has opened before, with the answer; None where the rater has not.
+
+        Of several purposes, the first under which the rater has seen the task counts; it is ``work`` unless named.
+        """
         with self.database.reading() as connection:
             progress = self._read_progress(connection, rater)
-            with self._folding:
-                before, opened = progress.find(task, purpose)
-            return None if opened is None else self._page(connection, opened, before)
+            pages = [progress.pages.get((task, purpose)) for purpose in purposes or ("work",)]
+            opened = next(filter(None, pages), None)
+            return None if opened is None else self._page(connection, progress, opened)
 
     def history(self, rater: str) -> list[tuple[str, Purpose]]:
         """Task and purpose of every page that the rater has answered or has open, in the order of opening."""

@@ -105,7 +105,7 @@ class Board:
         new = list(self.log.events(after=self._events[-1].seq if self._events else 0))
         self._events += new
         if new or fresh or self._standing is None:
-            raters = [rater.id for rater in self.log.raters()]
+            raters = self.log.rater_ids()
             self._standing = standing_of(
                 self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES
             )

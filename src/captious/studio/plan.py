@@ -25,6 +25,7 @@ from captious.io.columns import (
     REFERENCE_COLUMNS,
     SYSTEM_COLUMNS,
 )
+from captious.options import SEED
 from captious.studio.formula import MEAN, Formula, read_formula
 
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
@@ -163,7 +164,7 @@ class Plan:
     """Expected time a task, for the estimate of minutes and cost."""
     pay: float | None = None
     """Pay an hour, for the estimate of cost."""
-    seed: int = 12345
+    seed: int = SEED
     checks: Checks = field(default_factory=Checks)
     source: Source = field(default_factory=Source)
     text: str = ""

@@ -59,6 +59,7 @@ SLOT_TO_COME = sa.select(slot.c.task).where(slot.c.done == 0, _UNSEEN).limit(1)
 """A task that others have open, and which may become free for the rater."""
 LEASES = sa.select(sa.func.count()).select_from(slot).where(slot.c.done == 0, slot.c.lease > bind("now"))
 SLOTS_OF_TASK = sa.select(slot).where(slot.c.task == bind("task")).order_by(slot.c.place).with_for_update()
+SLOT = sa.select(slot).where(slot.c.task == bind("task"), slot.c.place == bind("place"))
 SET_SLOT = slot.update().where(slot.c.task == bind("of_task"), slot.c.place == bind("of_place"))
 SET_SLOT = SET_SLOT.values(rater=bind("rater"), lease=bind("lease"), done=bind("done"))
 FREE_SLOTS = slot.update().where(slot.c.rater == bind("of_rater"), slot.c.done <= bind("of_done"))
@@ -102,10 +103,13 @@ def number_of(rater: str) -> int:
     return int(number)
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
+
+
 def dump(value: Any) -> str:
     """A value in JSON, the same text for equal values."""
     try:
-        return json.dumps(value, sort_keys=True, allow_nan=False)
+        return _ENCODER.encode(value)
     except (ValueError, TypeError) as error:
         raise InputError(f"a value that the database cannot keep: {one_line(error)}") from None
 

@@ -18,7 +18,7 @@ from captious.errors import InputError
 from captious.io.images import with_images
 from captious.metrics.contract import Measurement
 from captious.metrics.registry import parse_all
-from captious.options import Resampling
+from captious.options import LEVEL, Resampling
 from captious.render import Cell, Chart, Column, Section, Series, Table, Text
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate, estimate
@@ -56,7 +56,7 @@ class MetricAgreement:
     of: str = ""
     """What was rated, such as overall."""
     reason: str = ""
-    level: float = 0.95
+    level: float = LEVEL
 
     def sections(self) -> list[Section]:
         """A forest plot and a table."""

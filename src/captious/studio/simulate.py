@@ -12,7 +12,7 @@ import numpy as np
 
 from captious._random import keys_of
 from captious.errors import InputError, nearest, require
-from captious.options import choices_of
+from captious.options import SEED, choices_of
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
 from captious.studio.access import App, Limit, Rules, new_token, token_hash
@@ -93,7 +93,7 @@ def simulate_raters(
     *,
     raters: int = 20,
     share: Mapping[str, float] | None = None,
-    seed: int = 12345,
+    seed: int = SEED,
     url: str | None = None,
     ratings: Any = None,
     progress: Callable[[str], None] | None = None,

@@ -96,14 +96,15 @@ class Progress:
         """Whether the rater has seen a task."""
         return any((task, purpose) in self.pages for purpose in get_args(Purpose))
 
-    def find(self, task: str, purpose: Purpose) -> tuple[int, Opened | None]:
-        """A page that the rater has opened, and the number of pages that are behind the rater before it."""
-        before = 0
-        for key, page in self.pages.items():
-            if key == (task, purpose):
-                return before, page
-            before += page.counts
-        return before, None
+    def behind(self, page: Opened) -> list[tuple[str, Purpose]]:
+        """The pages that the rater has done of those that were opened before a page, in their order."""
+        keys: list[tuple[str, Purpose]] = []
+        for key, one in self.pages.items():
+            if key == (page.task, page.purpose):
+                break
+            if one.counts:
+                keys.append(key)
+        return keys
 
     @property
     def current(self) -> Opened | None:

@@ -65,7 +65,7 @@ def _values(plan: Plan, task: Task, answer: Mapping[str, Any]) -> Iterator[tuple
 def study_standing(log: Log, metrics: Sequence[str] = (), resampling: Resampling = Resampling()) -> Standing:
     """How the study of a log stands now; with the agreement of metrics where some are named."""
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
-    raters = [rater.id for rater in log.raters()]
+    raters = log.rater_ids()
     standing = standing_of(plan, tasks, events, raters, open_tasks=log.leases(), resampling=resampling)
     if not metrics:
         return standing

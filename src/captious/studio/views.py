@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from captious.studio.events import Page
 from captious.studio.kinds import Gap, Incomplete, kind_of
@@ -45,8 +46,9 @@ class Views:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            auto_reload=False,
         )
-        filters = (anchor, blocks, key_of, number, sentence)
+        filters = (anchor, blocks, keyed, number, sentence)
         environment.filters |= {function.__name__: function for function in filters}
         environment.globals |= {"static": self.static_address, "title": self.plan.title}
         return environment
@@ -57,9 +59,13 @@ class Views:
         files = [path for path in FOLDER.iterdir() if path.suffix in MEDIA]
         return {path.name: (path.read_bytes(), MEDIA[path.suffix]) for path in files}
 
+    @cached_property
+    def _versions(self) -> dict[str, str]:
+        return {name: hashlib.sha256(content).hexdigest()[:10] for name, (content, _) in self.static_files.items()}
+
     def static_address(self, name: str) -> str:
         """Address of a file; it changes with the content, so that browsers may keep the file."""
-        return f"/static/{name}?v={hashlib.sha256(self.static_files[name][0]).hexdigest()[:10]}"
+        return f"/static/{name}?v={self._versions[name]}"
 
     def render(self, template: str, **values: Any) -> str:
         """The HTML of a template."""
@@ -154,6 +160,15 @@ def key_of(aspect: Aspect, point: float) -> str:
     digits = aspect.points[0] >= 0 and aspect.points[-1] <= 9 and all(float(one).is_integer() for one in aspect.points)
     number = int(point) if digits else aspect.points.index(point) + 1
     return str(number) if number <= 9 else ""
+
+
+@cache
+def keyed(aspect: Aspect) -> list[tuple[Markup, Markup, Markup]]:
+    """The points of a scale: each as the form has it, as people read it, and with the attribute of its key."""
+    keys = [key_of(aspect, point) for point in aspect.points]
+    attributes = [Markup(' data-key="{}"').format(key) if key else Markup() for key in keys]
+    points = zip(aspect.points, attributes, strict=True)
+    return [(escape(f"{point:g}"), escape(number(point)), attribute) for point, attribute in points]
 
 
 def keys_of(plan: Plan) -> list[tuple[list[str], str]]:

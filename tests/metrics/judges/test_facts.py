@@ -1,13 +1,22 @@
 """What the metrics of atomic facts share: lists in replies, prompts in a folder, the plan of a run."""
 
+from contextlib import suppress
+from functools import partial
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.metrics.judges.answers import faithscore, rlaifv
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.metrics.judges import dcscore
+from captious.metrics.judges.dcscore import Fact, FactLists
 from captious.metrics.judges.facts import json_list, read_bullets, read_flag, read_numbered
-from captious.metrics.judges.faithscore import FaithScore
-from captious.metrics.judges.rlaifv import RlaifV
+from captious.metrics.judges.faithscore import FaithScore, read_facts, read_labels
+from captious.metrics.judges.rlaifv import RlaifV, read_list, read_questions
+from captious.metrics.judges.yes_no import read_yes_no
+from captious.models.chat.messages import Reply
 
 
 @pytest.mark.parametrize(
@@ -66,6 +75,36 @@ def test_a_flag_is_one_or_zero():
     for value in (2, None, "maybe", []):
         with pytest.raises(ValueError, match="neither 1 nor 0"):
             read_flag(value, "x")
+
+
+REPLIES = st.lists(
+    st.sampled_from(
+        ["1", "2", ". ", " D", " A", "\n", "- ", "[", "]", "{", "}", '"fact"', '"true"', '"match"', ": ", ", ", "null",
+         "Entities:", "yes", "No", "'", "\\", "\u3002", " ", "1e999", "-"]
+    ),
+    max_size=40,
+).map("".join)  # fmt: skip
+
+
+@given(REPLIES | st.text())
+def test_any_reply_is_read_or_refused_in_one_line(text):
+    reply, lists = Reply(text), FactLists([Fact("a"), Fact("a")], ["b"])
+    for read in (
+        read_yes_no,
+        partial(read_labels, sentences=["a", "b"]),
+        read_facts,
+        read_list,
+        partial(read_questions, number=2),
+        dcscore.read_facts,
+        partial(dcscore.read_matches, lists=lists),
+        partial(dcscore.read_checks, lists=lists),
+    ):
+        with suppress(ValueError):
+            assert read(reply) is not None
+            continue
+        with pytest.raises(ValueError) as error:
+            read(reply)
+        assert str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_folder_with_one_prompt_replaces_that_one(model, photos, tmp_path):

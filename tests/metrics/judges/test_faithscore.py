@@ -109,10 +109,23 @@ def test_sub_sentences_end_at_commas_and_stops():
 
 
 @pytest.mark.parametrize(
-    "text", ["1 D\n2 A\n3 D", "1. D\n2. A\n3. D", "Labels:\n[1]: D\n[2]: A\n[3]: D", "3 - descriptive\n1: D\n2 is A"]
+    "text",
+    [
+        "1 D\n2 A\n3 D",
+        "1. D\n2. A\n3. D",
+        "Labels:\n[1]: D\n[2]: A\n[3]: D",
+        "3 - descriptive\n1: D\n2 is A",
+        "1. A Dane eats, D\n2. perhaps, [A]\n3. Danish. **D**",
+        "1. D: it says what is seen\n2. Analytical (a guess)\n3. D - an adjective",
+    ],
 )
 def test_labels_are_numbers_and_letters_not_capitals_in_the_text(text):
     assert read_labels(Reply(text), ["A Dane eats,", "perhaps,", "Danish."]).sentences == ("A Dane eats,", "Danish.")
+
+
+def test_a_sub_sentence_without_its_letter_is_no_label():
+    with pytest.raises(ValueError, match="the numbers 1 to 2"):
+        read_labels(Reply("1. A Dane eats,\n2. D"), ["A Dane eats,", "perhaps"])
 
 
 def test_facts_are_read_from_five_lines_or_from_bullets_under_them():

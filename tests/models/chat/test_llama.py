@@ -8,6 +8,7 @@ from tests.models.chat.llama import serve, write_llama
 
 from captious.captions import CaptionSet, ImageData
 from captious.metrics.judges.clair import Clair, parse_score
+from captious.metrics.judges.yes_no import ask_yes_no
 from captious.models.chat.judge import load_judge
 from captious.models.chat.messages import Failure, Request, Turn
 from captious.options import Judging, Runtime, using
@@ -101,3 +102,13 @@ def test_smollm2_judges_captions(smollm2_server, tmp_path):
     assert explanation.parts[0].details["reason"]
     assert "judge:smollm2[SmolLM2-135M-Instruct.Q4_1.gguf]|" in str(measured.signature)
     assert "|schema:followed|" in str(measured.signature) and measured.notes[0].startswith("CLAIR: 2 calls, ")
+
+
+def test_yes_is_weighed_against_no_on_every_picture(judge):
+    colors = [(255, 0, 0), (0, 0, 255), (0, 255, 0), (128, 128, 128)]
+    images = [ImageData(np.full((28, 28, 3), color, np.uint8)) for color in colors]
+    lists = ask_yes_no(judge, [["Is it red? Yes or no?", "Is there a dog? Yes or no?"]] * 4, images, "verifying")
+    answers = [answer for answers in lists for answer in answers]
+    assert len(answers) == 8 and not any(answer.by_words for answer in answers)
+    assert all((answer.probability > 0.5) == answer.yes for answer in answers)
+    assert len({round(answer.probability, 6) for answer in answers}) > 4  # the pictures and the questions count

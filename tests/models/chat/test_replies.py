@@ -4,6 +4,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -51,6 +52,7 @@ def test_a_store_that_cannot_be_written_is_read(tmp_path, monkeypatch):
 
 WRITE = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from captious.models.chat.replies import ReplyStore
 store = ReplyStore(Path(sys.argv[1]))
@@ -69,3 +71,15 @@ def test_processes_that_begin_together_share_a_store(tmp_path):
             rows = connection.execute("SELECT digest, response FROM reply").fetchall()
         # 15 odd numbers that all three write, and 15 even ones of each
         assert len(rows) == 15 + 3 * 15 and all(json.loads(response)["by"] in "xyz" for _, response in rows)
+
+
+def test_threads_share_a_transaction_and_each_meets_its_error(tmp_path):
+    store = ReplyStore(tmp_path / "replies.db")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: store.put(str(number), {"model": "m"}, {"text": number}, 0.0), range(200)))
+    assert store.get([str(number) for number in range(200)]) == {str(n): {"text": n} for n in range(200)}
+    with sqlite3.connect(tmp_path / "replies.db") as connection:
+        connection.execute("CREATE TRIGGER full BEFORE INSERT ON reply BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+    with ThreadPoolExecutor(4) as pool:
+        jobs = [pool.submit(store.put, f"x{number}", {"model": "m"}, {}, 0.0) for number in range(4)]
+    assert all("disk is full" in str(job.exception()) for job in jobs) and len(store) == 200

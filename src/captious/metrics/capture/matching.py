@@ -25,13 +25,13 @@ Elements = Mapping[Kind, Sequence[Fact]]
 Way = Literal["equal", "synonym"]
 Vectors = Callable[[Sequence[str]], Floats]
 """Unit vectors of phrases, one row each."""
-_NUMBER = re.compile(r"\d+|one|two|three|four|five|six|seven|eight|nine|ten")
+_NUMBER = re.compile(r"\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten")
 
 
 def elements_of(facts: Iterable[Fact], stop_nouns: Collection[str] = ()) -> Elements:
     """The elements of a caption, sorted. Objects of the stop list are left out; what is said of them is not.
 
-    A quantity is no attribute, nor is one with *of*.
+    A quantity (*two*, the *a* of *a pair of*) is no attribute, nor is one with *of*.
 
     >>> elements_of([("dog", "brown"), ("dog", "two"), ("dog", "in", "scene")], ["scene"])
     {'object': [('dog',)], 'attribute': [('dog', 'brown')], 'relation': [('dog', 'in', 'scene')]}

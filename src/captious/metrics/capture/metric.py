@@ -212,7 +212,7 @@ class Capture(MeanMetric):
             (f"{kind}s", *(float(np.mean([getattr(one, name) for one in scores[kind]])) for name in NUMBERS), weight)
             for kind, weight in self._weights.items()
         ]
-        columns: list[Column | str] = ["kind", *map(Column, NUMBERS), Column("weight")]
+        columns: list[Column | str] = ["kind", Column("precision"), Column("recall"), Column("F"), Column("weight")]
         spelled = " + ".join(f"{row[-1]:.4f} · {row[-2]:.4f}" for row in rows)
         labels = candidate_labels(len(texts))
         return Breakdown(

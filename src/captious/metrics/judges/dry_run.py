@@ -25,6 +25,8 @@ class DryRun(Result):
     plans: Mapping[tuple[str, str], CallPlan]
     """By the name of the set and the written form of the metric."""
     prices: tuple[float, float]
+    warnings: tuple[str, ...] = ()
+    """What could not be asked."""
 
     def __repr__(self) -> str:
         return f"<DryRun: {self.total.calls:,} calls, cost {shown_cost(self.cost(self.total))}>"
@@ -59,7 +61,8 @@ class DryRun(Result):
         )
         table = Table("calls", "Calls", columns, rows)
         notes = [estimate] if priced else [estimate, "Without prices there is no cost."]
-        return Document(f"{self.total.calls:,} calls", "", [table], notes=notes, data=self.data(), name="dry-run")
+        title = f"{self.total.calls:,} calls"
+        return Document(title, "", [table], self.warnings, notes, data=self.data(), name="dry-run")
 
     def data(self) -> dict[str, Any]:
         """The numbers, as JSON holds them."""

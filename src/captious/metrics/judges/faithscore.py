@@ -20,7 +20,10 @@ from captious.render import Column
 CATEGORIES = ("entities", "relations", "colors", "counting", "other attributes")
 _PIECE_ENDS = re.compile(r"(?<=[.,;:!?])\s+|(?<=[\u3001\u3002\uff0c\uff1b\uff1a\uff01\uff1f])")  # and their wide forms
 _FACT_ENDS = re.compile(r"(?<=[.!?\u3002])\s+")
-_LABEL = re.compile(r"^\W*(\d+)\W+(?:is\s+)?(d|descriptive|a|analytical)\b", re.IGNORECASE | re.MULTILINE)
+_LABEL = re.compile(  # "2 D", "[2]: analytical (a guess)", or with the sub-sentence itself: "2. A dog runs, D"
+    r"^\W*(\d+)\W+(?:is\s+)?(?:(?P<first>d|a|descriptive|analytical)\W*(?:[-\u2013\u2014:(].*)?|.*\W(?-i:(?P<last>[DA]))\W*)$",
+    re.IGNORECASE,
+)
 _HEADING = re.compile(
     r"\W*(?:\d+\W+)?(entit(?:y|ies)|relations?|colou?rs?|count(?:s|ing)?|other(?: attributes)?)\W*?:(.*)", re.IGNORECASE
 )
@@ -189,7 +192,8 @@ def read_labels(reply: Reply, sentences: Sequence[str]) -> Description:
     >>> read_labels(Reply("1. D\n2: analytical"), ["A dog runs,", "which is nice."]).text
     'A dog runs,'
     """
-    labels = [(int(number), label[0].lower()) for number, label in _LABEL.findall(reply.text)]
+    lines = filter(None, map(_LABEL.match, reply.text.splitlines()))
+    labels = [(int(match[1]), (match["first"] or match["last"])[0].lower()) for match in lines]
     require_all([number for number, _ in labels], len(sentences), whole(reply))
     return Description(tuple(sentences[number - 1] for number, label in sorted(labels) if label == "d"))
 

@@ -21,6 +21,8 @@ WORDS: Mapping[str, Outcome] = {
 }  # fmt: skip
 """How a judge may call the better caption."""
 PROMPT = "arena"
+LONGEST = 512
+"""Tokens of a reply, which is a verdict and one or two sentences."""
 FIELDS = ("evidence", "first", "second")
 """What a prompt must have in braces."""
 
@@ -94,9 +96,9 @@ def _caption(captions: CaptionSet, item: int) -> str:
     return " ".join(" ".join(captions.candidates[item]).split())
 
 
-def ask(sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench) -> list[Match]:
+def ask(sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench, images: bool = True) -> list[Match]:
     """The comparisons with what the judge said."""
-    asked = questions(sets, matches, bench)
+    asked = questions(sets, matches, bench, images)
     requests = [request for both in asked.values() if not isinstance(both, Failure) for request in both]
     replies = iter(ask_and_parse(bench.judge, requests, parse_opinion, what="arena"))
     judged = []
@@ -111,13 +113,16 @@ def ask(sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench) 
 
 
 def questions(
-    sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench
+    sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench, images: bool = True
 ) -> dict[int, tuple[Request, Request] | Failure]:
-    """Both orders of each comparison by its index, or why nothing can be asked; none of equal captions."""
-    prompt = bench.prompts[PROMPT]
-    images = next(iter(sets.values())).images
+    """Both orders of each comparison by its index, or why nothing can be asked; none of equal captions.
+
+    Without ``images`` the judge sees the references alone.
+    """
+    prompt, first = bench.prompts[PROMPT], next(iter(sets.values()))
+    pictures = first.images if images else [None] * len(first)
     return {
-        index: _questions(sets[match.systems[0]], match, images, prompt)
+        index: _questions(sets[match.systems[0]], match, pictures, prompt)
         for index, match in enumerate(matches)
         if match.captions[0] != match.captions[1]
     }
@@ -139,7 +144,7 @@ def _questions(
 
     def request(first: str, second: str) -> Request:
         text = prompt.format(evidence="\n".join(evidence), first=first, second=second)
-        return Request((Turn("user", text, pictures),))
+        return Request((Turn("user", text, pictures),), max_tokens=LONGEST)
 
     one, other = match.captions
     return request(one, other), request(other, one)

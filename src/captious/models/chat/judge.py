@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
@@ -159,6 +159,8 @@ class Judge:
         queue, total = iter(waiting.items()), len(replies) + len(waiting)
         stop: list[InputError | asyncio.CancelledError] = []
         runtime = current()
+        # Threads that wait for the disk together share a transaction, so there must be enough of them.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(min(self.judging.concurrency, 64)))
         async with self.connect() as transport:
 
             async def work() -> None:
@@ -196,7 +198,8 @@ class Judge:
             reason = f"image: {error}" if isinstance(error, UnreadableImage) else str(error)
             self.store.put_failure(digest, reason)
             return Failure(reason)
-        self.store.put(digest, request.payload(self.model, encoded=False), response, time.monotonic() - started)
+        record = request.payload(self.model, encoded=False)
+        await asyncio.to_thread(self.store.put, digest, record, response, time.monotonic() - started)
         self.usage.add(reply)
         return reply
 

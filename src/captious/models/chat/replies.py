@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +45,7 @@ class ReplyStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = Lock()
+        self._waiting: deque[tuple[Any, ...]] = deque()
         with self._refusing():
             self._connection = self._connect()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
@@ -90,14 +92,33 @@ class ReplyStore:
             yield from rows
 
     def put(self, digest: str, request: Mapping[str, Any], response: Mapping[str, Any], seconds: float) -> None:
-        """Keep a response. One that is there already stays, whichever process brought it."""
-        row = (digest, str(request["model"]), _text(request), _text(response), seconds)
+        """Keep a response. One that is there already stays, whichever process brought it.
+
+        Threads that wait for the disk share one transaction: the first writes the rows of all.
+        """
+        self._waiting.append((digest, str(request["model"]), _text(request), _text(response), seconds))
         with self._lock, self._refusing():
-            self._connection.execute(
+            rows = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            try:
+                self._insert(rows)
+            except sqlite3.Error:
+                self._waiting.extendleft(reversed(rows))  # each of the threads meets the error itself
+                raise
+
+    def _insert(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        if not rows:  # another thread wrote them
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(
                 "INSERT INTO reply (digest, model, request, response, seconds) VALUES (?, ?, ?, ?, ?) "
                 "ON CONFLICT (digest) DO NOTHING",
-                row,
+                rows,
             )
+            self._connection.execute("COMMIT")
+        except sqlite3.Error:
+            self._connection.execute("ROLLBACK")
+            raise
 
     def put_failure(self, digest: str, reason: str) -> None:
         """Keep why a question had no reply, for a replay; it is asked again by any other run."""
