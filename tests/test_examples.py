@@ -37,7 +37,7 @@ NOT_RUN = Counter(
         "docs/guide/explore.md": 2,
         "docs/guide/images.md": 1,
         "docs/guide/imagine.md": 3,
-        "docs/guide/judges.md": 6,
+        "docs/guide/judges.md": 8,
         "docs/guide/language-models.md": 2,
         "docs/guide/meteor.md": 1,
         "docs/guide/negatives.md": 1,

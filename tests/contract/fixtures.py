@@ -167,7 +167,7 @@ EXAMPLES = {
         "imagine(kind=image,painter=mixer,weights=colors,seeds=2)",
         "imagine(kind=text&image,painter=mixer,weights=colors,seeds=2,against=source)",
     ),
-    "clair": ("clair(model=stub)", "clair(model=stub,prompt={prompt})"),
+    "clair": ("clair(model=stub)", "clair(model=stub,prompt={prompt})", "clair(model=stub,reason=no)"),
     "fleur": (
         "fleur(model=stub)",
         "fleur(model=stub,renormalize=yes,why=yes)",

@@ -67,6 +67,8 @@ def test_the_table_has_both_taus_ties_and_counts(study):
         assert part in text
     rows = [line.split() for line in text.splitlines()]
     assert ["1", "CIDEr-D"] in [row[:2] for row in rows]
+    names = [getattr(column, "name", column) for column in study.document().table("metrics").columns]
+    assert names[2:5] == ["τ-b", "τ-c", "ties"]  # the ties stand beside the taus that they move
 
 
 def test_no_number_is_cut_on_a_narrow_terminal(study):

@@ -68,6 +68,7 @@ LABELS = {
     "pac-s": "pacscore",
     "refclip-s": "refclipscore",
     "refpac-s": "refpacscore",
+    "rlaif-v": "rlaifv",
     "rouge-l": "rouge",
     "rouge_l": "rouge",
     "rougel": "rouge",

@@ -129,8 +129,10 @@ class Study(Analysis, Result):
         shown, rated = self._shown(), isinstance(self.design, Rows)
         columns: list[Column | str] = [Column("rank", "text"), "metric"]
         columns += [column(self.statistic, best=True, level=self.resampling.level, bold=True)]
-        columns += [column(name, best=True) for name in shown[1:]]
+        beside = 1 + max((shown.index(name) for name in ("tau_b", "tau_c") if name in shown), default=len(shown) - 1)
+        columns += [column(name, best=True) for name in shown[1:beside]]
         columns.append(Column("ties", scale=100, decimals=1, unit="%"))
+        columns += [column(name, best=True) for name in shown[beside:]]
         columns += [Column("τ=0: p", "p", key="p_zero")] if rated else []
         lacking = any(self.missing.values())
         columns += [Column("missing")] if lacking else []
@@ -143,8 +145,9 @@ class Study(Analysis, Result):
                     str(self.rank(metric)),
                     self.labels[metric],
                     Cell.of(estimates[self.statistic], "†" if metric in marked else ""),
-                    *(estimates[name].value for name in shown[1:]),
+                    *(estimates[name].value for name in shown[1:beside]),
                     self.ties[metric][0],
+                    *(estimates[name].value for name in shown[beside:]),
                     *([self.zero_tests(metric)["tau"]] if rated else []),
                     *([self.missing[metric]] if lacking else []),
                 ]

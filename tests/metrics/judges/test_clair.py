@@ -88,6 +88,18 @@ def test_a_prompt_of_ones_own_moves_the_signature_and_must_have_its_fields(model
         assert problem in str(error.value) and "\n" not in str(error.value)
 
 
+def test_a_schema_and_no_reason_are_what_is_asked_for(model):
+    stub = model(lambda body: '{"score": 10}')
+    for schema, reason in ((False, True), (True, True), (True, False)):
+        Clair("m", schema=schema, reason=reason).measure(CAPTIONS.take([0]))
+    bodies = [body for body in stub.bodies if "Are you sure?" not in asked(body)]  # without the probe
+    assert ["two fields" in asked(body) for body in bodies] == [True, True, False]
+    schemas = [body["response_format"]["json_schema"]["schema"] for body in bodies[1:]]
+    assert "response_format" not in bodies[0]
+    assert [one["required"] for one in schemas] == [list(one["properties"]) for one in schemas]
+    assert [one["required"] for one in schemas] == [["score", "reason"], ["score"]]
+
+
 def test_a_model_must_be_named():
     with pytest.raises(InputError, match=r"clair: name the model that judges, such as clair\(model=gpt-4o-mini\)"):
         evaluate(CAPTIONS, "clair")

@@ -8,6 +8,7 @@ from tests.models.chat.stub import asked, pictures
 
 from captious.captions import CaptionSet
 from captious.metrics.judges.rlaifv import RlaifV
+from captious.metrics.registry import parse
 
 
 @pytest.fixture
@@ -85,3 +86,7 @@ def test_an_image_that_cannot_be_read_is_the_reason(model, captions, photos):
     broken = CaptionSet.of({"1": "dog", "2": "dog"}, columns={"image": [str(photos / "red.png"), "absent.png"]})
     measured = RlaifV("m").measure(broken)
     assert measured.items["1"] == 1 and "absent.png" in measured.reasons["2"]
+
+
+def test_the_label_of_a_table_is_read_as_the_name():
+    assert parse("RLAIF-V") == RlaifV()

@@ -12,6 +12,7 @@ from captious.metrics.judges.judged import (
     Bench,
     JudgedMetric,
     Verdict,
+    composed_prompt,
     json_object,
     listed,
     number_between,
@@ -19,12 +20,8 @@ from captious.metrics.judges.judged import (
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"score": {"type": "integer", "minimum": 0, "maximum": 100}, "reason": {"type": "string"}},
-    "required": ["score", "reason"],
-    "additionalProperties": False,
-}
+_SCORE = {"score": {"type": "integer", "minimum": 0, "maximum": 100}}
+_REASON = {"reason": {"type": "string"}}
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,8 @@ class Clair(JudgedMetric):
     rising temperature; if none can be read the item has no value. (The original code takes the first number anywhere,
     even one quoted from the scale, and scores a failure as 0.) ``prompt`` names a file with ``{candidates}`` and
     ``{references}``. With ``schema`` the server is asked to hold the reply to a JSON schema, which helps weak models;
-    the signature says whether it does.
+    the signature says whether it does. ``reason=no`` asks for the score alone, which is not the original's question and
+    takes a tenth of the tokens.
 
     >>> Clair("gpt-4o-mini").label
     'CLAIR'
@@ -48,6 +46,8 @@ class Clair(JudgedMetric):
 
     schema: bool = False
     """Whether the server is to hold the reply to a JSON schema, which changes what a model says."""
+    reason: bool = True
+    """Whether the judge is asked why."""
 
     name: ClassVar[str] = "clair"
     label: ClassVar[str] = "CLAIR"
@@ -55,13 +55,25 @@ class Clair(JudgedMetric):
     candidates_together: ClassVar[bool] = True
     citation: ClassVar[str] = "Chan et al. CLAIR: Evaluating Image Captions with Large Language Models. EMNLP 2023."
 
+    def prompts(self) -> dict[str, str]:
+        """The question."""
+        ending = "clair_reason" if self.reason else "clair_score"
+        return {self.name: composed_prompt(self.prompt, self.fields, "clair", ending)}
+
     def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
         """One for each item, with its candidates and references as two lists."""
         prompt = bench.prompts[self.name]
         texts = [
             prompt.format(candidates=listed(one.candidates), references=listed(one.references)) for one in captions
         ]
-        return [Request((Turn("user", text),), schema=SCHEMA if self.schema else None) for text in texts]
+        properties = _SCORE | _REASON if self.reason else _SCORE
+        schema = {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+        return [Request((Turn("user", text),), schema=schema if self.schema else None) for text in texts]
 
     def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
         """The score of each item with the judge's reason."""

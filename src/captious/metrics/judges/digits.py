@@ -152,7 +152,7 @@ class SmoothedMetric(JudgedMetric):
     """Alternatives of each token that are asked for; some servers give 5 at most."""
 
     counted: ClassVar[tuple[str, ...]] = (SAMPLED, MERGED)
-    part_unit: ClassVar[str] = "number"
+    part_unit: ClassVar[str] = "answer"
     part_columns: ClassVar[Sequence[Column]] = (Column("probability"),)
 
     def __post_init__(self) -> None:
