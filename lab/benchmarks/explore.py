@@ -105,7 +105,7 @@ def memory(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
-def requests() -> dict[str, list[tuple[str, dict[str, Any]]]]:
+def requests(items: int) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """What the page asks for, by what the user does; each list has as many different requests as there are rounds."""
     rounds = range(ROUNDS)
     orders = [
@@ -130,7 +130,7 @@ def requests() -> dict[str, list[tuple[str, dict[str, Any]]]]:
         "lasso": [
             ("list", {"x": "cider", "y": "rating", "lasso": f"0,1;0.{n + 10},1;0.{n + 10},4;0,4"}) for n in rounds
         ],
-        "one item in full": [("item", {"id": f"{997 * n:08d}"}) for n in rounds],
+        "one item in full": [("item", {"id": f"{997 * n % items:08d}"}) for n in rounds],
         "histogram": [("distribution", {"score": METRICS[n % 4], "low": 0, "high": 1, "bins": 40}) for n in rounds],
         "scatter": [("points", {"x": METRICS[n % 3], "y": "rating"}) for n in rounds],
         "agreement of metrics": [("agreement", {})] * 2,
@@ -158,7 +158,7 @@ def main() -> None:
             print(f"{options.items:,} items, 2 systems, {len(METRICS)} metrics and ratings")
             print(f"open: {time.perf_counter() - begin:.2f} s from the command to the page; {memory(pid):.0f} MB\n")
             print(f"{'milliseconds':32}{'first':>9}{'p95':>9}{'again':>9}{'p95':>9}")
-            for what, asked in requests().items():
+            for what, asked in requests(options.items).items():
                 rows = [_times(client, address, asked) for _ in range(2)]
                 cells = "".join(f"{median(row):9.0f}{np.quantile(row, 0.95):9.0f}" for row in rows)
                 print(f"{what:32}{cells}")

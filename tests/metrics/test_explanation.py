@@ -249,6 +249,29 @@ def test_matched_words_stand_in_brackets_and_the_sum_in_a_line():
     assert "sum: 0.1581 + 0.1581 + 0.0791 + 0.0791 + 0.1581 (2 more n-grams) = 0.6325" in lines
 
 
+def test_five_parts_are_all_spelled_out():
+    captions = CaptionSet.of({"1": "a b c d e"}, {"1": ["a b c d e"]})
+    assert "sum: 0.2000 + 0.2000 + 0.2000 + 0.2000 + 0.2000 = 1.0000" in str(parse("bleu(n=1)").explain(captions, "1"))
+
+
+def test_an_order_whose_n_grams_a_higher_one_has_is_not_printed_but_in_the_data():
+    captions = CaptionSet.of({"1": "the red dog"}, {"1": ["a red dog"]})
+    names = (
+        "bleu(n=1)",
+        "bleu(n=2)",
+        "rouge_n(n=1)",
+        "rouge_n(n=2)",
+        "cider(idf=refs)",
+        "cider(variant=plain,idf=refs)",
+    )
+    explanations = Explanations("1", [parse(name).explain(captions, "1") for name in names])
+    document = explanations.document()
+    titles = [section.title for section in document.sections if section.title and " of 1" in section.title]
+    assert [title.split()[0] for title in titles] == ["BLEU-2", "ROUGE-1", "ROUGE-2", "CIDEr-D", "CIDEr"]
+    assert document.notes == ["BLEU-1: the same n-grams are in BLEU-2"]
+    assert len(explanations.data()["metrics"]) == 6
+
+
 def test_a_page_and_a_notebook_show_it_whatever_captions_hold(meteor):
     nasty = "<script>alert(1)</script> a dog </td><!-- title -->"
     captions = CaptionSet.of({nasty: [nasty, "a dog"]}, {nasty: [nasty, "a big dog"]})

@@ -9,6 +9,7 @@ amounts double, so these products add up to it (Euler's theorem on homogeneous f
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -189,11 +190,12 @@ class Explanation(Result):
         parts = [part.adds for part in self.parts[: len(self.breakdown.parts)] if part.adds]
         if not parts:
             return f"nothing adds to the score: {self.label} = {self.value:.4f}"
-        first, rest = parts[:SUMMANDS], parts[SUMMANDS:]
+        spelled = len(parts) if len(parts) == SUMMANDS + 1 else SUMMANDS  # "1 more" is no shorter than the number
+        first, rest = parts[:spelled], parts[spelled:]
         terms = [_shown(first[0]), *map(_signed, first[1:])]
         if rest:
             unit = self.breakdown.unit
-            plural = "" if len(rest) == 1 else "es" if unit.endswith("ch") else "s"
+            plural = "es" if unit.endswith("ch") else "s"
             terms.append(f"{_signed(sum(rest))} ({len(rest)} more {unit}{plural})")
         terms += [f"{_signed(part.adds)} ({part.name})" for part in self.breakdown.penalties]
         return f"sum: {' '.join(terms)} = {_shown(self.value)}"
@@ -264,21 +266,39 @@ class Explanations(Result):
         return f"<Explanations of {self.id}: {', '.join(one.label for one in self.explanations)}>"
 
     def document(self) -> Document:
-        """One explanation after the other, and which metrics have none."""
+        """One explanation after the other, which of them another one holds already, and which metrics have none."""
         sections: list[Section] = []
-        for place, one in enumerate(self.explanations, 1):
+        higher = {one.label: self._higher_order(one) for one in self.explanations}
+        for place, one in enumerate((one for one in self.explanations if not higher[one.label]), 1):
             sections.append(Text([], title=one.title))
             sections += [_renamed(section, f"-{place}" if place > 1 else "") for section in one.sections()]
-        names = ", ".join(self.unexplained)
-        verb = "does" if len(self.unexplained) == 1 else "do"
+        notes = []
+        for other in dict.fromkeys(filter(None, higher.values())):
+            labels = ", ".join(label for label in higher if higher[label] == other)
+            notes.append(f"{labels}: the same n-grams are in {other}")
+        if self.unexplained:
+            verb = "does" if len(self.unexplained) == 1 else "do"
+            notes.append(f"{', '.join(self.unexplained)} {verb} not explain single values")
         return Document(
             f"{self.id}: why these scores",
             sections=sections,
-            notes=[f"{names} {verb} not explain single values"] if names else [],
+            notes=notes,
             signatures=[one.signature for one in self.explanations if one.signature],
             data=self.data(),
             name="explanation",
         )
+
+    def _higher_order(self, one: Explanation) -> str:
+        """The label of the last explanation that differs in its order alone and has all parts of this one.
+
+        BLEU-4 has the n-grams of BLEU-1, so that both need not be printed. It is empty where there is none.
+        """
+        names = {part.name for part in one.parts}
+        for other in reversed(self.explanations):
+            alike = re.sub(r"\bn=\d+", "n", other.metric) == re.sub(r"\bn=\d+", "n", one.metric)
+            if alike and names < {part.name for part in other.parts}:
+                return other.label
+        return ""
 
     def data(self) -> dict[str, Any]:
         """The data of every explanation."""

@@ -306,10 +306,10 @@ class Log:
         """Whether the rater may go on with an open page. An ended lease begins again where nobody took the slot."""
         if page.place is None:
             return True
-        kept = self._slots_of(connection, page.task)[page.place]
-        if kept.rater != rater or kept.lease is None:
+        slot = self._slots_of(connection, page.task)[page.place]
+        if slot.rater != rater or slot.lease is None:
             return False
-        if expired(kept.lease, at, self._lease):
+        if expired(slot.lease, at, self._lease):
             self._store_opened(connection, rater, page, at)
         return True
 

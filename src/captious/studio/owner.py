@@ -30,12 +30,13 @@ from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.render.html import draw
 from captious.stats.bootstrap import Estimate
-from captious.studio.access import form_token, new_token, same_token, token_hash
+from captious.studio.access import form_token, same_token
 from captious.studio.events import Event, answers_of
 from captious.studio.export import FILES, export_study
 from captious.studio.log import Log
 from captious.studio.plan import Plan
 from captious.studio.running import STATISTICS, USUAL, MetricAgreement, measure_captions, metric_agreement
+from captious.studio.server import invite
 from captious.studio.sessions import study_name
 from captious.studio.standing import Standing
 from captious.studio.tally import standing_of
@@ -206,11 +207,8 @@ class OwnerPages:
 
     # What an owner sees
 
-    def page(self, request: Request) -> Response:
-        """The whole page."""
-        return self._page(request)
-
-    def _page(self, request: Request, links: Sequence[str] = ()) -> Response:
+    def page(self, request: Request, links: Sequence[str] = ()) -> Response:
+        """The whole page, with links that were just made."""
         version = self.board.version
         notice, failed = self._notice or ("", False)
         self._notice = None
@@ -316,10 +314,9 @@ class OwnerPages:
         written = form.get("number", "")
         if not (written.isascii() and written.isdigit() and 1 <= int(written[:9]) <= LINKS):
             return self._back(f"Expected a number of links from 1 to {LINKS}.", failed=True)
-        tokens = [new_token() for _ in range(int(written))]
-        self.log.add_raters([token_hash(token) for token in tokens])
+        links = [link for _, link in invite(self.log, int(written), self.address)]
         self.board.standing(fresh=True)
-        return self._page(request, [f"{self.address}/r/{token}" for token in tokens])
+        return self.page(request, links)
 
     def _back(self, notice: str, failed: bool = False, part: str = "") -> Response:
         self._notice = (notice, failed) if notice else None

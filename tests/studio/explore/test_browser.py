@@ -116,6 +116,37 @@ def test_captions_that_pass_a_filter_stand_out_and_the_sorting_number_is_shown(e
     page.wait_for_selector("#full[open] .system")
 
 
+def test_on_a_phone_a_question_brings_its_answer_into_sight(explore, table):
+    page = explore(table)
+    page.set_viewport_size({"width": 390, "height": 700})
+    page.click("text=Best captions")
+    page.wait_for_function("() => document.getElementById('items').getBoundingClientRect().top < innerHeight / 2")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_help_lists_filters_columns_and_keys(explore, table):
+    page = explore(table)
+    page.keyboard.press("?")
+    text = page.inner_text("#help[open]")
+    assert (
+        "spice is missing" in text
+        and "rouge, bleu-1, rating" in text
+        and "whole item" in text
+        and "[object" not in text
+    )
+
+
+def test_keys_work_in_an_open_item_too(explore, table):
+    page = explore(table, "order=given&item=1")
+    page.wait_for_selector("#full[open] >> text=1 of 4")
+    page.keyboard.press("Escape")
+    for key, item in (("o", "1"), ("j", "2"), ("j", "3"), ("k", "2")):
+        page.keyboard.press(key)
+        page.wait_for_function("id => document.querySelector('#full[open] h2')?.textContent === id", arg=item)
+    page.keyboard.press("x")
+    page.wait_for_selector("#item-actions >> text=1 item selected", state="attached")
+
+
 def test_brushing_the_histogram_keeps_a_range(explore, table):
     page = explore(table, "sort=rouge&order=given&system=sat")
     chart = page.locator("#distribution svg")
@@ -256,6 +287,12 @@ def test_the_folder_works_on_any_web_server(page, table, tmp_path):
         page.wait_for_selector("#full[open]")
         assert "2 ratings" in page.inner_text("#full")
         page.wait_for_function("() => document.querySelector('#full .left img').naturalWidth === 401")
+        page.keyboard.press("Escape")
+        page.keyboard.press("?")
+        assert "whole item" in page.inner_text("#help[open]") and "null" not in page.inner_text("#help")
+        page.goto("about:blank")
+        page.goto(f"http://127.0.0.1:{server.server_port}/#where=rouge < 0.3")
+        page.wait_for_selector("#trouble >> text=needs the explorer's server")
     finally:
         server.shutdown()
         server.server_close()

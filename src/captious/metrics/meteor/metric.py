@@ -137,7 +137,7 @@ class Meteor(CandidateMetric):
             texts=texts,
             formula=f"METEOR = F · (1 − penalty) = {mean:.4f} · (1 − {penalty:.4f}); "
             f"P = {precision:.4f}, R = {recall:.4f}, F = 1 / ({1 - tuning.alpha:.4g}/P + {tuning.alpha:.4g}/R), "
-            f"penalty = {tuning.gamma:g} · ({chunks} chunks / {words:g} words)^{tuning.beta:g}",
+            f"penalty = {tuning.gamma:g} · ({chunks} chunk{'s' * (chunks != 1)} / {words:g} words)^{tuning.beta:g}",
             factors={"precision": precision, "recall": recall, "f": mean, "chunks": chunks, "penalty": penalty},
             penalties=penalties,
         )

@@ -18,10 +18,15 @@ function questions() {
     several && ["One right, one wrong", state.order === "between", () => update({ order: "between", page: 0, layout: "pair" })],
     several && ["Systems differ most", state.order === "gap", () => update({ order: "gap", page: 0 })],
     rivals >= 0 && ["Two metrics disagree", state.order === "disagree" && !against, () => update({ order: "disagree", x: rivals, y: state.metric, page: 0, lasso: null })],
-    human >= 0 && ["Metric against people", against, () => { update(people); byId("scatter").scrollIntoView({ block: "nearest" }); }],
+    human >= 0 && ["Metric against people", against, () => update(people), () => byId("scatter").scrollIntoView({ block: "nearest" })],
     source.rated && ["Raters disagree", state.order === "raters", () => update({ order: "raters", page: 0 })],
     ["Best captions", state.order === "best", () => update({ order: "best", page: 0 })],
   ].filter(Boolean);
+}
+
+// On a small screen the answer may lie below what is seen.
+function answerSeen() {
+  if (byId("items").getBoundingClientRect().top > innerHeight - 80) byId("items").scrollIntoView();
 }
 
 function sentence() {
@@ -49,7 +54,7 @@ function whereLine() {
 function drawQuestions() {
   const focused = document.activeElement?.id === "where";
   byId("questions").replaceChildren(
-    h("div", { class: "chips", role: "group", "aria-label": "Questions" }, questions().map(([text, pressed, act]) => h("button", { type: "button", "aria-pressed": String(pressed), onclick: act }, text))),
+    h("div", { class: "chips", role: "group", "aria-label": "Questions" }, questions().map(([text, pressed, act, reveal = answerSeen]) => h("button", { type: "button", "aria-pressed": String(pressed), onclick: () => { act(); reveal(); } }, text))),
     h("div", { class: "sentence" }, h("span", {}, sentence()),
       h("label", { class: "quiet" }, "or order by ", choice("Order", orderNames().map(([, text]) => text), orderNames().findIndex(([order]) => order === state.order), (place) => update({ order: orderNames()[place][0], page: 0 })))),
     whereLine() || "");
@@ -143,9 +148,10 @@ function openFull(item) {
   fullItem = item;
   mark(item);
   return whenHere("full", source.item(item), (record) => {
-    const dialog = byId("full");
+    const dialog = byId("full"), pressed = dialog.open ? document.activeElement?.getAttribute("aria-label") : "Close";
     dialog.replaceChildren(fullView(record));
     if (!dialog.open) dialog.showModal();
+    [...dialog.querySelectorAll(".bar button")].find((button) => button.getAttribute("aria-label") === pressed)?.focus();
     dialog.scrollTop = 0;
   });
 }
@@ -280,11 +286,12 @@ const keepView = (name, place) => ask("api/views", {}, { name, address: place })
 function openHelp() {
   const rows = [["cider < 0.3 and system == \"sat\"", "< <= > >= == !=, and, or, not, ( )"], ["caption has \"dog\"", "part of a text, in any case"], ["references matches \"two|three\"", "a regular expression"],
     ["style in (\"happy\", \"sad\")", "one of several"], ["spice is missing", "also: is present"], ["cider@sat > cider@oscar", "the score of one system"]];
-  const keysShown = [["/", "search"], ["f", "filter"], ["j k", "next, previous"], ["o", "whole item"], ["x", "select"], ["g", "cards, grid, side by side"], ["w", "worst first"], ["?", "this page"]];
+  const keysShown = [["/", "search"], ...(source.server ? [["f", "filter"]] : []), ["j k", "next, previous"], ["o", "whole item"], ["x", "select"], ["g", "cards, grid, side by side"], ["w", "worst first"], ["?", "this page"]];
+  const filters = [h("p", {}, "An item is listed if the filter holds for a caption of one of the systems."), h("table", { class: "shown" }, h("tbody", {}, rows.map(([text, meaning]) => h("tr", {}, h("td", {}, h("code", {}, text)), h("td", {}, meaning)))))];
+  const columns = () => h("p", { class: "quiet" }, "Columns here: ", told.columns.map((name, place) => [place > 0 && ", ", h("code", {}, /^[^\W\d][\w.-]*$/.test(name) ? name : `\`${name}\``)]));
   const dialog = byId("help");
-  dialog.replaceChildren(h("header", { class: "bar" }, h("h2", {}, "Filters and keys"), h("span", { class: "far" }, h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close"))),
-    source.server ? [h("p", {}, "An item is listed if the filter holds for a caption of one of the systems."), h("table", { class: "shown" }, h("tbody", {}, rows.map(([text, meaning]) => h("tr", {}, h("td", {}, h("code", {}, text)), h("td", {}, meaning))))),
-      h("p", { class: "quiet" }, "Columns here: ", told.columns.map((name, place) => [place > 0 && ", ", h("code", {}, /^[^\W\d][\w.-]*$/.test(name) ? name : `\`${name}\``)]))] : null,
+  dialog.replaceChildren(h("header", { class: "bar" }, h("h2", {}, source.server ? "Filters and keys" : "Keys"), h("span", { class: "far" }, h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close"))),
+    ...(source.server ? [...filters, columns()] : []),
     h("dl", { class: "keylist" }, keysShown.map(([key, meaning]) => [h("dt", {}, key.split(" ").map((one) => h("kbd", {}, one))), h("dd", {}, meaning)])));
   dialog.showModal();
 }
@@ -303,4 +310,3 @@ const shownWarnings = byId("warnings").querySelectorAll(".warning").length;
 byId("warnings").hidden = !shownWarnings;
 byId("warnings").firstElementChild.textContent = plural(shownWarnings, "warning");
 if (source.server) whenHere("views", ask("api/views"), drawViews);
-else if (state.where) complain("This page has no server: it cannot apply the filter of its address, and lists all items.");

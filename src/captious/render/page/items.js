@@ -109,7 +109,7 @@ function ordering() {
 function drawItems() {
   return whenHere("items", source.list(state.page * PAGE, PAGE), (found) => {
     listed = found;
-    complain("");
+    complain(state.where && !source.server ? "The filter in the address needs the explorer's server (captious view): all items are listed." : "");
     drawList();
   });
 }

@@ -24,7 +24,7 @@ function update(change, typing = false) {
 }
 
 function keys(event) {
-  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName || "");
+  const typing = document.activeElement?.matches("input:not([type=checkbox]), select, textarea");
   if (event.key === "Escape" && typing) return document.activeElement.blur();
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return undefined;
   const acts = {
@@ -41,22 +41,25 @@ function redraw() {
   drawLens();
   drawCharts();
   drawTools();
-  drawItems();
+  return drawItems();
+}
+// An address may name an item; where it stands is known when the items are listed.
+function openNamed(drawn) {
+  const item = state.item;
+  if (item !== null) return drawn instanceof Promise ? drawn.then(() => openItem(item)) : openItem(item);
+  return undefined;
 }
 
 // A link of a table, such as #sort=cider&unscored=1, opens the items that it names.
 function follow() {
   if (!location.hash.includes("=")) return;
   readAddress();
-  redraw();
-  if (state.item !== null) openItem(state.item);
-  else byId(location.hash.includes("unscored=") ? "items" : "lens").scrollIntoView();
+  openNamed(redraw());
+  if (state.item === null) byId(location.hash.includes("unscored=") ? "items" : "lens").scrollIntoView();
 }
 
 readAddress();
-const opened = state.item;
-redraw();
-if (opened !== null) openItem(opened);
+openNamed(redraw());
 byId("worst-captions")?.addEventListener("click", () => { update({ order: "worst", ...UNFILTERED, page: 0 }); byId("items").scrollIntoView(); });
 byId("search").closest("main").addEventListener("focusout", (event) => event.target.id === "search" && drawTools());
 addEventListener("keydown", keys);
