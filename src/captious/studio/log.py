@@ -346,10 +346,17 @@ class Log:
         with self._folding:
             behind = progress.behind(opened)
         number, total = len(behind) + 1, total_pages(self._plan, self._work, len(self._gold))
-        body = {} if opened.answer is None else opened.answer.body
+        body = self._body(connection, opened.answer)
         answer, comment = body.get("answer"), body.get("comment", "")
         previous = behind[-1] if behind else None
         return Page(task, opened.purpose, opened.order, number, max(total, number), answer, comment, previous)
+
+    def _body(self, connection: sa.Connection, seq: int | None) -> dict[str, Any]:
+        """What an event says; nothing where there is none."""
+        if seq is None:
+            return {}
+        body: dict[str, Any] = json.loads(connection.execute(rows.BODY, {"seq": seq}).scalar_one())
+        return body
 
     def page_of(self, rater: str, task: str, *purposes: Purpose) -> Page | None:
         """A page that the rater has opened before, with the answer; None where the rater has not.

@@ -35,6 +35,7 @@ COUNT_EVENT = (
     rater.update().where(rater.c.number == bind("of_rater")).values(events=rater.c.events + 1).returning(rater.c.events)
 )
 STORED = sa.select(event).where(event.c.key == bind("key"))
+BODY = sa.select(event.c.body).where(event.c.seq == bind("seq"))
 INSERT_EVENT = event.insert().returning(event.c.seq)
 EVENTS_OF_RATER = sa.select(event).where(event.c.rater == bind("rater"), event.c.n > bind("n")).order_by(event.c.n)
 EVENTS = (

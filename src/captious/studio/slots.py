@@ -21,9 +21,9 @@ FREEING = ("excluded", "released", "skipped", "returned")
 """Events that free slots of their rater: the first all of them, the others those without an answer."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Opened:
-    """A task that a rater has opened."""
+    """A task that a rater has opened. A server keeps one for every page of every rater, so it is small."""
 
     task: str
     purpose: Purpose
@@ -31,8 +31,8 @@ class Opened:
     place: int | None
     """The place that was kept for it; None for gold and repeated tasks, which take none."""
     at: datetime
-    answer: Event | None = None
-    """The last answer."""
+    answer: int | None = None
+    """The number of the event with the last answer; the log has what it says."""
     closed: bool = False
     """Whether the rater has left it without an answer: skipped, returned, or released by the owner."""
     skipped: bool = False
@@ -67,7 +67,7 @@ class Progress:
         elif event.kind == "answered":
             page = self.pages[event.task or "", event.body["purpose"]]
             self.done[page.purpose] += not page.counts
-            page.answer = event
+            page.answer = event.seq
         elif event.kind in ("skipped", "returned", "released"):
             for page in self._unanswered(event.task):
                 self.done[page.purpose] += event.kind == "skipped" and not page.skipped
