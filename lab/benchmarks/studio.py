@@ -275,7 +275,7 @@ def kill_postgres(options: Options) -> Row:
 def two(options: Options) -> Row:
     """Two servers on one PostgreSQL; one is killed, its raters go to the other with their cookies."""
     seconds = 60 * min(options.minutes, 1)
-    with study(400) as path, servers(path, 2) as (running, database):
+    with study(2000) as path, servers(path, 2) as (running, database):
         paths = invite(path, 60, database)
         tally, later = Tally(), Tally()
 
