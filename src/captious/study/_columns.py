@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from captious.render import Column, Series
+from captious.render import Cell, Column, Series, Table
+from captious.render.document import Value
+from captious.stats.agreement import Alpha
 from captious.stats.bootstrap import Estimate
 
 INTERVALS = "Intervals are percentiles of the bootstrap over images."
@@ -84,3 +86,16 @@ def meanings(statistics: Iterable[str]) -> str:
     for shown in (STATISTICS[name] for name in statistics if name in STATISTICS):
         labels.setdefault(shown.meaning, []).append(shown.label)
     return "; ".join(f"{', '.join(names)}: {meaning}" for meaning, names in labels.items())
+
+
+def alpha_table(title: str, alpha: Alpha, counts: tuple[str, str], note: str, level: float) -> Table:
+    """One row: alpha with its interval and what it was computed from; ``counts`` are what answers and units are."""
+    columns = [*map(Column, counts), Column("raters"), Column("single")]
+    row: list[Value] = [
+        f"Krippendorff's alpha ({alpha.measurement})",
+        Cell.of(alpha.estimate),
+        *(alpha.ratings, alpha.units, alpha.raters, alpha.single),
+    ]
+    return Table(
+        "alpha", title, ["measure", Column("alpha", level=level, bold=True), *columns], [row], f"{note}. {INTERVALS}"
+    )

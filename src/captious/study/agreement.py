@@ -14,7 +14,7 @@ from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
-from captious.study._columns import INTERVALS, column, label
+from captious.study._columns import alpha_table, column, label
 from captious.study.design import Rows
 from captious.study.pairs import SHOWN, PairsAgreement, pairs_agreement
 from captious.study.ratings import Preferences, Ratings, as_ratings
@@ -71,20 +71,8 @@ class Agreement(Result):
     def document(self) -> Document:
         """Alpha, the human ceiling, and a table of raters."""
         alpha, level = self.alpha, self.resampling.level
-        counts = [Column("ratings"), Column("items"), Column("raters"), Column("single")]
-        first = Table(
-            "alpha",
-            f"{self.name}: agreement between raters",
-            ["measure", Column("alpha", level=level, bold=True), *counts],
-            [
-                [
-                    f"Krippendorff's alpha ({alpha.measurement})",
-                    Cell.of(alpha.estimate),
-                    *(alpha.ratings, alpha.units, alpha.raters, alpha.single),
-                ]
-            ],
-            f"items: with two ratings or more; single: items with one rating, left out. {INTERVALS}",
-        )
+        note = "items: with two ratings or more; single: items with one rating, left out"
+        first = alpha_table(f"{self.name}: agreement between raters", alpha, ("ratings", "items"), note, level)
         ceiling = Table(
             "ceiling",
             "The human ceiling: one rater in the place of a metric, against the ratings of the others, × 100",

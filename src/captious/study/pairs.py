@@ -13,7 +13,7 @@ from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
-from captious.study._columns import INTERVALS
+from captious.study._columns import alpha_table
 from captious.study.design import Pairs
 from captious.study.ratings import Preferences, Ratings
 
@@ -57,21 +57,9 @@ class PairsAgreement(Result):
     def document(self) -> Document:
         """Alpha, the human ceiling, and a table of raters."""
         alpha, level = self.alpha, self.resampling.level
-        counts = [Column("answers"), Column("pairs"), Column("raters"), Column("single")]
         title = f"{self.name}: agreement between raters"
-        first = Table(
-            "alpha",
-            title,
-            ["measure", Column("alpha", level=level, bold=True), *counts],
-            [
-                [
-                    f"Krippendorff's alpha ({alpha.measurement})",
-                    Cell.of(alpha.estimate),
-                    *(alpha.ratings, alpha.units, alpha.raters, alpha.single),
-                ]
-            ],
-            f"pairs: judged by two raters or more; single: by one, left out; a tie is an answer too. {INTERVALS}",
-        )
+        note = "pairs: judged by two raters or more; single: by one, left out; a tie is an answer too"
+        first = alpha_table(title, alpha, ("answers", "pairs"), note, level)
         ceiling = Table(
             "ceiling",
             "The human ceiling: one rater in the place of a metric, against the preferences of the others",
