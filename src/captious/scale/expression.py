@@ -4,8 +4,8 @@
     0.2 < cider <= 1.5 and not ("watermark" in caption or id in ("7", "12"))
     top(clipscore, 0.3) and bleu(n=4) / bleu(n=1) > quantile(bleu(n=4) / bleu(n=1), 0.1)
 
-``and``, ``or``, ``not``, parentheses; comparisons, chained too; ``+ - * /``; ``in`` and ``not in``. A metric is named by
-its name, label or written form, in back quotes where that is no word of Python. `COLUMNS` are there besides. Of the
+``and``, ``or``, ``not``, parentheses; comparisons, chained too; ``+ - * /``; ``in`` and ``not in``. A metric is named
+by its name, label or written form, in back quotes where that is no word of Python. `COLUMNS` are there besides. Of the
 texts ``id`` and ``caption``, ``==``, ``!=`` and ``in`` may be asked. ``top(x, 0.3)`` holds for the 30 % of the scored
 items with the highest values, ``bottom`` for the lowest; ``quantile(x, 0.9)`` is a number.
 
@@ -36,8 +36,8 @@ NUMBERS = ("words", "characters", "candidates")
 TEXTS = ("id", "caption")
 """Columns of text; an item with several captions has them in ``caption`` one per line."""
 COLUMNS = (*NUMBERS, *TEXTS)
-LONGEST = 4000
-"""Characters of an expression."""
+LONGEST, DEEPEST = 4000, 100
+"""Characters of an expression, and nodes within each other."""
 
 Values: TypeAlias = Mapping[str, Any]
 """Columns by name: arrays of numbers with NaN where there is none, Arrow arrays of texts; thresholds by their text."""
@@ -313,6 +313,13 @@ _WORDS = {"&&": "and", "&": "and", "||": "or", "|": "or", "AND": "and", "OR": "o
 _EXAMPLE = "clipscore > 0.28"
 
 
+def _is_deep(tree: ast.expr) -> bool:
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
+
+
 def _conjuncts(node: ast.expr) -> list[ast.expr]:
     """The parts that ``and`` joins, also those in parentheses."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
@@ -336,11 +343,10 @@ class _Reader:
             raise InputError(f"filter: it is empty, expected an expression such as {_EXAMPLE} and words > 4")
         if len(self.text) > LONGEST:
             raise InputError(f"filter: it has {len(self.text)} characters, expected at most {LONGEST}")
-        try:
-            clauses = tuple(Clause(self._source(part), self._condition(part)) for part in _conjuncts(self._tree()))
-        except (RecursionError, MemoryError):
-            raise InputError("filter: it is nested too deeply to be read") from None
-        return Filter(self.text, clauses)
+        tree = self._tree()
+        if _is_deep(tree):
+            raise InputError("filter: it is nested too deeply to be read")
+        return Filter(self.text, tuple(Clause(self._source(part), self._condition(part)) for part in _conjuncts(tree)))
 
     def _tree(self) -> ast.expr:
         self.plain = _QUOTED.sub(self._plain, self.text)
@@ -349,9 +355,11 @@ class _Reader:
                 warnings.simplefilter("ignore")  # Python warns of 0.3and, and of 1 is 2
                 return ast.parse(self.plain, mode="eval").body
         except SyntaxError as error:
-            at = min(max((error.offset or 1) - 1, 0), len(self.text))
-        except ValueError:
+            at = min(error.offset - 1, len(self.text)) if error.offset else len(self.text)
+        except ValueError:  # a character that no source may hold
             at = 0
+        except (RecursionError, MemoryError):
+            raise InputError("filter: it is nested too deeply to be read") from None
         raise self._error(at, self._advice(at))
 
     def _plain(self, match: re.Match[str]) -> str:
@@ -433,7 +441,7 @@ class _Reader:
     def _text(self, node: ast.expr, column: str) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value
-        hint = f', such as "{node.value}"' if isinstance(node, ast.Constant) else ""
+        hint = f', such as "{self._source(node)}"' if isinstance(node, ast.Constant) else ""
         raise self._error(self._start(node), f"{column} is a text, expected one in quotation marks beside it{hint}")
 
     def _number(self, node: ast.expr) -> Number:
@@ -454,10 +462,13 @@ class _Reader:
                 return self._quantile(node)
             if function in ("top", "bottom"):
                 raise self._error(self._start(node), f"{function}(...) holds or fails and is no number, try quantile")
-            return self._column(self._source(node), node)
+            if function:
+                return self._column(self._source(node), node)
         if isinstance(node, (ast.Compare, ast.BoolOp)) or (isinstance(node, ast.UnaryOp) and node.op):
             raise self._error(self._start(node), "expected a number here, found a condition")
-        raise self._error(self._start(node), f"{self._source(node)[:40]!r} is not understood, expected numbers and names")
+        raise self._error(
+            self._start(node), f"{self._source(node)[:40]!r} is not understood, expected numbers and names"
+        )
 
     def _constant(self, node: ast.Constant) -> Number:
         value = node.value
@@ -476,7 +487,9 @@ class _Reader:
     def _refuse_signs(self, node: ast.expr) -> None:
         """Signs of Python and of other languages that this one lacks."""
         if isinstance(node, ast.BinOp) and type(node.op) not in _SIGNS:
-            meant = {ast.BitAnd: "'and' in place of &", ast.BitOr: "'or' in place of |"}.get(type(node.op), "+ - * or /")
+            meant = {ast.BitAnd: "'and' in place of &", ast.BitOr: "'or' in place of |"}.get(
+                type(node.op), "+ - * or /"
+            )
             raise self._error(self._start(node.right), f"expected {meant}")
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
             raise self._error(self._start(node), "expected 'not' in place of ~")
@@ -491,7 +504,9 @@ class _Reader:
         if not _columns(operand):
             raise self._error(self._start(node.args[0]), "expected a metric or a column, found a number alone")
         if not isinstance(share, Constant) or not 0 < share.value < 1:
-            raise self._error(self._start(node.args[1]), f"expected a share between 0 and 1, such as {function}(cider, 0.3)")
+            raise self._error(
+                self._start(node.args[1]), f"expected a share between 0 and 1, such as {function}(cider, 0.3)"
+            )
         return Quantile(self._source(node), operand, share.value, function == "top")
 
     def _function(self, node: ast.Call) -> str:
@@ -537,5 +552,3 @@ class _Reader:
     def _error(self, at: int, message: str) -> InputError:
         before = f" at {self.text[at : at + 24]!r}" if at < len(self.text) else ""
         return InputError(f"filter, character {at + 1}{before}: {message}")
-
-
