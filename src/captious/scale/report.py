@@ -161,6 +161,11 @@ class ShardReport(Result):
         """Every signature; those that differ in the parameters of the metric alone share a line."""
         return join_signatures(map(self.signature, self.measurements))
 
+    @property
+    def notes(self) -> list[str]:
+        """What the metrics say of their computation, such as what it cost."""
+        return list(dict.fromkeys(note for one in self for note in one.notes))
+
     def cell(self, key: str) -> Cell:
         """A corpus value with its interval."""
         return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
@@ -194,7 +199,7 @@ class ShardReport(Result):
             f"{self.folder.address}; {words:.1f} words per caption" if captions else self.folder.address,
             sections,
             warnings=self.warnings,
-            notes=list(dict.fromkeys(note for one in self for note in one.notes)),
+            notes=self.notes,
             signatures=self.signatures,
             data=self.data(),
         )
