@@ -34,17 +34,27 @@ def run_tasks(
     """Run every task and yield each as it ends, in any order.
 
     ``setup``, tasks and results must be picklable. An `InputError` ends its task alone; any other exception is a fault
-    of the program and is raised. A worker that dies is replaced, and its task begins again.
+    of the program and is raised. A worker that dies is replaced, and its task begins again: three times at most.
+    Without ``engine.engine``, several tasks go to processes if there are several cores. The executor decides the order
+    in which tasks end, and nothing else.
 
     >>> from functools import partial
     >>> [end.result for end in run_tasks(partial(partial, pow, 2), [1, 2, 3], Engine("serial"))]
     [2, 4, 8]
     """
-    return _serial(setup, tasks)
+    from captious.engines.processes import cores, run_in_processes
+
+    several = len(tasks) > 1 and (engine.jobs or cores()) > 1
+    executor = engine.engine or ("processes" if several else "serial")
+    if executor == "serial":
+        return _serial(setup, tasks)
+    return run_in_processes(setup, tasks, engine)
 
 
 def _serial(setup: Setup[Any, Any], tasks: Sequence[Any]) -> Iterator[Finished[Any]]:
     """One task after the other, in this process."""
+    if not tasks:
+        return
     work = setup()
     for index, task in enumerate(tasks):
         try:
