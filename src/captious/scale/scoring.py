@@ -24,15 +24,18 @@ from captious._files import digest
 from captious._typing import Ints
 from captious._written import split
 from captious.captions import CaptionSet
+from captious.engines.processes import cores
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
 from captious.evaluation import Specs, metric_specs, settings_of
 from captious.io.check import findings_that_mislead
 from captious.io.shards import Shard, expand, read_shard
+from captious.metrics.judges.dry_run import DryRun, dry_run
+from captious.metrics.judges.judged import CallPlan
 from captious.metrics.contract import Measurement, Metric, Shared, TypeSets
 from captious.io.storage import Storage, split_address
 from captious.metrics.registry import ALL, DEFAULT, parse_all
-from captious.options import Engine, Reading, Resampling, Runtime, current, using
+from captious.options import Engine, Judging, Reading, Resampling, Runtime, current, using
 from captious.scale.folder import Manifest, ShardFolder
 from captious.scale.report import ShardReport
 from captious.scale.summary import Hashes, MetricSummary, ShardSummary, ids_fingerprint, text_hashes
@@ -102,12 +105,44 @@ def score_shards(
     chosen = tuple(parse_all(metric_specs(metrics), _first_captions(metrics, shards, reading)))
     manifest = Manifest(tuple(map(str, chosen)), shards, reading_facts(reading))
     folder = ShardFolder.open(out, manifest, overwrite)
-    with using(runtime):
+    with using(replace(runtime, judging=share_of_worker(runtime.judging, chosen, engine, len(shards)))):
         Run(folder, chosen, reading, engine, progress or (lambda step: None)).score()
     folder.tidy()
     report = ShardReport.of(folder, resampling)
     report.write()
     return report
+
+
+def share_of_worker(judging: Judging, metrics: Sequence[Metric], engine: Engine, shards: int) -> Judging:
+    """What each worker may ask chat models, so that all together keep to the limits."""
+    if engine.engine == "serial" or not any("judge" in metric.needs for metric in metrics):
+        return judging
+    if engine.engine == "ray" and not engine.jobs:
+        raise InputError("metrics that ask a chat model share its limits over the workers; pass jobs=..., their number")
+    workers = min(engine.jobs or cores(), shards)
+    return replace(
+        judging,
+        concurrency=max(1, judging.concurrency // workers),
+        most_tokens=judging.most_tokens and max(1, judging.most_tokens // workers),
+        most_cost=judging.most_cost and judging.most_cost / workers,
+    )
+
+
+def plan_shards(
+    source: Any, metrics: Specs, reading: Reading = Reading(), progress: Callable[[str], None] | None = None
+) -> DryRun:
+    """What chat models would be asked about all shards, before anything is sent."""
+    shards = expand(source, reading.format)
+    chosen = parse_all(metric_specs(metrics), _first_captions(metrics, shards, reading))
+    plans: dict[tuple[str, str], CallPlan] = {}
+    for number, shard in enumerate(shards, 1):
+        if progress:
+            progress(f"shard {number:,} of {len(shards):,}")
+        captions = read_shard(shard, reading, images=need_images(chosen)).captions
+        for (_, metric), calls in dry_run({shard.name: captions}, chosen).plans.items():
+            key = (f"{len(shards):,} shards", metric)
+            plans[key] = plans.get(key, CallPlan()) + calls
+    return DryRun(plans, current().judging.prices)
 
 
 def _first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:
