@@ -11,7 +11,7 @@ from pathlib import Path
 from captious import samples
 from captious.captions import CaptionSet
 
-WORDS = "a the red blue small old dog cat man boat train runs sits sleeps on in near grass water station".split()
+WORDS = ("a", "the", "red", "small", "dog", "cat", "man", "boat", "runs", "sits", "on", "near", "grass", "water")
 
 
 def records(items: int, seed: int = 0) -> list[dict]:

@@ -11,8 +11,8 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.registry import parse
 from captious.io.shards import Shard
+from captious.metrics.registry import parse
 from captious.scale.folder import Manifest, ShardFolder, count_distinct
 from captious.scale.histogram import Histogram
 from captious.scale.summary import MetricSummary, ShardSummary, ids_fingerprint

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from tests.scale.data import records, write_shards, write_tars
 
 import captious
 from captious.captions import CaptionSet
@@ -20,9 +21,8 @@ from captious.errors import InputError
 from captious.options import Engine, Reading, Resampling, Runtime
 from captious.scale.folder import ShardFolder
 from captious.scale.scoring import ShardsFailed, score_shards
-from tests.scale.data import records, write_shards, write_tars
 
-METRICS = "bleu,rouge,cider,vocab_size,distinct"
+METRICS = "bleu,rouge,cider,vocab_size,distinct_n(n=2)"
 SERIAL, PROCESSES = Engine("serial"), Engine("processes", jobs=2)
 FEW = Resampling(20)
 
@@ -37,9 +37,7 @@ def columns(folder: Path) -> dict[str, dict[str, list]]:
 
 
 def values(folder: Path, metric: str) -> dict[str, float | None]:
-    return {
-        key: value for one in columns(folder).values() for key, value in zip(one["id"], one[metric], strict=True)
-    }
+    return {key: value for one in columns(folder).values() for key, value in zip(one["id"], one[metric], strict=True)}
 
 
 def whole(rows: list[dict]) -> CaptionSet:
@@ -86,7 +84,9 @@ def test_processes_give_the_same_bytes(scored: tuple[Path, list[dict]], tmp_path
     source = str(folder / "in" / "part-*.jsonl")
     score_shards(source, METRICS, out=tmp_path / "scores", resampling=FEW, engine=PROCESSES)
     assert columns(tmp_path / "scores") == columns(folder / "scores")
-    pairs = [[one.metrics for one in ShardFolder.read(path).summaries()] for path in (tmp_path / "scores", folder / "scores")]
+    pairs = [
+        [one.metrics for one in ShardFolder.read(path).summaries()] for path in (tmp_path / "scores", folder / "scores")
+    ]
     assert pairs[0] == pairs[1]
 
 
@@ -112,18 +112,17 @@ def test_files_of_the_folder(scored: tuple[Path, list[dict]]) -> None:
 
 
 def test_columns_of_a_shard(tmp_path: Path) -> None:
-    rows = [
-        {"id": "1", "caption": "a dog runs", "references": ["a dog"]},
-        {"id": "2", "caption": "a cat", "references": []},
-    ]
-    source = write_shards(tmp_path / "in", rows, 1)
-    score_shards([source.replace("{0..0}", "0")], "rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    texts = {"1": ["a dog runs on grass", "the dog"], "2": ["a cat"]}
+    rows = [{"id": key, "caption": text} for key, candidates in texts.items() for text in candidates]
+    write_shards(tmp_path / "in", rows, 1)
+    reading = Reading(several=True)
+    score_shards([tmp_path / "in"], "mbleu", out=tmp_path / "scores", reading=reading, resampling=FEW, engine=SERIAL)
     (table,) = columns(tmp_path / "scores").values()
-    assert table["candidates"] == [["a dog runs"], ["a cat"]]
-    assert table["words"] == [3, 2]
-    assert table["rouge"][1] is None
-    assert json.loads(table["unscored"][1]) == {"rouge": "no references"}
+    assert table["candidates"] == list(texts.values())
+    assert table["words"] == [2, 2]  # of the shortest candidate
+    assert [value is None for value in table["mbleu(n=4)"]] == [False, True]
     assert table["unscored"][0] is None
+    assert json.loads(table["unscored"][1])["mbleu(n=4)"] == "one candidate, needs several"
 
 
 def test_a_shard_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -201,11 +200,11 @@ def test_references_of_a_file(tmp_path: Path) -> None:
 
 
 def test_all_metrics_are_those_that_the_first_shard_allows(tmp_path: Path) -> None:
-    source = write_shards(tmp_path / "in", records(20), 2)
-    score_shards(source, "all", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    rows = [{"id": str(number), "caption": "a dog runs"} for number in range(4)]
+    score_shards([write_shards(tmp_path / "in", rows, 2)], "all", out=tmp_path / "scores", engine=SERIAL)
     metrics = ShardFolder.read(tmp_path / "scores").manifest.metrics
-    assert {"bleu(n=4)", "rouge", "cider"} <= set(metrics)
-    assert "self_cider" not in metrics  # one candidate an item
+    assert "vocab_size" in metrics
+    assert not {"rouge", "mbleu(n=4)"}.intersection(metrics)  # no references, one candidate an item
 
 
 DRIVER = """

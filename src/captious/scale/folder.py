@@ -45,6 +45,7 @@ FORMAT = 1
 """Of the folder; one of another format is refused."""
 KEY = b"captious"
 """Of the summary in the schema metadata of a shard's Parquet file."""
+FOLDERS = ("items", "types", "states")
 FACTS = ("id", "candidates", "words", "unscored")
 """Columns of a shard's Parquet file besides the metrics'."""
 READERS = 8
@@ -308,11 +309,11 @@ class ShardFolder:
             self.storage.write(name, path.read_bytes())
 
     def tidy(self) -> None:
-        """Once all shards are finished, remove what killed workers left behind, and folders of states that are empty."""
+        """Once all shards are finished, remove what killed workers left, and folders that are empty."""
         if not is_remote(self.address):
-            for folder, _, _ in os.walk(self.address, topdown=False):
-                remove_drafts(Path(folder))
-                if "states" in Path(folder).parts:
+            for name in FOLDERS:
+                for folder, _, _ in os.walk(Path(self.address) / name, topdown=False):
+                    remove_drafts(Path(folder))
                     with suppress(OSError):
                         Path(folder).rmdir()
 
@@ -326,6 +327,10 @@ class ShardFolder:
             names.append(f"{states}.state")
         for name in [*names, MANIFEST]:
             self.storage.remove(name)
+        self.tidy()
+        if not is_remote(self.address):
+            with suppress(OSError):
+                Path(self.address).rmdir()
 
 
 def _state_name(shard: Shard) -> str:

@@ -30,10 +30,10 @@ from captious.errors import InputError
 from captious.evaluation import Specs, metric_specs, settings_of
 from captious.io.check import findings_that_mislead
 from captious.io.shards import Shard, expand, read_shard
+from captious.io.storage import Storage, split_address
+from captious.metrics.contract import Measurement, Metric, Shared, TypeSets
 from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
-from captious.metrics.contract import Measurement, Metric, Shared, TypeSets
-from captious.io.storage import Storage, split_address
 from captious.metrics.registry import ALL, DEFAULT, parse_all
 from captious.options import Engine, Judging, Reading, Resampling, Runtime, current, using
 from captious.scale.folder import Manifest, ShardFolder
@@ -184,7 +184,9 @@ class Run:
         if not left:
             return
         valued = {one.metric for summary in finished.values() for one in summary.metrics if one.scored}
-        if unmerged := [metric for metric in self.metrics if metric.needs_corpus and not self.folder.has_merged(metric)]:
+        if unmerged := [
+            metric for metric in self.metrics if metric.needs_corpus and not self.folder.has_merged(metric)
+        ]:
             self._prepare(unmerged, valued)
         settings = {one.metric: one.signature.settings for summary in finished.values() for one in summary.metrics}
         scoring = Scoring(self.folder, self.metrics, self.reading, str(Path.cwd()), settings)
@@ -201,9 +203,7 @@ class Run:
             self.step(f"{metric.label}: merging the states of {len(shards):,} shards")
             self.folder.merge_states(metric)
 
-    def _work(
-        self, what: str, setup: Preparation | Scoring, shards: Sequence[Shard], valued: Collection[str]
-    ) -> None:
+    def _work(self, what: str, setup: Preparation | Scoring, shards: Sequence[Shard], valued: Collection[str]) -> None:
         """Work on shards; those that fail do not stop the others, and are named in the end."""
         pace = Pace(what, len(self.folder.manifest.shards), len(shards), self.step)
         failures: dict[str, str] = {}
