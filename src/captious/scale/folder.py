@@ -17,10 +17,9 @@ from __future__ import annotations
 import io
 import json
 import os
-import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -33,8 +32,6 @@ from captious._version import __version__
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.io.storage import Storage, is_remote
-from captious.metrics.contract import Metric
-from captious.metrics.states import merge_states, open_state, save_state
 from captious.scale.summary import Hashes, ShardSummary
 
 if TYPE_CHECKING:
@@ -247,67 +244,6 @@ class ShardFolder:
         names = [self.types_name(shard.name, metric) for shard in self.manifest.shards]
         return count_distinct(np.load(io.BytesIO(self.storage.read(name))) for name in names)
 
-    def prepared(self, metric: Metric) -> set[str]:
-        """Shards whose states pass 1 has written for a metric."""
-        there = set(self.storage.names(self._state_folder(metric)))
-        return {shard.name for shard in self.manifest.shards if _state_name(shard) in there}
-
-    def save_state(self, metric: Metric, shard: Shard, state: Any) -> None:
-        """Write what a metric must know of a shard; an empty file for None."""
-        name = f"{self._state_folder(metric)}/{_state_name(shard)}"
-        if state is None:
-            self.storage.write(name, b"")
-            return
-        with self._to_write(name) as path:
-            save_state(state, path)
-
-    def has_merged(self, metric: Metric) -> bool:
-        """Whether the states of all shards have been merged."""
-        return self.storage.exists(f"{self._state_folder(metric)}.state")
-
-    def merge_states(self, metric: Metric) -> None:
-        """Merge the states of all shards, which are then removed."""
-        folder = self._state_folder(metric)
-        sizes = self.storage.sizes(folder)
-        full = [name for name in map(_state_name, self.manifest.shards) if sizes[name]]
-        with ExitStack() as stack:
-            paths = [stack.enter_context(self._to_read(f"{folder}/{name}")) for name in full]
-            with self._to_write(f"{folder}.state") as path:
-                merge_states(paths, path)
-        for name in sizes:
-            self.storage.remove(f"{folder}/{name}")
-
-    def merged_state(self, metric: Metric) -> Any:
-        """What a metric must know of all shards, memory-mapped."""
-        with self._to_read(f"{self._state_folder(metric)}.state") as path:
-            return open_state(path)
-
-    def _state_folder(self, metric: Metric) -> str:
-        """Where the states of shards are; the merged one has this name with an ending. Another manifest has others."""
-        return f"states/{self.manifest.digest}/{self.manifest.metrics.index(str(metric))}"
-
-    @contextmanager
-    def _to_read(self, name: str) -> Iterator[Path]:
-        """A file as a path of this machine."""
-        if not is_remote(self.address):
-            yield Path(self.address) / name
-            return
-        with tempfile.TemporaryDirectory(prefix="captious-", ignore_cleanup_errors=True) as folder:
-            path = Path(folder) / "state"
-            path.write_bytes(self.storage.read(name))
-            yield path
-
-    @contextmanager
-    def _to_write(self, name: str) -> Iterator[Path]:
-        """A path of this machine to write whole; what it holds at the end of the block gets the name."""
-        if not is_remote(self.address):
-            yield Path(self.address) / name
-            return
-        with tempfile.TemporaryDirectory(prefix="captious-", ignore_cleanup_errors=True) as folder:
-            path = Path(folder) / "state"
-            yield path
-            self.storage.write(name, path.read_bytes())
-
     def tidy(self) -> None:
         """Once all shards are finished, remove what killed workers left, and folders that are empty."""
         if not is_remote(self.address):
@@ -320,22 +256,16 @@ class ShardFolder:
     def discard(self) -> None:
         """Remove what captious wrote from shards, and nothing else; the manifest goes last."""
         names = [self.items_name(shard.name) for shard in self.manifest.shards]
-        for index, _ in enumerate(self.manifest.metrics):
-            states = f"states/{self.manifest.digest}/{index}"
-            for folder in (states, f"types/{index}"):
-                names += [f"{folder}/{name}" for name in self.storage.names(folder)]
-            names.append(f"{states}.state")
+        states = f"states/{self.manifest.digest}"
+        folders = [f"{parent}/{index}" for index, _ in enumerate(self.manifest.metrics) for parent in ("types", states)]
+        for folder in (*folders, states):
+            names += [f"{folder}/{name}" for name in self.storage.names(folder)]
         for name in [*names, MANIFEST]:
             self.storage.remove(name)
         self.tidy()
         if not is_remote(self.address):
             with suppress(OSError):
                 Path(self.address).rmdir()
-
-
-def _state_name(shard: Shard) -> str:
-    """The file of a shard's state; that of one whose size has changed has another name."""
-    return f"{shard.name}-{shard.size}.state"
 
 
 def _refuse_file(path: Path) -> None:
