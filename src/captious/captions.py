@@ -174,6 +174,10 @@ class Memo:
         result: T = self._computed[key]
         return result
 
+    def keep(self, key: Any, value: Any) -> None:
+        """Make this what `once` returns for a key."""
+        self._computed[key] = value
+
     @cached_property
     def _computed(self) -> dict[Any, Any]:
         return {}

@@ -34,11 +34,11 @@ from captious.render import (
     Column,
     Document,
     Gallery,
-    Graph,
     ItemMetric,
     Items,
     Result,
     Table,
+    Why,
     link,
 )
 from captious.render.document import Value
@@ -165,10 +165,11 @@ class Report(Result):
         unexplained = [self.label(key) for key in keys if key not in able]
         return Explanations(str(id), explanations, unexplained)
 
-    def _graphs(self, key: str, index: int) -> Sequence[Graph]:
-        """What made the value of an item, for each of its candidates."""
+    def _whys(self, key: str, indices: Sequence[int]) -> Sequence[Why]:
+        """What made the values of items, for the page."""
         metric, captions = self.measurements[key].metric, self.captions
-        return metric.drawings(captions, index, captions.once(("state", metric), lambda: metric.prepare(captions)))
+        state = captions.once(("state", metric), lambda: metric.prepare(captions))
+        return metric.page_explanations(captions, indices, state)
 
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
@@ -389,8 +390,8 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     images = next((one.images for one in sets if "image" in one.columns), ())
     keys = list(first.measurements)
 
-    def explain(system: int, metric: int, item: int) -> Sequence[Graph]:
-        return list(reports.values())[system]._graphs(keys[metric], item)
+    def explain(system: int, metric: int, indices: Sequence[int]) -> Sequence[Why]:
+        return list(reports.values())[system]._whys(keys[metric], indices)
 
     return Items(
         ids=first.captions.ids,
@@ -401,7 +402,7 @@ def explorer(reports: Mapping[str, Report]) -> Items:
                 one.metric.higher_is_better,
                 one.metric.range,
                 not one.metric.is_count,
-                one.metric.draws,
+                one.metric.explains_on_page,
             )
             for key, one in first.measurements.items()
         ],

@@ -26,7 +26,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
 from captious.io.images import NO_SUCH
 from captious.metrics.explanation import Breakdown, Explanation
-from captious.render import Column, Document, Graph, Table
+from captious.render import Column, Document, Table, Why
 from captious.stats.resampling import Statistic, id_order
 from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
@@ -389,7 +389,7 @@ class Metric(ABC):
             label=self.label,
             id=key,
             value=float(measured.values[0]),
-            breakdown=Breakdown([]) if reason else self.break_down(item, state),
+            breakdown=self.break_down_missing(item, state) if reason else self.break_down(item, state),
             reason=reason,
             signature=str(Signature.of(self, captions, state, 0, {})),
         )
@@ -398,13 +398,17 @@ class Metric(ABC):
         """What made the value of the one item of a set, which has a value. The parts must add up to it."""
         raise NotImplementedError
 
+    def break_down_missing(self, item: CaptionSet, state: Any) -> Breakdown:
+        """What is known of the one item of a set that has no value, in its notes."""
+        return Breakdown([])
+
     @property
-    def draws(self) -> bool:
-        """Whether `drawings` shows what made the value of an item on the report's page."""
+    def explains_on_page(self) -> bool:
+        """Whether the report's page shows what made the values of items."""
         return False
 
-    def drawings(self, captions: CaptionSet, index: int, state: Any) -> list[Graph]:
-        """A graph for each candidate of an item: what matched, what did not, what is missed."""
+    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Any) -> list[Why]:
+        """What the report's page shows of these items; nothing at all where it cannot be said any more."""
         raise NotImplementedError
 
     def compares_with(self, other: Metric) -> bool:
