@@ -239,6 +239,7 @@ def compare(
         name: evaluate(captions, parsed, resampling, runtime, _prefixed(progress, name))
         for name, captions in sets.items()
     }
+
     def shared(baseline: str, system: str, key: str) -> StatisticPair:
         ours, theirs = _shared(reports[baseline].measurements[key], reports[system].measurements[key])
         return StatisticPair(ours.statistic, theirs.statistic, len(sets[baseline]) - len(ours.reasons))

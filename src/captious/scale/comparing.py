@@ -109,7 +109,7 @@ def _refuse_other_items(folders: Mapping[str, ShardFolder]) -> None:
             if _facts(ours[shard]) != _facts(theirs[shard]):
                 key = _differing_id(base, folder, shard)
                 raise InputError(
-                    f"{first} and {name} differ in the items of shard {shard}: only one has id {key!r}, expected the same"
+                    f"{first} and {name} differ in shard {shard}: only one of them has id {key!r}, expected the same"
                 )
 
 
@@ -165,14 +165,14 @@ def _remarks(reports: Mapping[str, ShardReport], differences: Sequence[Differenc
         remarks.append(f"the tests compare {units} shards; below {FEW} they are rough")
     first = next(iter(reports.values()))
     for key, one in first.measurements.items():
-        if any(other.measurements[key].signature.fingerprint != one.signature.fingerprint for other in reports.values()):
+        if any(
+            other.measurements[key].signature.fingerprint != one.signature.fingerprint for other in reports.values()
+        ):
             remarks.append("the systems are scored against different references: their values do not compare")
             break
     for row in differences:
         if alone := _scored_once(reports[row.baseline], reports[row.system], row.metric):
-            remarks.append(
-                f"{row.metric}: {alone:,} items have a value of {row.baseline} or of {row.system} alone, and count there"
-            )
+            remarks.append(f"{row.metric}: {alone:,} items have a value of only one of {row.baseline} and {row.system}")
     return tuple(remarks)
 
 
@@ -185,4 +185,3 @@ def _scored_once(baseline: ShardReport, system: ShardReport, metric: str) -> int
             missing = [np.isnan(side[metric].to_numpy()) for side in sides]
             alone += int((missing[0] != missing[1]).sum())
     return alone
-

@@ -116,7 +116,9 @@ class Selection(Result):
         notes = [f"{text} is {value:.6g}" for text, value in self.thresholds.items()]
         if len(shares) > 1:
             middle = shares[len(shares) // 2]
-            notes.append(f"Per shard {shares[0]:.1%} to {shares[-1]:.1%} of the items pass, {middle:.1%} in the middle.")
+            notes.append(
+                f"Per shard {shares[0]:.1%} to {shares[-1]:.1%} of the items pass, {middle:.1%} in the middle."
+            )
         sections: list[Section] = [self._clause_table(), *self._chart(), *self._reason_table(), *self._share_table()]
         sections.append(self._shard_table())
         return Document(self.title, self.filter, sections, notes=notes, data=self.data(), name="selection")
@@ -207,7 +209,8 @@ def keep(
         Such as ``clipscore > 0.28 and words > 4``, ``top(clipscore, 0.3)``, or ``0.2 < cider < 2 or "dog" in caption``.
         An item without a value that the filter needs does not pass.
     out
-        A file of ids that ends in ``.parquet``, ``.jsonl`` or ``.txt``; of shards, a folder. Nothing is written without.
+        A file of ids that ends in ``.parquet``, ``.jsonl`` or ``.txt``; of shards, a folder. Without it nothing is
+        written.
     write
         ``ids``, or ``shards``: the shards that were scored, with the rows or samples that pass, unchanged.
     engine
@@ -400,9 +403,7 @@ def _refuse_file(out: str | os.PathLike[str], overwrite: bool) -> None:
 
 
 @contextmanager
-def _ids_writer(
-    out: str | os.PathLike[str] | None, filter: Filter
-) -> Iterator[Callable[[str, pa.Table], None] | None]:
+def _ids_writer(out: str | os.PathLike[str] | None, filter: Filter) -> Iterator[Callable[[str, pa.Table], None] | None]:
     """What to call with the items of each shard that pass; the file appears whole at the end."""
     if out is None:
         yield None

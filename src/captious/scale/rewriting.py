@@ -9,25 +9,23 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import IO, Any
 
 from captious._version import __version__
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
-from captious.io.formats import json_row, parquet_rows
+from captious.io.formats import Row, json_row, parquet_rows
 from captious.io.join import row_id
-from captious.io.shards import Shard, open_shard, unpacked
-from captious.io.storage import Storage
+from captious.io.shards import Faults, Shard, open_shard, unpacked
+from captious.io.storage import Storage, is_remote
 from captious.io.tars import BLOCK, members, split_key, tar_samples
 from captious.options import Engine, Reading, current
 from captious.scale.expression import Filter
 from captious.scale.folder import ShardFolder
 from captious.scale.keep import Outcome, shard_table
-from captious.scale.scoring import ShardsFailed, change_folder
 
 MARKER = "captious-selection.json"
 """In a folder of rewritten shards: what they were selected by, and from which scores."""
@@ -53,15 +51,25 @@ def rewrite_shards(
     there = set(target.names())
     left = [shard for shard in shards if file_name(shard) not in there]
     step(f"writing {len(left):,} shards")
-    rewriting = Rewriting(scores, filter, dict(thresholds), out, reading, os.getcwd())
+    rewriting = Rewriting(
+        replace(scores, address=_absolute(scores.address)), filter, thresholds, _absolute(out), reading
+    )
     failures: dict[str, str] = {}
-    with closing(run_tasks(rewriting, left, engine)) as ends:
-        for number, end in enumerate(ends, start=1):
-            if end.error:
-                failures[left[end.index].name] = end.error
-            current().progress("shards written", len(shards) - len(left) + number, len(shards))
+    tasks = [replace(shard, address=_absolute(shard.address)) for shard in left]
+    for number, end in enumerate(run_tasks(rewriting, tasks, engine), start=1):
+        if end.error:
+            failures[left[end.index].name] = end.error
+        current().progress("shards written", len(shards) - len(left) + number, len(shards))
     if failures:
-        raise ShardsFailed(out, failures, len(shards))
+        name, why = next(iter(failures.items()))
+        raise InputError(
+            f"{out}: {len(failures):,} of {len(shards):,} shards failed, such as {name}: {why}; the same again goes on"
+        )
+
+
+def _absolute(address: str) -> str:
+    """An address that means the same in every working folder."""
+    return address if is_remote(address) else str(Path(address).absolute())
 
 
 def refuse_formats(shards: Iterable[Shard], reading: Reading) -> None:
@@ -76,7 +84,7 @@ def refuse_formats(shards: Iterable[Shard], reading: Reading) -> None:
 def _reading(facts: Mapping[str, Any]) -> Reading:
     """How the shards were read, as far as it decides which row has which id."""
     names = ("several", "format", "id_column", "candidate_column", "references_column")
-    return Reading(**{field.name: facts[field.name] for field in fields(Reading) if field.name in names and field.name in facts})
+    return Reading(**{name: facts[name] for name in names if name in facts})
 
 
 def _claim(target: Storage, shards: Iterable[Shard], facts: Mapping[str, str], overwrite: bool) -> None:
@@ -92,9 +100,8 @@ def _claim(target: Storage, shards: Iterable[Shard], facts: Mapping[str, str], o
         if not overwrite:
             before = there.get("filter") if isinstance(there, dict) else None
             why = f"were selected by {before!r}" if before != record["filter"] else "come from other scores"
-            raise InputError(
-                f"{target.address}: holds shards that {why}; pass overwrite=True to replace them, or name another folder"
-            )
+            remedy = "pass overwrite=True to replace them, or name another folder"
+            raise InputError(f"{target.address}: holds shards that {why}; {remedy}")
         for shard in shards:
             target.remove(file_name(shard))
     elif target.names():
@@ -117,12 +124,9 @@ class Rewriting:
     thresholds: Mapping[str, float]
     out: str
     reading: Reading
-    work_folder: str
-    """That relative paths mean."""
 
     def __call__(self) -> Callable[[Shard], int]:
         """The function of a shard."""
-        change_folder(self.work_folder)
         return self.rewrite
 
     def rewrite(self, shard: Shard) -> int:
@@ -135,9 +139,8 @@ class Rewriting:
         return len(ids)
 
     def _passing(self, shard: str) -> set[str]:
-        columns = set(self.scores.columns(shard))
-        if not columns.issuperset(self.scores.manifest.metrics):
-            return set()  # a shard without items has no columns of metrics
+        if not len(self.scores.table(shard, ["id"])):
+            return set()  # the file of an empty shard has no columns of metrics
         table = shard_table(self.scores, shard, self.filter.columns)
         return set(table.filter(Outcome.of(self.filter, table, self.thresholds).mask)["id"].to_pylist())
 
@@ -147,7 +150,7 @@ def _parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[st
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    passes = [row_id(row, reading.id_column) in ids for row in parquet_rows(file, shard.address, images=False)]
+    passes = [_id(row, reading) in ids for row in parquet_rows(file, shard.address, images=False)]
     file.seek(0)
     source, content, start = pq.ParquetFile(file), io.BytesIO(), 0
     compression = source.metadata.row_group(0).column(0).compression if source.metadata.num_row_groups else "SNAPPY"
@@ -162,21 +165,21 @@ def _parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[st
 def _jsonl(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
     """The lines of a JSONL file, as they are."""
     kept = []
-    for line in unpacked(file, shard.address).read().splitlines(keepends=True):
+    for line in unpacked(file, shard.address, Faults()).read().splitlines(keepends=True):
         try:
             row = json_row(line.lstrip(b"\xef\xbb\xbf"), shard.address) if line.strip() else None
         except InputError:
             continue  # it was left out when the shard was scored
-        if row is not None and row_id(row, reading.id_column) in ids:
+        if row is not None and _id(row, reading) in ids:
             kept.append(line if line.endswith(b"\n") else line + b"\n")
     return _packed(b"".join(kept), shard)
 
 
 def _tar(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
     """The members of the samples, with their headers, byte for byte."""
-    tar = unpacked(file, shard.address)
+    tar = unpacked(file, shard.address, Faults())
     samples = tar_samples(tar, shard.address, reading, False, _ignore)
-    keys = {key for key, row in samples if row_id(row, reading.id_column) in ids}
+    keys = {key for key, row in samples if _id(row, reading) in ids}
     parts, begin = [], 0
     for member in members(tar, shard.address, _ignore):
         end = member.start + -(-member.size // BLOCK) * BLOCK
@@ -186,6 +189,11 @@ def _tar(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) 
         begin = end
     content = b"".join(parts) + bytes(2 * BLOCK)
     return _packed(content + bytes(-len(content) % RECORD), shard)
+
+
+def _id(row: Row, reading: Reading) -> str | None:
+    """The id of a row; None where it has none that can be used."""
+    return row_id(row, reading.id_column, lambda complaint: None)
 
 
 def _packed(content: bytes, shard: Shard) -> bytes:
