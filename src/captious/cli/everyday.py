@@ -12,7 +12,8 @@ import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, Systems
-from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime, choices_of, without_none
+from captious.errors import InputError
+from captious.options import PERMUTATIONS, Argument, Engine, Option, Output, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
 def score(
     predictions: Predictions,
     session: Session,
+    engine: Engine,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
@@ -46,13 +48,24 @@ def score(
 
     --explain 1002 says why item 1002 has its scores: the n-grams, words or tuples that add up to each.
 
+    A pattern or a folder means shards, which are scored one by one, several at a time, into the folder of --out.
+    The same command again goes on where it stopped.
+
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
+    Example: captious score 'shards/{000..499}.tar' --metrics clipscore --engine ray --gpus 0.5 --out scores/
     """
     from captious.evaluation import evaluate
+    from captious.io.shards import is_sharded
     from captious.metrics.registry import parse_all
 
     parse_all(metrics)  # a misspelt name is said before anything is read
+    if engine.engine is not None or is_sharded(predictions):
+        _score_shards(predictions, session, engine, metrics, worst, explain)
+        return
+    for name in ("jobs", "gpus"):
+        if getattr(engine, name):
+            raise InputError(f"{name}={getattr(engine, name)} is for shards; name several, or pass engine=...")
     if session.runtime.judging.dry_run:
         session.deliver_plan({predictions: session.read(predictions)}, metrics)
         return
@@ -68,6 +81,47 @@ def score(
     if worst and not (output.json or output.latex or output.csv):
         listed = report.worst(worst)
         (listed.in_percent() if output.percent else listed).print()
+
+
+def _score_shards(
+    source: str, session: Session, engine: Engine, metrics: Metrics, worst: int, explain: str | None
+) -> None:
+    """Score shards into a folder."""
+    from captious.render.document import is_file
+    from captious.scale.scoring import ShardsFailed, plan_shards, score_shards
+
+    output = session.output
+    if explain is not None:
+        raise InputError(f"explain={explain} is not for shards; score the file that holds the item by itself")
+    printing = replace(session, output=replace(output, out=None))
+    if session.runtime.judging.dry_run:
+        with printing.working() as step:
+            plan = plan_shards(source, metrics, session.reading, step)
+        printing.deliver(plan)
+        return
+    if output.out is None:
+        raise InputError("shards are scored into a folder; pass out=..., such as out=scores")
+    if is_file(output.out):
+        raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
+    try:
+        with printing.working(every=60.0) as step:
+            report = score_shards(
+                source,
+                metrics,
+                out=output.out,
+                reading=session.reading,
+                resampling=session.resampling,
+                engine=engine,
+                progress=step,
+                overwrite=output.overwrite,
+            )
+    except ShardsFailed as error:
+        raise InputError(error.summary) from None  # the shards were named as they failed
+    printing.deliver(report)
+    if worst and not (output.json or output.latex or output.csv):
+        listed = report.worst(worst)
+        (listed.in_percent() if output.percent else listed).print()
+    typer.echo(f"written: {output.out}", err=True)
 
 
 def compare(
