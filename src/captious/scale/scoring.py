@@ -334,10 +334,10 @@ class Scorer:
             content = read_shard(shard, scoring.reading, images=need_images(scoring.metrics))
         captions = content.captions
         unfit = unfit_metrics(scoring.metrics, captions)
-        measurements = []
-        for metric in scoring.metrics if len(captions) else ():
-            with clock.time(metric.label):
-                measurements.append(metric.measure(captions, self._state(metric, captions)))
+        measurements: list[Measurement] = []
+        if len(captions):
+            states = self.merged | self._shared_states(captions)
+            measurements += measure_shard(captions, scoring.metrics, states, clock.step).values()
         self._refuse_other_settings(measurements)
         with clock.time("write"):
             summary = ShardSummary(
