@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,8 @@ from captious.evaluation import Specs, metric_specs, settings_of
 from captious.io.check import findings_that_mislead
 from captious.io.shards import Shard, expand, read_shard
 from captious.io.storage import Storage, split_address
-from captious.metrics.contract import Measurement, Metric, Shared, TypeSets
+from captious.metrics.chunks import measure_shard
+from captious.metrics.contract import Measurement, Metric, TypeSets
 from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
 from captious.metrics.registry import ALL, DEFAULT, parse_all
@@ -308,9 +308,14 @@ class Scoring:
     """Of the metrics in shards that were finished before; those of others must agree."""
 
     def __call__(self) -> Callable[[Shard], Outcome]:
-        """The function of a shard, which keeps models and merged states from shard to shard."""
+        """The function of a shard. Models are loaded and merged states opened here, once for all shards of a worker."""
         change_folder(self.work_folder)
-        return Scorer(self).score
+        nothing = CaptionSet.of({})
+        states = {
+            metric: CorpusStates(self.folder, metric).open() if metric.needs_corpus else metric.prepare(nothing)
+            for metric in self.metrics
+        }
+        return Scorer(self, states).score
 
 
 @dataclass(frozen=True)
@@ -318,54 +323,36 @@ class Scorer:
     """What a worker keeps while it scores shard after shard."""
 
     scoring: Scoring
-    shared: dict[Metric, Shared[Any]] = field(default_factory=dict)
-    """States that are the same for every shard."""
-
-    @cached_property
-    def merged(self) -> dict[Metric, Any]:
-        """States of the whole corpus, memory-mapped."""
-        folder = self.scoring.folder
-        return {metric: CorpusStates(folder, metric).open() for metric in self.scoring.metrics if metric.needs_corpus}
+    states: Mapping[Metric, Any]
 
     def score(self, shard: Shard) -> Outcome:
         """Read a shard, measure it, write its file."""
         scoring, clock = self.scoring, Clock()
-        with clock.time("read"):
-            content = read_shard(shard, scoring.reading, images=need_images(scoring.metrics))
+        clock.begin("read")
+        content = read_shard(shard, scoring.reading, images=need_images(scoring.metrics))
         captions = content.captions
         unfit = unfit_metrics(scoring.metrics, captions)
         measurements: list[Measurement] = []
         if len(captions):
-            states = self.merged | self._shared_states(captions)
-            measurements += measure_shard(captions, scoring.metrics, states, clock.step).values()
+            measurements += measure_shard(captions, scoring.metrics, self.states, clock.begin).values()
         self._refuse_other_settings(measurements)
-        with clock.time("write"):
-            summary = ShardSummary(
-                shard=shard.name,
-                manifest=scoring.folder.manifest.digest,
-                size=shard.size,
-                items=len(captions),
-                metrics=tuple(MetricSummary.of(one, captions) for one in measurements),
-                candidates=len(captions.candidates.values),
-                words=int(_words(captions).sum()),
-                images=sum(image is not None for image in captions.images),
-                ids=ids_fingerprint(captions.ids),
-                faults=content.faults,
-                warnings=tuple(finding.message for finding in findings_that_mislead(captions)),
-            )
-            table, types = items_table(captions, measurements), _types(measurements)
-        scoring.folder.write_shard(replace(summary, seconds=clock.seconds), table, types)
+        clock.begin("write")
+        summary = ShardSummary(
+            shard=shard.name,
+            manifest=scoring.folder.manifest.digest,
+            size=shard.size,
+            items=len(captions),
+            metrics=tuple(MetricSummary.of(one, captions) for one in measurements),
+            candidates=len(captions.candidates.values),
+            words=int(_words(captions).sum()),
+            images=sum(image is not None for image in captions.images),
+            ids=ids_fingerprint(captions.ids),
+            faults=content.faults,
+            warnings=tuple(finding.message for finding in findings_that_mislead(captions)),
+        )
+        table, types = items_table(captions, measurements), _types(measurements)
+        scoring.folder.write_shard(replace(summary, seconds=clock.seconds()), table, types)
         return Outcome(len(captions), unfit)
-
-    def _state(self, metric: Metric, captions: CaptionSet) -> Any:
-        if metric.needs_corpus:
-            return self.merged[metric]
-        if metric in self.shared:
-            return self.shared[metric]
-        state = metric.prepare(captions)
-        if isinstance(state, Shared):
-            self.shared[metric] = state
-        return state
 
     def _refuse_other_settings(self, measurements: Sequence[Measurement]) -> None:
         for one in measurements:
@@ -385,17 +372,23 @@ def change_folder(path: str) -> None:
 
 
 class Clock:
-    """Seconds by step."""
+    """Seconds by step. The step of a chunk counts for that of its metric."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
+        self._seconds: dict[str, float] = {}
+        self._step, self._start = "", time.perf_counter()
 
-    @contextmanager
-    def time(self, step: str) -> Iterator[None]:
-        """Add what the block takes to the step."""
-        start = time.perf_counter()
-        yield
-        self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - start
+    def begin(self, step: str) -> None:
+        """End the step at work, if any, and begin another."""
+        now = time.perf_counter()
+        if self._step:
+            self._seconds[self._step] = self._seconds.get(self._step, 0.0) + now - self._start
+        self._step, self._start = step.partition(", items ")[0], now
+
+    def seconds(self) -> dict[str, float]:
+        """Of all steps; the last one ends."""
+        self.begin("")
+        return self._seconds
 
 
 def need_images(metrics: Sequence[Metric]) -> bool:
