@@ -286,13 +286,8 @@ def _histogram(chart: Chart) -> tuple[str, int]:
             left, right = x(float(one.x[point])), x(float(one.x[point + 1]))
             label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
             gap = 1.0 if right - left > 4 else 0.0
-            box = {
-                "x": left,
-                "y": y(value),
-                "width": round(right - left - gap, 1),
-                "height": round(y(0.0) - y(value), 1),
-            }
-            parts.append(_tag("rect", _tag("title", escape(label)), **box, fill=_color(index)))
+            size = {"width": round(right - left - gap, 1), "height": round(y(0.0) - y(value), 1)}
+            parts.append(_tag("rect", _tag("title", escape(label)), x=left, y=y(value), **size, fill=_color(index)))
     return _with_legend(chart, parts)
 
 

@@ -161,6 +161,11 @@ class ShardReport(Result):
         """Every signature; those that differ in the parameters of the metric alone share a line."""
         return join_signatures(map(self.signature, self.measurements))
 
+    @property
+    def notes(self) -> list[str]:
+        """What the metrics say of their computation, such as what it cost."""
+        return list(dict.fromkeys(note for one in self for note in one.notes))
+
     def cell(self, key: str) -> Cell:
         """A corpus value with its interval."""
         return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
@@ -194,7 +199,7 @@ class ShardReport(Result):
             f"{self.folder.address}; {words:.1f} words per caption" if captions else self.folder.address,
             sections,
             warnings=self.warnings,
-            notes=list(dict.fromkeys(note for one in self for note in one.notes)),
+            notes=self.notes,
             signatures=self.signatures,
             data=self.data(),
         )
@@ -231,7 +236,7 @@ class ShardReport(Result):
             for reason, found in one.reasons.items():
                 share = found.count / one.signature.items
                 rows.append((self.label(key), reason, found.count, share, ", ".join(found.ids)))
-        columns = ["metric", "reason", Column("items"), _share("of all"), "such as"]
+        columns = ("metric", "reason", Column("items"), _share("of all"), "such as")
         return [Table("unscored", "Without a value", columns, rows, breaks=starts)] if rows else []
 
     def _faults(self) -> list[Table]:
@@ -241,7 +246,7 @@ class ShardReport(Result):
             counts.update(shard.faults)
             shards.update(shard.faults.keys())
         rows = [(reason, number, shards[reason]) for reason, number in counts.most_common()]
-        columns = ["reason", Column("times"), Column("shards")]
+        columns = ("reason", Column("times"), Column("shards"))
         return [Table("faults", "Left out when reading", columns, rows)] if rows else []
 
     def _histograms(self) -> list[Chart]:
@@ -260,11 +265,10 @@ class ShardReport(Result):
     def _worst(self) -> Iterator[Table]:
         for key, one in self.measurements.items():
             percent = None if one.metric.is_count else 1
-            named = any(item.reference for item in one.worst)
-            columns = ["id", Column(self.label(key), key=key, percent=percent), "candidate"]
-            columns += ["first reference"] if named else []
-            rows = [(item.id, item.value, item.candidate, *([item.reference] if named else [])) for item in one.worst]
-            yield Table(f"worst_{key}", f"Worst by {self.label(key)}", columns, rows)
+            shown = 4 if any(item.reference for item in one.worst) else 3
+            columns = ("id", Column(self.label(key), key=key, percent=percent), "candidate", "first reference")
+            rows = [(item.id, item.value, item.candidate, item.reference)[:shown] for item in one.worst]
+            yield Table(f"worst_{key}", f"Worst by {self.label(key)}", columns[:shown], rows)
 
     def _steps(self) -> Table:
         seconds, items = self.seconds, len(self)
@@ -274,7 +278,7 @@ class ShardReport(Result):
             for step, spent in sorted(seconds.items(), key=lambda entry: -entry[1])
         ]
         rows.append(("all", total, 1.0 if total else NAN, items / total if total else NAN))
-        columns = ["step", Column("seconds", decimals=1), _share("of all"), Column("items/s", decimals=0, key="rate")]
+        columns = ("step", Column("seconds", decimals=1), _share("of all"), Column("items/s", decimals=0, key="rate"))
         note = "Seconds of all workers together; items/s is the rate of one worker"
         return Table("steps", "Time", columns, rows, note, breaks=[len(rows) - 1], detail=True)
 
