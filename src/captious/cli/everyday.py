@@ -17,7 +17,12 @@ from captious.options import PERMUTATIONS, Argument, Engine, Option, Output, Run
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
+    from captious.render import Result
 
+Keep = Annotated[
+    str | None,
+    Option("Of shards, also write the ids that pass, such as 'cider > 0.3 and words > 4'.", metavar="FILTER"),
+]
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.")]
 USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
@@ -39,6 +44,7 @@ def score(
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
+    keep: Keep = None,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
@@ -61,11 +67,11 @@ def score(
 
     parse_all(metrics)  # a misspelt name is said before anything is read
     if engine.engine is not None or is_sharded(predictions):
-        _score_shards(predictions, session, engine, metrics, worst, explain)
+        _score_shards(predictions, session, engine, metrics, worst, explain, keep)
         return
-    for name in ("jobs", "gpus"):
-        if getattr(engine, name):
-            raise InputError(f"{name}={getattr(engine, name)} is for shards; name several, or pass engine=...")
+    for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
+        if value:
+            raise InputError(f"{name}={value!r} is for shards; name several, or pass engine=...")
     if session.runtime.judging.dry_run:
         session.deliver_plan({predictions: session.read(predictions)}, metrics)
         return
@@ -84,16 +90,25 @@ def score(
 
 
 def _score_shards(
-    source: str, session: Session, engine: Engine, metrics: Metrics, worst: int, explain: str | None
+    source: str,
+    session: Session,
+    engine: Engine,
+    metrics: Metrics,
+    worst: int,
+    explain: str | None,
+    keep: str | None,
 ) -> None:
     """Score shards into a folder."""
+    from captious.metrics.registry import parse_all
     from captious.render.document import is_file
+    from captious.scale.expression import parse_filter
+    from captious.scale.keep import keep as keep_items
     from captious.scale.scoring import ShardsFailed, plan_shards, score_shards
 
     output = session.output
+    printing = replace(session, output=replace(output, out=None))
     if explain is not None:
         raise InputError(f"explain={explain} is not for shards; score the file that holds the item by itself")
-    printing = replace(session, output=replace(output, out=None))
     if session.runtime.judging.dry_run:
         with printing.working() as step:
             plan = plan_shards(source, metrics, session.reading, step)
@@ -103,6 +118,9 @@ def _score_shards(
         raise InputError("shards are scored into a folder; pass out=..., such as out=scores")
     if is_file(output.out):
         raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
+    if keep is not None:
+        parse_filter(keep, parse_all(metrics))  # a mistake is said before anything is read
+    shown: list[Result] = []
     try:
         with printing.working(every=60.0) as step:
             report = score_shards(
@@ -115,13 +133,22 @@ def _score_shards(
                 progress=step,
                 overwrite=output.overwrite,
             )
+            if output.percent:
+                report.write(percent=True)
+            shown.append(report)
+            if keep is not None:
+                kept = Path(output.out) / "kept.parquet"
+                selection = keep_items(output.out, keep, kept, engine=engine, overwrite=True, progress=step)
+                shown.append(selection)
+                if output.json:
+                    shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
     except ShardsFailed as error:
         raise InputError(error.summary) from None  # the shards were named as they failed
-    printing.deliver(report)
-    if worst and not (output.json or output.latex or output.csv):
-        listed = report.worst(worst)
-        (listed.in_percent() if output.percent else listed).print()
-    typer.echo(f"written: {output.out}", err=True)
+    if worst:
+        shown.append(report.worst(worst))
+    for result in shown[:1] if output.json or output.latex or output.csv else shown:
+        printing.deliver(result)
+    typer.echo(f"written: {Path(output.out) / 'report.html'}", err=True)
 
 
 def compare(
