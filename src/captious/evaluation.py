@@ -7,12 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import chain
 from os import PathLike
 from pathlib import Path, PurePath
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -24,6 +24,7 @@ from captious.io.check import findings_that_mislead
 from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
 from captious.io.read import read
+from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.explanation import Explanations
 from captious.metrics.registry import DEFAULT, parse, parse_all
@@ -364,7 +365,15 @@ def worst_first(measurement: Measurement) -> list[int]:
     return order[: np.count_nonzero(~np.isnan(measurement.values))]
 
 
-def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
+class HasScores(Protocol):
+    """Corpus values with intervals, by the written form of their metric."""
+
+    @property
+    def measurements(self) -> Mapping[str, Any]: ...
+    def cell(self, key: str) -> Cell: ...
+
+
+def on_scale(reports: Sequence[HasScores], key: str) -> list[Cell]:
     """The value of a metric in each report, with the ends of the bar that the page draws.
 
     The bar ends at the metric's highest value where that is 1, otherwise at the next round number.
@@ -513,16 +522,26 @@ def evaluate(
     resampling, runtime = settings_of(resampling, runtime, progress)
     specs = metric_specs(metrics)
     captions = read(captions, reading=Reading(references, images, missing))
-    measurements: dict[str, Measurement] = {}
+    return _evaluated(captions, specs, resampling, runtime, progress)
+
+
+def _evaluated(
+    captions: CaptionSet,
+    specs: Sequence[str | Metric],
+    resampling: Resampling,
+    runtime: Runtime,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """The report with the intervals of everything that can be resampled."""
     with using(runtime):
-        for metric in parse_all(specs, [captions]):
-            if progress:
-                progress(metric.label)
-            measurements[str(metric)] = metric.measure(captions)
-            metric.refuse_empty(measurements[str(metric)], captions.name)
+        measurements = measure_all(captions, parse_all(specs, [captions]), progress)
     if progress and resampling.samples:
         progress("intervals")
-    return _report(captions, measurements, resampling)
+    statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
+    warnings = _misleading(captions, measurements.values())
+    estimates = bootstrap(statistics, resampling)
+    intervals = ByMetric({one.metric: estimates[key] for key, one in measurements.items() if key in estimates})
+    return Report(captions, measurements, intervals, warnings, resampling)
 
 
 def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:
@@ -544,7 +563,7 @@ def evaluate_shards(
     *,
     references: Any = None,
 ) -> Report:
-    """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements.
+    """Score shards as if they were one set.
 
     A shard is whatever ``evaluate`` takes: a path, a frame, a ``CaptionSet``, … It has its references, or
     ``references`` has those of all shards by id.
@@ -562,15 +581,7 @@ def evaluate_shards(
     sets = sets if references is None else _with_references(sets, references)
     if not sets:
         raise InputError("no shard holds an item, expected at least one that does")
-    measurements: dict[str, Measurement] = {}
-    with using(runtime):
-        for metric in parse_all(specs, sets):
-            states = [metric.prepare(shard) for shard in sets]
-            state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
-            parts = (metric.measure(shard, state) for shard in sets)
-            measurements[str(metric)] = reduce(lambda a, b: a.merge(b), parts)
-            metric.refuse_empty(measurements[str(metric)], "the shards")
-    return _report(_concatenate(sets), measurements, resampling)
+    return _evaluated(_concatenate(sets), specs, resampling, runtime)
 
 
 def _with_references(shards: Sequence[CaptionSet], references: Any) -> list[CaptionSet]:
@@ -586,8 +597,8 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
     names = dict.fromkeys(chain.from_iterable(shard.columns for shard in shards))
     return CaptionSet(
         ids=tuple(chain.from_iterable(shard.ids for shard in shards)),
-        candidates=Ragged.of(shard.candidates[index] for shard in shards for index in range(len(shard))),
-        references=Ragged.of(shard.references[index] for shard in shards for index in range(len(shard))),
+        candidates=Ragged.joined([shard.candidates for shard in shards]),
+        references=Ragged.joined([shard.references for shard in shards]),
         columns={
             name: tuple(chain.from_iterable(shard.columns.get(name, (None,) * len(shard)) for shard in shards))
             for name in names
@@ -595,12 +606,3 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
         name=f"{len(shards)} shards",
         skipped=sum(shard.skipped for shard in shards),
     )
-
-
-def _report(captions: CaptionSet, measurements: Mapping[str, Measurement], resampling: Resampling) -> Report:
-    """The report with the intervals of everything that can be resampled."""
-    statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
-    warnings = _misleading(captions, measurements.values())
-    estimates = bootstrap(statistics, resampling)
-    intervals = ByMetric({one.metric: estimates[key] for key, one in measurements.items() if key in estimates})
-    return Report(captions, measurements, intervals, warnings, resampling)
