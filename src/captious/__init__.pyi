@@ -17,6 +17,7 @@ from captious.metrics.contract import Measurement as Measurement
 from captious.metrics.contract import Metric as Metric
 from captious.metrics.contract import Signature as Signature
 from captious.metrics.registry import parse
+from captious.options import Engine as Engine
 from captious.options import Judging as Judging
 from captious.options import Output as Output
 from captious.options import Reading as Reading

@@ -128,6 +128,13 @@ def sweep(target: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
+def remove_drafts(folder: Path) -> None:
+    """Remove all drafts of files in a folder, whoever made them: for a folder that nobody has work in any more."""
+    for path in folder.glob(".*.part"):
+        if _LEFT_BEHIND.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
+
+
 def _alive(match: re.Match[str], entry: os.DirEntry[str]) -> bool:
     """Whether the process that made a draft may still be at work on it."""
     if match["host"] != _host():

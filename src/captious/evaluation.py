@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import chain
 from os import PathLike
 from pathlib import Path, PurePath
@@ -24,6 +24,7 @@ from captious.io.check import findings_that_mislead
 from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
 from captious.io.read import read
+from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.explanation import Explanations
 from captious.metrics.registry import DEFAULT, parse, parse_all
@@ -33,11 +34,11 @@ from captious.render import (
     Column,
     Document,
     Gallery,
-    Graph,
     ItemMetric,
     Items,
     Result,
     Table,
+    Why,
     link,
 )
 from captious.render.document import Value
@@ -164,10 +165,11 @@ class Report(Result):
         unexplained = [self.label(key) for key in keys if key not in able]
         return Explanations(str(id), explanations, unexplained)
 
-    def _graphs(self, key: str, index: int) -> Sequence[Graph]:
-        """What made the value of an item, for each of its candidates."""
+    def _whys(self, key: str, indices: Sequence[int]) -> Sequence[Why]:
+        """What made the values of items, for the page."""
         metric, captions = self.measurements[key].metric, self.captions
-        return metric.drawings(captions, index, captions.once(("state", metric), lambda: metric.prepare(captions)))
+        state = captions.once(("state", metric), lambda: metric.prepare(captions))
+        return metric.page_explanations(captions, indices, state)
 
     def document(self) -> Document:
         """Values with intervals, and the items to explore."""
@@ -388,8 +390,8 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     images = next((one.images for one in sets if "image" in one.columns), ())
     keys = list(first.measurements)
 
-    def explain(system: int, metric: int, item: int) -> Sequence[Graph]:
-        return list(reports.values())[system]._graphs(keys[metric], item)
+    def explain(system: int, metric: int, indices: Sequence[int]) -> Sequence[Why]:
+        return list(reports.values())[system]._whys(keys[metric], indices)
 
     return Items(
         ids=first.captions.ids,
@@ -400,7 +402,7 @@ def explorer(reports: Mapping[str, Report]) -> Items:
                 one.metric.higher_is_better,
                 one.metric.range,
                 not one.metric.is_count,
-                one.metric.draws,
+                one.metric.explains_on_page,
             )
             for key, one in first.measurements.items()
         ],
@@ -512,16 +514,26 @@ def evaluate(
     resampling, runtime = settings_of(resampling, runtime, progress)
     specs = metric_specs(metrics)
     captions = read(captions, reading=Reading(references, images, missing))
-    measurements: dict[str, Measurement] = {}
+    return _evaluated(captions, specs, resampling, runtime, progress)
+
+
+def _evaluated(
+    captions: CaptionSet,
+    specs: Sequence[str | Metric],
+    resampling: Resampling,
+    runtime: Runtime,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """The report with the intervals of everything that can be resampled."""
     with using(runtime):
-        for metric in parse_all(specs, [captions]):
-            if progress:
-                progress(metric.label)
-            measurements[str(metric)] = metric.measure(captions)
-            metric.refuse_empty(measurements[str(metric)], captions.name)
+        measurements = measure_all(captions, parse_all(specs, [captions]), progress)
     if progress and resampling.samples:
         progress("intervals")
-    return _report(captions, measurements, resampling)
+    statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
+    warnings = _misleading(captions, measurements.values())
+    estimates = bootstrap(statistics, resampling)
+    intervals = ByMetric({one.metric: estimates[key] for key, one in measurements.items() if key in estimates})
+    return Report(captions, measurements, intervals, warnings, resampling)
 
 
 def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:
@@ -543,7 +555,7 @@ def evaluate_shards(
     *,
     references: Any = None,
 ) -> Report:
-    """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements.
+    """Score shards as if they were one set.
 
     A shard is whatever ``evaluate`` takes: a path, a frame, a ``CaptionSet``, … It has its references, or
     ``references`` has those of all shards by id.
@@ -561,15 +573,7 @@ def evaluate_shards(
     sets = sets if references is None else _with_references(sets, references)
     if not sets:
         raise InputError("no shard holds an item, expected at least one that does")
-    measurements: dict[str, Measurement] = {}
-    with using(runtime):
-        for metric in parse_all(specs, sets):
-            states = [metric.prepare(shard) for shard in sets]
-            state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
-            parts = (metric.measure(shard, state) for shard in sets)
-            measurements[str(metric)] = reduce(lambda a, b: a.merge(b), parts)
-            metric.refuse_empty(measurements[str(metric)], "the shards")
-    return _report(_concatenate(sets), measurements, resampling)
+    return _evaluated(_concatenate(sets), specs, resampling, runtime)
 
 
 def _with_references(shards: Sequence[CaptionSet], references: Any) -> list[CaptionSet]:
@@ -585,8 +589,8 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
     names = dict.fromkeys(chain.from_iterable(shard.columns for shard in shards))
     return CaptionSet(
         ids=tuple(chain.from_iterable(shard.ids for shard in shards)),
-        candidates=Ragged.of(shard.candidates[index] for shard in shards for index in range(len(shard))),
-        references=Ragged.of(shard.references[index] for shard in shards for index in range(len(shard))),
+        candidates=Ragged.joined([shard.candidates for shard in shards]),
+        references=Ragged.joined([shard.references for shard in shards]),
         columns={
             name: tuple(chain.from_iterable(shard.columns.get(name, (None,) * len(shard)) for shard in shards))
             for name in names
@@ -594,12 +598,3 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
         name=f"{len(shards)} shards",
         skipped=sum(shard.skipped for shard in shards),
     )
-
-
-def _report(captions: CaptionSet, measurements: Mapping[str, Measurement], resampling: Resampling) -> Report:
-    """The report with the intervals of everything that can be resampled."""
-    statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
-    warnings = _misleading(captions, measurements.values())
-    estimates = bootstrap(statistics, resampling)
-    intervals = ByMetric({one.metric: estimates[key] for key, one in measurements.items() if key in estimates})
-    return Report(captions, measurements, intervals, warnings, resampling)

@@ -21,6 +21,7 @@ from captious.errors import InputError, nearest
 Missing = Literal["error", "skip"]
 Format = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
+Executor = Literal["serial", "processes", "ray"]
 
 
 LARGEST = 2**31 - 1
@@ -208,6 +209,20 @@ class Judging(Options):
             raise InputError(f"prices={self.prices}: expected prices of at least 0, such as 0.15,0.60")
         if self.most_cost is not None and max(self.prices) == 0:
             raise InputError("most_cost=... needs prices=..., such as 0.15,0.60 for a million tokens")
+
+
+@dataclass(frozen=True)
+class Engine(Options):
+    """Who works on shards: this process, processes of this machine, or a Ray cluster. It moves no number."""
+
+    engine: Annotated[
+        Executor | None, Option("Who works on shards; without it, processes where there are several shards.")
+    ] = None
+    jobs: Annotated[int, Option("Shards worked on at a time; 0: one per core, or as many as the GPUs hold.", min=0)] = 0
+    address: Annotated[
+        str | None, Option("Ray cluster, such as ray://head:10001; a local one if none is named.", env="RAY_ADDRESS")
+    ] = None
+    gpus: Annotated[float, Option("GPUs of each Ray actor; at 0.25 four actors share one.", min=0)] = 0.0
 
 
 def _ignore(*arguments: Any) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from tests.contract.fixtures import COLOR_METRICS, EXAMPLES, FILES, captions, judge, mixer
 
 from captious.errors import InputError
+from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Metric
 from captious.metrics.registry import METRICS, metric_class, names, parse, parse_all
 from captious.metrics.states import merge_states, open_state, save_state
@@ -84,6 +86,17 @@ def test_a_shard_scored_by_itself_has_the_values_of_the_whole_set(metric, whole,
     merged = reduce(lambda one, other: one.merge(other), (metric.measure(shard, state) for shard in shards))
     assert str(merged.signature) == str(measured.signature) and merged.reasons == measured.reasons
     assert np.array_equal(merged.values, measured.values, equal_nan=True)
+
+
+@every_metric
+def test_chunks_change_no_digit(metric, whole, monkeypatch):
+    (measured,) = measure_all(replace(whole), [metric]).values()
+    monkeypatch.setattr("captious.metrics.chunks.CHUNK", 7)
+    (chunked,) = measure_all(replace(whole), [metric]).values()
+    assert chunked.ids == measured.ids
+    assert np.array_equal(chunked.values, measured.values, equal_nan=True) and chunked.corpus == measured.corpus
+    assert chunked.reasons == measured.reasons and chunked.warnings == measured.warnings
+    assert str(chunked.signature) == str(measured.signature)
 
 
 @every_metric

@@ -48,8 +48,8 @@ def test_a_reader_gives_what_reading_here_gives(paths, process, tmp_path):
 
 def test_an_image_that_brings_its_decoder_down_costs_that_image_alone(paths, process):
     def crash(key):
-        process.process.kill()
-        process.process.wait()
+        process.child.process.kill()
+        process.child.process.wait()
         return True
 
     found = process(paths[0], crash)
@@ -60,9 +60,9 @@ def test_an_image_that_brings_its_decoder_down_costs_that_image_alone(paths, pro
 
 def test_a_reader_ends_when_its_pipe_is_closed():
     process = DecodingProcess(PREPARATION, False)
-    process.process.stdin.close()
-    assert process.process.wait(timeout=60) == 0
-    process.process.stdout.close()
+    process.child.process.stdin.close()
+    assert process.child.process.wait(timeout=60) == 0
+    process.child.process.stdout.close()
 
 
 def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypatch):
@@ -88,4 +88,4 @@ def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypat
         pipeline, "DecodingProcess", lambda *setup: started.append(DecodingProcess(*setup)) or started[-1]
     )
     assert np.array_equal(rows(), here)
-    assert len(started) == 4 and all(process.process.poll() is not None for process in started)
+    assert len(started) == 4 and all(process.child.process.poll() is not None for process in started)

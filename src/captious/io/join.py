@@ -21,6 +21,7 @@ from captious.io.images import images_of
 from captious.options import Reading
 
 Complain = Callable[[str], None]
+REPEATED = "occurs more than once"
 _SKIP = "pass missing='skip' to leave them out"
 
 
@@ -62,7 +63,7 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
                 instead = f"id_column='{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}' where each style is an item"
                 swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
                 complain(
-                    f"{row.where}: id {key!r} occurs more than once (first at {gathered.first_rows[key]}), expected "
+                    f"{row.where}: id {key!r} {REPEATED} (first at {gathered.first_rows[key]}), expected "
                     f"one row per id; {swapped}pass several=True where an item has several candidates, "
                     + (instead if styled else "id_column=... where another column is the id")
                 )

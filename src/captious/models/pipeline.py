@@ -7,25 +7,23 @@ stream of their own. If memory runs out, the batch is halved and stays so.
 
 from __future__ import annotations
 
-import os
-import pickle
-import signal
-import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from queue import SimpleQueue
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Ints
 from captious.captions import ImageData, ImageSource
+from captious.engines.child import GONE, Child, Pipes
+from captious.engines.processes import cores
 from captious.errors import InputError, one_line, require
 from captious.io.images import UnreadableImage, decode_image, read_image
 from captious.models._segments import key_of
@@ -164,7 +162,6 @@ def _launch(compute: Callable[[], torch.Tensor]) -> Fetch:
 
 Wanted = Callable[[bytes], bool]
 """Whether the content of a key must be decoded."""
-WORKER = "import sys; sys.path[:] = {path!r}; from captious.models.pipeline import serve; serve()"
 
 
 class DecodedImage(NamedTuple):
@@ -190,73 +187,48 @@ def decode(path: ImageSource, prepare: Callable[[Image], Pixels], wanted: Wanted
 
 
 class DecodingProcess:
-    """A process that decodes files for one thread at a time.
-
-    A ``ProcessPoolExecutor`` would import the caller's main script again, lose every image in work when one brings its
-    process down, and leave processes behind when the caller is killed; this one ends when its pipe does.
-    """
+    """A process that decodes files for one thread at a time."""
 
     def __init__(self, preparation: Any, upright: bool) -> None:
         self.setup = (preparation, upright)
-        self.process = self._start()
+        self.child = self._start()
 
     def __call__(self, path: str, wanted: Wanted) -> DecodedImage:
         """As :func:`decode`; an image that brings the process down costs that image alone."""
-        key = None
+        key, pipes = None, self.child.pipes
         try:
-            self._send(path)
-            answer: bytes | DecodedImage = self._receive()
+            pipes.send(path)
+            answer: bytes | DecodedImage = pipes.receive()
             while isinstance(answer, bytes):
                 key = answer
-                self._send(wanted(key))
-                answer = self._receive()
+                pipes.send(wanted(key))
+                answer = pipes.receive()
             return answer
-        except (OSError, EOFError, pickle.UnpicklingError):
+        except GONE:
             self.close()
-            self.process = self._start()
+            self.child = self._start()
             return DecodedImage(key, None, f"{path}: brought its decoder down")
 
     def close(self) -> None:
         """End the process."""
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            with suppress(OSError):  # what was not yet sent to a process that is gone
-                cast(IO[bytes], pipe).close()
+        self.child.close()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", WORKER.format(path=sys.path)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._send(self.setup)
-        return self.process
-
-    def _send(self, message: object) -> None:
-        pipe = cast(IO[bytes], self.process.stdin)
-        pickle.dump(message, pipe)
-        pipe.flush()
-
-    def _receive(self) -> Any:
-        return pickle.load(cast(IO[bytes], self.process.stdout))
+    def _start(self) -> Child:
+        child = Child(serve)
+        child.pipes.send(self.setup)
+        return child
 
 
-def serve() -> None:
+def serve(parent: Pipes) -> None:
     """What the process does, until its parent closes the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a decoder prints must not get between the answers
-
-    def send(message: object) -> None:
-        pickle.dump(message, answers, protocol=5)  # without a copy of the pixels
-        answers.flush()
 
     def wanted(key: bytes) -> bool:
-        send(key)
-        return bool(pickle.load(requests))
+        parent.send(key)
+        return bool(parent.receive())
 
-    with suppress(EOFError, BrokenPipeError):
-        preparation, upright = pickle.load(requests)
-        while True:
-            send(decode(pickle.load(requests), preparation.prepare, wanted, upright))
+    preparation, upright = parent.receive()
+    while True:
+        parent.send(decode(parent.receive(), preparation.prepare, wanted, upright))
 
 
 In = TypeVar("In")
@@ -330,8 +302,7 @@ def text_batches(encoder: TextEncoder, texts: Sequence[str]) -> Iterator[TextBat
 
 def workers(encoder: Encoder, runtime: Runtime) -> int:
     """Threads that decode: every core where a GPU computes, half of them where the encoder needs the rest."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return runtime.workers or (cores if on_gpu(encoder) else max(1, cores // 2))
+    return runtime.workers or (cores() if on_gpu(encoder) else max(1, cores() // 2))
 
 
 def ahead(work: Callable[[In], Out], items: Iterable[In], threads: int, window: int) -> Generator[Out, None, None]:

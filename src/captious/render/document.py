@@ -291,8 +291,19 @@ class Items:
     """Further columns, by name and item."""
     limit: int = 5000
     """Texts and images of at most so many items are on the page: the worst, the best, and a random remainder."""
-    explain: Callable[[int, int, int], Sequence[Graph]] | None = None
-    """A graph for each candidate text, by system, explained metric and item; asked for the worst items only."""
+    explain: Callable[[int, int, Sequence[int]], Sequence[Why]] | None = None
+    """What made the values of items, by system and explained metric; asked for as many items as the page can hold.
+
+    Nothing at all where it cannot be said any more.
+    """
+
+
+class Why(NamedTuple):
+    """What made a value of an item, as the page shows it when the reader asks."""
+
+    summary: str
+    """In a line, which stands there before that."""
+    sections: Sequence[Section]
 
 
 class Picture(NamedTuple):

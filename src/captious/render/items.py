@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from captious._typing import Floats
 from captious.options import current, using
-from captious.render.document import Graph, HasPicture, Items
-from captious.render.graphs import drawing, lists
+from captious.render.document import HasPicture, Items, Why
+from captious.render.sections import section_data
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -26,10 +26,12 @@ DECIMALS = 6
 """Of the values on the page; files hold them in full."""
 FIELD = 200
 """Letters of a further column that are shown."""
-GRAPHS = 1000
-"""Graphs on a page at most, over all systems and metrics: those of the worst items."""
-LISTED = 100
-"""Tuples of a graph that are listed, of those matched, wrong and missed each."""
+EXPLANATIONS = 1000
+"""Explanations on a page at most, over all systems and metrics: those of items without a value and of the worst."""
+UNSCORED = 4
+"""At most one in so many of them is of an item without a value."""
+ROWS = 60
+"""Rows of a table in an explanation, such as facts."""
 SEED = 0
 SIDE = 224
 """Longest side of a thumbnail in pixels."""
@@ -61,42 +63,41 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
             for index in shown
         ],
         "pictures": pictures,
-        "graphs": _graphs(items, shown),
+        "explanations": _explanations(items, shown),
         "unreadable": sum(bool(one) and number is None for one, number in zip(sources, pictures, strict=True)),
     }
     return data, images
 
 
-def _graphs(items: Items, shown: Sequence[int]) -> list[dict[str, Any]]:
-    """For each explained metric the graphs of its worst items, by system and item."""
+def _explanations(items: Items, shown: Sequence[int]) -> list[dict[str, Any]]:
+    """For each explained metric why items have their values, by system and item."""
     explained = [number for number, metric in enumerate(items.metrics) if metric.explained]
     if items.explain is None or not explained:
         return []
-    most = max(1, GRAPHS // (len(explained) * len(items.systems)))
-    graphs = []
+    most = max(1, EXPLANATIONS // (len(explained) * len(items.systems)))
+    explanations = []
     for metric in explained:
-        sign = 1 if items.metrics[metric].higher_is_better else -1
-        totals = np.sum([np.nan_to_num(system[metric][shown], nan=np.inf) for system in items.values], axis=0)
-        worst = [shown[place] for place in np.argsort(sign * totals, kind="stable")[:most].tolist()]
-        drawn = [
-            {str(item): [drawn_graph(one) for one in items.explain(system, metric, item)] for item in sorted(worst)}
-            for system in range(len(items.systems))
-        ]
-        graphs.append({"metric": metric, "whole": len(worst) == len(shown), "drawn": drawn})
-    return graphs
+        chosen = shown if len(shown) <= most else _worth_explaining(items, metric, shown, most)
+        systems = [items.explain(system, metric, chosen) for system in range(len(items.systems))]
+        by_item = [dict(zip(map(str, chosen), map(_why, whys), strict=True)) for whys in systems if whys]
+        if len(by_item) == len(systems):
+            whole = len(chosen) == len(shown)
+            explanations.append({"metric": metric, "whole": whole, "number": len(chosen), "systems": by_item})
+    return explanations
 
 
-def drawn_graph(graph: Graph) -> dict[str, Any]:
-    """The shapes of a graph, and its tuples by what became of them."""
-    width, height, shapes = drawing(graph)
-    tuples = lists(graph)
-    return {
-        "width": width,
-        "height": height,
-        "shapes": shapes,
-        "counts": {mark: len(texts) for mark, texts in tuples.items()},
-        "lists": {mark: texts[:LISTED] for mark, texts in tuples.items()},
-    }
+def _worth_explaining(items: Items, metric: int, shown: Sequence[int], most: int) -> list[int]:
+    """Items without a value, as many as a part of the room allows, and those with the worst values."""
+    sign = 1 if items.metrics[metric].higher_is_better else -1
+    totals = np.sum([sign * system[metric][shown] for system in items.values], axis=0)
+    order = np.argsort(totals, kind="stable").tolist()  # NaN is last
+    scored = int(np.count_nonzero(~np.isnan(totals)))
+    unscored = order[scored:][: max(most // UNSCORED, most - scored)]
+    return sorted(shown[place] for place in [*unscored, *order[: most - len(unscored)]])
+
+
+def _why(why: Why) -> dict[str, Any]:
+    return {"summary": why.summary, "sections": section_data(why.sections, ROWS)}
 
 
 def select(columns: Sequence[Floats], items: int, limit: int) -> list[int]:

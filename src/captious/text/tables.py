@@ -161,11 +161,7 @@ class TextTable(Memo):
     @classmethod
     def _of(cls, captions: CaptionSet, tool: Tokenizer) -> TextTable:
         candidates, references = captions.candidates, captions.references
-        words, tokens, lengths = tokenize((*candidates.values, *references.values), tool)
-        # Sorted, n-grams have the same order in every table, and sums over them the same last digit.
-        vocabulary = sorted(words)
-        numbers = {word: number for number, word in enumerate(vocabulary)}
-        tokens = np.fromiter(map(numbers.__getitem__, words), np.int32, len(words)).take(tokens)
+        vocabulary, tokens, lengths = tokenize((*candidates.values, *references.values), tool)
         item = np.concatenate([candidates.owners, references.owners]).astype(np.int32)
         return cls._in_items(tool, vocabulary, tokens, lengths, item, len(candidates.values), len(captions))
 
@@ -375,7 +371,8 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     """Vocabulary, flat token ids, and tokens per text.
 
     Texts are cut at spaces; a distinct chunk is tokenized once where that is safe, a text with an unsafe chunk as a
-    whole.
+    whole. The vocabulary is sorted: sums over the n-grams of a caption then run in an order that does not depend on the
+    other captions, and so does the last digit of its value.
 
     >>> from captious.text.tokenizers import TOKENIZERS
     >>> vocabulary, tokens, lengths = tokenize(["a dog", "the dog"], TOKENIZERS["ptb"])
@@ -407,10 +404,14 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     vocabulary: defaultdict[str, int] = defaultdict(int)
     vocabulary.default_factory = vocabulary.__len__
     flat = np.fromiter(map(vocabulary.__getitem__, words), dtype=np.int32, count=len(words))
+    alphabetical = sorted(vocabulary)
+    rank = np.empty(len(alphabetical), dtype=np.int32)
+    rank[[vocabulary[word] for word in alphabetical]] = np.arange(len(alphabetical))
+    flat = rank.take(flat)
     sizes = size.take(chunk)
     tokens = take_runs(flat, start.take(chunk), sizes)
     ends = np.concatenate(([0], np.cumsum(sizes)))[bounds]
-    return list(vocabulary), tokens, np.diff(ends)
+    return alphabetical, tokens, np.diff(ends)
 
 
 _END = "\x1e"

@@ -317,11 +317,11 @@ def _parsed(reply: Reply | Failure, parse: Callable[[Reply], T]) -> T | Failure:
     if isinstance(reply, Failure):
         return reply
     if reply.finish == "content_filter":
-        return Failure("the model refused to answer")
+        return Failure("the model refused to answer", reply.text)
     try:
         return parse(reply)
     except ValueError as error:
-        return _Unreadable(f"unreadable reply: {error}")
+        return _Unreadable(f"unreadable reply: {error}", reply.text)
 
 
 def run_anywhere(work: Coroutine[Any, Any, T]) -> T:

@@ -106,6 +106,14 @@ function ordering() {
     raters: "largest difference between raters first", shortest: "shortest first", longest: "longest first", given: "in the order given" }[state.order];
 }
 
+// Which items show why they have their score, where not all of them do.
+function explainedNote() {
+  const some = source.explanations.filter(({ whole }) => !whole);
+  if (!some.length) return "";
+  const labels = some.map(({ metric }) => metrics[metric].label).join(", ");
+  return `Why a score is so is on this page for ${count(some[0].number)} items by ${labels}${some.length > 1 ? " each" : ""}: those without a score and the worst. `;
+}
+
 function drawItems() {
   return whenHere("items", source.list(state.page * PAGE, PAGE), (found) => {
     listed = found;
@@ -125,7 +133,7 @@ function drawList() {
   const unread = source.unreadable ? `${plural(source.unreadable, "image")} could not be read. ` : "";
   byId("item-note").replaceChildren(limited, unread, `${plural(total, "item")}${total < source.listable ? ` of ${count(source.listable)}` : ""}, ${ordering()}${whose}. `,
     "Words ", h("span", { class: "hit" }, "found"), " and ", h("span", { class: "miss" }, "not found"), " in the references are marked. ",
-    source.graphs.filter(({ whole }) => !whole).map(({ metric, drawn }) => `The ${count(Object.keys(drawn[0]).length)} worst items by ${metrics[metric].label} show why they have their score. `).join(""),
+    explainedNote(),
     h("span", { class: "keys" }, exploring ? ["Press ", h("kbd", {}, "?"), " for keys."]
       : ["Keys: ", h("kbd", {}, "/"), " search, ", h("kbd", {}, "j"), " ", h("kbd", {}, "k"), " next and previous, ", h("kbd", {}, "w"), " worst first."]));
   const turn = (page, text) => h("button", { type: "button", disabled: page < 0 || page >= pages, onclick: () => { update({ page }); byId("items").scrollIntoView(); } }, text);

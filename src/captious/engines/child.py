@@ -1,0 +1,76 @@
+"""A Python process that talks with this one over pipes: tasks run in such processes, and images are decoded in them.
+
+A pool of ``concurrent.futures`` would import the caller's main script again, lose all work when one process dies, and
+leave processes behind when the caller is killed. This process ends when its pipe does.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import IO, Any, cast
+
+PROGRAM = "import sys; sys.path[:] = {path!r}; from captious.engines.child import serve; serve({module!r}, {name!r})"
+GONE = (OSError, EOFError, pickle.UnpicklingError)
+"""What sending and receiving raise once the process at the other end is gone."""
+
+
+@dataclass(frozen=True)
+class Pipes:
+    """Two pipes to another process."""
+
+    incoming: IO[bytes]
+    outgoing: IO[bytes]
+
+    def send(self, message: object) -> None:
+        """Send a message; arrays in it are not copied first."""
+        pickle.dump(message, self.outgoing, protocol=5)
+        self.outgoing.flush()
+
+    def receive(self) -> Any:
+        """Wait for the next message."""
+        return pickle.load(self.incoming)
+
+
+class Child:
+    """A process that runs one function, which gets the `Pipes` to this one."""
+
+    def __init__(self, function: Callable[[Pipes], None], environment: Mapping[str, str] | None = None) -> None:
+        program = PROGRAM.format(path=sys.path, module=function.__module__, name=function.__name__)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
+        )
+        self.pipes = Pipes(cast(IO[bytes], self.process.stdout), cast(IO[bytes], self.process.stdin))
+
+    def kill(self) -> None:
+        """End the process. A thread that waits for a message then gets one of `GONE`."""
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """End the process and close its pipes, which no other thread may use then."""
+        self.kill()
+        for pipe in (self.pipes.outgoing, self.pipes.incoming):
+            with suppress(OSError):  # what was not yet sent to a process that is gone
+                pipe.close()
+
+
+def serve(module: str, name: str) -> None:
+    """What the process does: one function, until it returns or the parent closes its pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    parent = Pipes(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)  # what a library prints must not get between the messages
+    with suppress(EOFError, BrokenPipeError):
+        getattr(import_module(module), name)(parent)

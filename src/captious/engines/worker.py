@@ -1,0 +1,122 @@
+"""What a worker does in whichever process: the setup once, then one task at a time. It raises nothing, it answers."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from captious.errors import InputError, one_line
+from captious.options import Runtime, using
+
+ATTEMPTS = 3
+"""Workers that a task may bring down before it is given up."""
+
+
+class WorkerTraceback(Exception):
+    """Where in the worker an exception was raised: the cause of the same exception here."""
+
+    def __str__(self) -> str:
+        return f"in the worker:\n\n{self.args[0]}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a setup or of a task."""
+
+    result: Any = None
+    error: str = ""
+    """The line of an `InputError`."""
+    bug: Exception | None = None
+    traceback: str = ""
+    """That of the bug."""
+    log: tuple[str, ...] = ()
+    """Lines for a person to see."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no result."""
+        return bool(self.error) or self.bug is not None
+
+    def raise_bug(self) -> None:
+        """Raise the bug, if there is one, as it was raised in the worker."""
+        if self.bug is not None:
+            raise self.bug from WorkerTraceback(self.traceback)
+
+
+class Log:
+    """Lines of many workers, of which a person sees each once."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show, self._lines = show, set[str]()
+
+    def show(self, lines: Iterable[str]) -> None:
+        """Show the lines that are new."""
+        for line in lines:
+            if line not in self._lines:
+                self._lines.add(line)
+                self._show(line)
+
+
+class Worker:
+    """Setup and tasks under a runtime, whose log lines travel with the answers."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.work: Callable[[Any], Any]
+
+    def start(self, setup: bytes) -> Answer:
+        """Run the setup."""
+        answer = self._answer(lambda: unpacked(setup)())
+        self.work, answer = answer.result, replace(answer, result=None)
+        return answer
+
+    def run(self, task: bytes) -> Answer:
+        """Run one task."""
+        return self._answer(lambda: self.work(unpacked(task)))
+
+    def _answer(self, function: Callable[[], Any]) -> Answer:
+        lines: list[str] = []
+        with using(replace(self.runtime, log=lines.append)):
+            try:
+                answer = Answer(function())
+            except InputError as error:
+                answer = Answer(error=str(error))
+            except Exception as error:
+                answer = Answer(bug=_picklable(error), traceback=traceback.format_exc())
+        return replace(answer, log=tuple(lines))
+
+
+def _picklable(error: Exception) -> Exception:
+    """The exception itself, or one that says the same where it cannot travel."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def portable(runtime: Runtime, threads: int) -> Runtime:
+    """A runtime for a worker: without the callables that speak to this process's terminal, with threads for one."""
+    return replace(runtime, progress=Runtime.progress, log=Runtime.log, workers=runtime.workers or threads)
+
+
+def packed(value: Any) -> bytes:
+    """A setup or a task, for another process."""
+    try:
+        return pickle.dumps(value, protocol=5)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError(f"{one_line(error)}: worker processes cannot get it; {_REMEDY}") from error
+
+
+def unpacked(content: bytes) -> Any:
+    """What was packed."""
+    try:
+        return pickle.loads(content)
+    except (AttributeError, ImportError) as error:
+        raise InputError(f"{one_line(error)}: a worker process does not know it; {_REMEDY}") from error
+
+
+_REMEDY = 'define it at the top of a module that can be imported, or pass engine="serial"'
