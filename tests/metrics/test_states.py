@@ -9,7 +9,7 @@ from lab.toy import make
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.registry import parse
-from captious.metrics.states import STATES, merge_states, open_state, save_state
+from captious.metrics.states import MODULES, merge_states, open_state, save_state
 
 CAPTIONS = CaptionSet.of({"1": "a cat", "2": "a dog"}, {"1": ["a cat"], "2": ["the dog", "a dog"]})
 
@@ -24,7 +24,7 @@ def files(tmp_path):
 def test_a_file_names_its_kind_first_and_holds_no_pickle(files):
     for name, key in (("cider", "captious-idf"), ("novelty", "captious-known")):
         head = (files / name).read_bytes().partition(b"\n")[0]
-        assert next(iter(json.loads(head))) == key and key in STATES
+        assert next(iter(json.loads(head))) == key and key in MODULES
         assert isinstance(open_state(files / name), type(parse(name).prepare(CAPTIONS)))
 
 

@@ -59,12 +59,14 @@ def _by_chunk(
     for chunk, place in _chunks(captions):
         for metric in metrics:
             step(f"{metric.label}{place}")
-            if metric not in states:
+            if metric.needs_corpus and metric not in states:
                 state = metric.prepare(chunk)
-                if metric.needs_corpus:
-                    partial_states.setdefault(metric, _States()).add(state)
-                    continue
-                states[metric] = state
+                if chunk is not captions:
+                    state.release()
+                partial_states.setdefault(metric, _States()).add(state)
+                continue
+            if metric not in states:
+                states[metric] = metric.prepare(chunk)
             parts[metric].append(metric.score(chunk, states[metric]))
         # Copies leave the n-grams behind.
         names = {metric.tokenizer for metric in partial_states if isinstance(metric, TokenMetric)}

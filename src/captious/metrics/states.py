@@ -22,13 +22,13 @@ from captious._files import refuse_irregular
 from captious.errors import InputError
 from captious.text.counts import LONGEST_HEADER, CorpusState
 
-STATES = {
-    "captious-idf": "captious.text.idf:DocumentFrequency",
-    "captious-known": "captious.metrics.diversity:KnownCaptions",
-    "captious-token-weights": "captious.metrics.bertscore:TokenWeights",
-    "captious-moments": "captious.metrics.clip.specs:Moments",
+MODULES = {
+    "captious-idf": "captious.text.idf",
+    "captious-known": "captious.metrics.diversity",
+    "captious-token-weights": "captious.metrics.bertscore",
+    "captious-moments": "captious.metrics.clip.specs",
 }
-"""The class of a state by the first key of its file."""
+"""Where the class of a state is, by the first key of its file; imported when such a file is opened."""
 
 
 def save_state(state: Any, path: str | Path) -> None:
@@ -64,8 +64,9 @@ def _class_of(path: str | Path) -> type[CorpusState]:
     except (ValueError, RecursionError):
         facts = None
     key = next(iter(facts), "") if isinstance(facts, dict) else ""
-    if key not in STATES:
-        raise InputError(f"{path}: is no state of a metric; make one with: captious score")
-    module, _, name = STATES[key].partition(":")
-    state: type[CorpusState] = getattr(import_module(module), name)
-    return state
+    if key in MODULES:
+        import_module(MODULES[key])
+    for state in CorpusState.__subclasses__():  # those of metrics in other packages too
+        if state.kind.key == key:
+            return state
+    raise InputError(f"{path}: is no state of a metric; make one with: captious score")

@@ -254,6 +254,10 @@ class CorpusState(ABC):
     def merge(self: State, other: State) -> State:
         """The state of two shards together, in whatever order."""
 
+    def release(self) -> None:
+        """Let go of what the state was counted from, such as the n-gram tables of a shard."""
+        _ = self.counts.arrays
+
     def save(self, path: str | Path) -> None:
         """Write a file whole."""
         self.kind.write_counts(path, self._facts, [self.counts])

@@ -161,11 +161,7 @@ class TextTable(Memo):
     @classmethod
     def _of(cls, captions: CaptionSet, tool: Tokenizer) -> TextTable:
         candidates, references = captions.candidates, captions.references
-        words, tokens, lengths = tokenize((*candidates.values, *references.values), tool)
-        # Sorted, n-grams have the same order in every table, and sums over them the same last digit.
-        vocabulary = sorted(words)
-        numbers = {word: number for number, word in enumerate(vocabulary)}
-        tokens = np.fromiter(map(numbers.__getitem__, words), np.int32, len(words)).take(tokens)
+        vocabulary, tokens, lengths = tokenize((*candidates.values, *references.values), tool)
         item = np.concatenate([candidates.owners, references.owners]).astype(np.int32)
         return cls._in_items(tool, vocabulary, tokens, lengths, item, len(candidates.values), len(captions))
 
