@@ -57,13 +57,19 @@ def rows_of(
 def rows_of_content(content: bytes, name: str, format: str | None = None) -> Iterator[Row]:
     """Rows of the unpacked content of a file; ``name`` is what messages call it."""
     rows = _READERS[format or _format_of(name, content)](content, name)
-    return _sound(rows) if _SUSPICIOUS.search(content) else rows
+    return _sound(rows) if _is_suspicious(content) else rows
 
 
 DEPTH = 50
 """Lists within lists that a value may have: more is a mistake, and nothing could write it."""
-_SUSPICIOUS = re.compile(rb"\\u[dD][89a-fA-F]|(?:[\[{][^\[\]{}]*){%d}" % DEPTH)
-"""An escape of JSON that may be half a character, or brackets that may be a deeply nested value."""
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+_NESTED = re.compile(rb"[\[{]{%d}" % DEPTH)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def _is_suspicious(content: bytes) -> bool:
+    """Whether JSON has an escape that may be half a character, or brackets that may be a deeply nested value."""
+    return bool(_HALF_CHARACTER.search(content) or _NESTED.search(content.translate(None, _NO_BRACKETS)))
 
 
 def _sound(rows: Iterator[Row]) -> Iterator[Row]:
@@ -343,7 +349,7 @@ def _jsonl(content: bytes, name: str) -> Iterator[Row]:
 def json_row(content: bytes, where: str) -> Row:
     """The row that one JSON object is."""
     row = _record(decoded(content, where), where)
-    if _SUSPICIOUS.search(content):
+    if _is_suspicious(content):
         _refuse_unsound(row)
     return row
 
