@@ -13,6 +13,7 @@ from captious.errors import InputError
 from captious.options import Engine
 from captious.scale.keep import keep
 
+SERIAL = Engine("serial")
 # ROUGE-L of n words that all are in a reference of m words: the longer the reference, the lower the recall.
 ROWS = {
     "a": [
@@ -102,7 +103,7 @@ def test_what_is_refused(folder, tmp_path):
         with pytest.raises(InputError, match=message):
             keep(folder.address, "words > 2", out)
     with pytest.raises(InputError, match=r"needs out=..., the folder to write them to"):
-        keep(folder.address, "words > 2", write="shards")
+        keep(folder.address, "words > 2", write="shards", engine=SERIAL)
     with pytest.raises(InputError, match=r"no captious-shards.json, expected a folder that captious score wrote"):
         keep(tmp_path, "words > 2")
     with pytest.raises(InputError, match=r"no metric or column 'cider'"):
@@ -123,7 +124,7 @@ def test_an_id_with_a_line_break_needs_jsonl(tmp_path):
 
 def test_an_empty_shard_passes_nothing(tmp_path):
     folder = scored(write_lines(tmp_path / "shards", {**ROWS, "d": []}), tmp_path / "scores")
-    selection = keep(folder.address, "rouge > 0.5", tmp_path / "out", write="shards")
+    selection = keep(folder.address, "rouge > 0.5", tmp_path / "out", write="shards", engine=SERIAL)
     assert [one.passing for one in selection.shards] == [2, 2, 0, 0]
     assert (tmp_path / "out" / "d.jsonl").read_bytes() == b""
 
@@ -148,7 +149,7 @@ def test_json_lines_are_kept_as_they_are(tmp_path):
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / "a.jsonl.gz").write_bytes(gzip.compress(b"".join(lines)))
     folder = scored(str(tmp_path / "shards" / "*"), tmp_path / "scores")
-    keep(folder.address, "words > 2", tmp_path / "out", write="shards")
+    keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
     assert gzip.decompress((tmp_path / "out" / "a.jsonl.gz").read_bytes()) == lines[0] + lines[4] + b"\n"
 
 
@@ -164,7 +165,7 @@ def test_parquet_rows_keep_their_columns_and_schema(tmp_path):
     (tmp_path / "shards").mkdir()
     pq.write_table(table, tmp_path / "shards" / "0.parquet", row_group_size=2, compression="gzip")
     folder = scored(str(tmp_path / "shards" / "*"), tmp_path / "scores")
-    keep(folder.address, "words > 2", tmp_path / "out", write="shards")
+    keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
     kept = pq.read_table(tmp_path / "out" / "0.parquet")
     assert kept.equals(table.take([0, 2])) and kept.schema.metadata[b"origin"] == b"web"
     assert pq.ParquetFile(tmp_path / "out" / "0.parquet").metadata.row_group(0).column(0).compression == "GZIP"
@@ -199,34 +200,34 @@ def test_a_sample_is_found_by_the_id_of_its_json(tmp_path):
     members = {"001.txt": b"a red dog", "001.json": b'{"__key__": "other"}', "002.txt": b"a red dog"}
     write_tar(tmp_path / "shards" / "0.tar", members)
     folder = scored(str(tmp_path / "shards" / "*.tar"), tmp_path / "scores", "vocab_size")
-    keep(folder.address, 'id == "other"', tmp_path / "out", write="shards")
+    keep(folder.address, 'id == "other"', tmp_path / "out", write="shards", engine=SERIAL)
     with tarfile.open(tmp_path / "out" / "0.tar") as tar:
         assert tar.getnames() == ["001.txt", "001.json"]
 
 
 def test_the_same_again_goes_on_where_it_stopped(folder, tmp_path):
     out = tmp_path / "out"
-    keep(folder.address, "words > 2", out, write="shards")
+    keep(folder.address, "words > 2", out, write="shards", engine=SERIAL)
     contents = {path.name: path.read_bytes() for path in out.iterdir()}
     untouched = out / "a.jsonl"
     untouched.write_bytes(b"as it was")
     (out / "b.jsonl").unlink()
-    keep(folder.address, "words > 2", out, write="shards")
+    keep(folder.address, "words > 2", out, write="shards", engine=SERIAL)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == {**contents, "a.jsonl": b"as it was"}
     with pytest.raises(InputError, match=r"holds shards that were selected by 'words > 2'; pass overwrite=True"):
-        keep(folder.address, "words > 3", out, write="shards")
-    keep(folder.address, "words > 4", out, write="shards", overwrite=True)
+        keep(folder.address, "words > 3", out, write="shards", engine=SERIAL)
+    keep(folder.address, "words > 4", out, write="shards", engine=SERIAL, overwrite=True)
     assert (out / "a.jsonl").read_text().count("\n") == 1
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").touch()
     with pytest.raises(InputError, match=r"exists and was not written by captious"):
-        keep(folder.address, "words > 3", tmp_path / "mine", write="shards")
+        keep(folder.address, "words > 3", tmp_path / "mine", write="shards", engine=SERIAL)
 
 
 def test_a_shard_that_cannot_be_read_any_more_is_named(folder, tmp_path):
     (tmp_path / "shards" / "b.jsonl").unlink()
     with pytest.raises(InputError, match=r"1 of 3 shards failed, such as b: .*no such file; the same again goes on"):
-        keep(folder.address, "words > 2", tmp_path / "out", write="shards")
+        keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
     assert (tmp_path / "out" / "a.jsonl").exists()
 
 
@@ -235,7 +236,7 @@ def test_tables_that_cannot_be_rewritten_are_refused_first(tmp_path):
     (tmp_path / "shards" / "a.csv").write_text("id,caption\n1,a dog runs\n")
     folder = scored(str(tmp_path / "shards" / "*.csv"), tmp_path / "scores", "vocab_size")
     with pytest.raises(InputError, match=r"is csv, write='shards' writes .parquet, .jsonl, .tar; pass write='ids'"):
-        keep(folder.address, "words > 2", tmp_path / "out", write="shards")
+        keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
     assert not (tmp_path / "out").exists()
 
 
