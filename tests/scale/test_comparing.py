@@ -33,7 +33,7 @@ def folders(tmp_path):
 
 
 def test_shards_change_sides(folders):
-    comparison = compare_shards(folders, Resampling(200), permutations=4000)
+    comparison = compare_shards(folders, None, Resampling(200), permutations=4000)
     (row,) = comparison.differences
     assert (row.metric, row.baseline, row.system, row.items) == ("rouge", "a", "b", 32)
     assert row.difference == pytest.approx(0.75 - 0.375)
@@ -48,7 +48,7 @@ def test_shards_change_sides(folders):
 
 
 def test_the_bootstrap_resamples_shards(folders):
-    (row,) = compare_shards(folders, Resampling(200), test="bootstrap").differences
+    (row,) = compare_shards(folders, None, Resampling(200), test="bootstrap").differences
     assert row.p < 0.05
 
 
@@ -107,6 +107,8 @@ def test_what_does_not_compare_is_refused(folders, tmp_path):
     ]:
         with pytest.raises(InputError, match=message):
             compare_shards({"a": folders["a"], "x": tmp_path / folder})
+    with pytest.raises(InputError, match=r"a has no bleu\(n=4\), only rouge"):
+        compare_shards(folders, "rouge,bleu(n=4)")
     with pytest.raises(InputError, match="1 system given, expected at least two to compare"):
         compare_shards({"a": folders["a"]})
     different = {name: [{**row, "references": ["a cat"]} for row in part] for name, part in shards([1]).items()}
