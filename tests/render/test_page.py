@@ -210,6 +210,27 @@ def test_the_browser_lists_items_as_the_address_says(samples, tmp_path, address,
     assert "<script>alert" not in drawn.partition('<script type="application/json"')[0]
 
 
+def test_a_page_of_very_many_items_holds_the_selected_and_a_random_remainder(samples, monkeypatch):
+    monkeypatch.setattr("captious.render.items.ITEMS", 3)
+    items = samples.items(limit=2)
+    data, _ = explorer(items)
+    assert data["whole"] == len(items.ids) == 4 and len(data["ids"]) == 3
+    shown = [data["ids"][number] for number in data["shown"]]
+    assert shown == [items.ids[index] for index in select([items.values[0][0]], 4, 2)]
+    for number, key in enumerate(data["ids"]):
+        value = items.values[0][0][items.ids.index(key)]
+        assert data["values"][0][0][number] == pytest.approx(value, abs=1e-6, nan_ok=True)
+    assert data["candidates"][0] == [items.texts[0][items.ids.index(key)] for key in shown]
+    assert all(key in data["ids"] for system in data["reasons"] for why in system for key in why)
+
+
+@needs_browser
+def test_the_browser_says_that_it_holds_a_part_of_very_many_items(samples, tmp_path, monkeypatch):
+    monkeypatch.setattr("captious.render.items.ITEMS", 3)
+    drawn = rendered(page(samples.Sample([samples.items(limit=2)]).document()), tmp_path)
+    assert "This page holds 3 of 4 items, and captions of 2" in drawn
+
+
 @needs_browser
 def test_the_browser_states_the_limit_and_marks_the_unscored(samples, tmp_path):
     drawn = rendered(page(samples.Sample([samples.items(limit=3)]).document()), tmp_path)
