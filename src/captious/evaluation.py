@@ -12,7 +12,7 @@ from itertools import chain, repeat
 from os import PathLike
 from pathlib import Path, PurePath
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -401,7 +401,15 @@ def worst_first(measurement: Measurement) -> list[int]:
     return order[: np.count_nonzero(~np.isnan(measurement.values))]
 
 
-def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
+class HasScores(Protocol):
+    """Corpus values with intervals, by the written form of their metric."""
+
+    @property
+    def measurements(self) -> Mapping[str, Any]: ...
+    def cell(self, key: str) -> Cell: ...
+
+
+def on_scale(reports: Sequence[HasScores], key: str) -> list[Cell]:
     """The value of a metric in each report, with the ends of the bar that the page draws.
 
     The bar ends at the metric's highest value where that is 1, otherwise at the next round number.

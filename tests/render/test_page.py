@@ -15,7 +15,7 @@ from PIL import Image
 
 from captious.render import Column, Document, Phrase, Span, Table, Text
 from captious.render.html import page
-from captious.render.items import select
+from captious.render.items import explorer, select
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium to draw the page with")

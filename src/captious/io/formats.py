@@ -62,14 +62,14 @@ def rows_of_content(content: bytes, name: str, format: str | None = None) -> Ite
 
 DEPTH = 50
 """Lists within lists that a value may have: more is a mistake, and nothing could write it."""
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 _NESTED = re.compile(rb"[\[{]{%d}" % DEPTH)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def _is_suspicious(content: bytes) -> bool:
-    """Whether an escape of JSON may be half a character, or brackets may be a deeply nested value."""
-    return bool(_HALF.search(content) or _NESTED.search(content.translate(None, _NO_BRACKETS)))
+    """Whether JSON has an escape that may be half a character, or brackets that may be a deeply nested value."""
+    return bool(_HALF_CHARACTER.search(content) or _NESTED.search(content.translate(None, _NO_BRACKETS)))
 
 
 def _sound(rows: Iterator[Row]) -> Iterator[Row]:

@@ -45,7 +45,7 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
     """Candidates by id, and the references where the same rows carry them."""
     gathered, several = Gathered(), reading.several
     for row in rows:
-        key = _key(row, reading.id_column, complain)
+        key = row_id(row, reading.id_column, complain)
         text_column = _pick(row, reading.candidate_column, CANDIDATE_COLUMNS)
         reference_column = _pick(row, reading.references_column, REFERENCE_COLUMNS)
         if text_column is None:
@@ -89,7 +89,7 @@ def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complai
     foreign = reading.references_id_column in (None, "image_id") and "," not in (named or "")
     for row in rows:
         id_column = None if foreign and row.keyed and named not in row.fields else named
-        key = _key(row, id_column, complain)
+        key = row_id(row, id_column, complain)
         column = _pick(row, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
         if column is None:
             complain(_no_column(row, "reference caption", reading.references_column, (*REFERENCE_COLUMNS, "caption")))
@@ -106,7 +106,7 @@ def gather_column(rows: Iterable[Row], column: str, reading: Reading = Reading()
     """The values of one column by id, those that are null left out; two different ones of an id are refused."""
     values: dict[str, Any] = {}
     for row in rows:
-        key = _key(row, reading.id_column, refuse)
+        key = row_id(row, reading.id_column, refuse)
         if column not in row.fields:
             refuse(_no_column(row, "label", column, ()))
         value = row.fields[column]
@@ -190,7 +190,7 @@ def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], s
             fields[name] = [value] if several else fields.get(name, value)
 
 
-def _key(row: Row, column: str | None, complain: Complain) -> str | None:
+def row_id(row: Row, column: str | None, complain: Complain) -> str | None:
     """The id of a row: the value of a column, or of several that are named with commas, joined by colons.
 
     A column whose own name has commas is one.
@@ -225,8 +225,8 @@ def _references(row: Row, column: str, complain: Complain) -> list[str]:
 def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
     value = row.fields[column]
     entries = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
-    if set(map(type, entries)) == {str} and "".join(entries).isascii():  # most rows: nothing to look at more closely
-        return entries
+    if entries and set(map(type, entries)) == {str} and "".join(entries).isascii():
+        return entries  # nearly always, and quickly
     for entry in entries:
         if not isinstance(entry, str):
             complain(f"{row.where}: {what} is {described(entry)}, expected a string")

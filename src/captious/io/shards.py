@@ -454,17 +454,17 @@ def _reason(complaint: str) -> str:
 def _rows(shard: Shard, reading: Reading, images: bool, faults: Faults) -> Iterator[Row]:
     """Rows of a shard of any format."""
     name, format = shard.address, shard.format or reading.format
-    with _open(shard) as file:
+    with open_shard(shard) as file:
         if not shard.size:
             return
         if format == "parquet":
             yield from parquet_rows(file, name, images)
         elif format == "tar":
-            yield from tar_rows(_unpacked(file, name, faults), name, reading, images, faults.add)
+            yield from tar_rows(unpacked(file, name, faults), name, reading, images, faults.add)
         elif format == "jsonl":
-            yield from _json_lines(_unpacked(file, name, faults).read(), name, faults)
+            yield from _json_lines(unpacked(file, name, faults).read(), name, faults)
         else:
-            content = _unpacked(file, name, faults).read()
+            content = unpacked(file, name, faults).read()
             if DAMAGED_GZIP in faults.counts:
                 raise InputError(faults.examples[DAMAGED_GZIP])
             if content.strip():
@@ -472,7 +472,7 @@ def _rows(shard: Shard, reading: Reading, images: bool, faults: Faults) -> Itera
 
 
 @contextmanager
-def _open(shard: Shard) -> Iterator[IO[bytes]]:
+def open_shard(shard: Shard) -> Iterator[IO[bytes]]:
     """A shard that has the size it had when the shards were listed."""
     folder, name = split_address(shard.address)
     try:
@@ -500,7 +500,7 @@ def _json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
             yield row
 
 
-def _unpacked(file: IO[bytes], name: str, faults: Faults) -> IO[bytes]:
+def unpacked(file: IO[bytes], name: str, faults: Faults) -> IO[bytes]:
     """The file, or what can be unpacked of it where it is compressed; damage is counted."""
     compressed = file.read(len(GZIP)) == GZIP
     file.seek(0)

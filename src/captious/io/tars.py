@@ -47,10 +47,17 @@ class _Damage(ValueError):
 
 def tar_rows(file: IO[bytes], name: str, reading: Reading, images: bool, report: Report) -> Iterator[Row]:
     """A row for each sample with a caption: its key, its caption, the fields of its JSON, and its image if wanted."""
+    return (row for _, row in tar_samples(file, name, reading, images, report))
+
+
+def tar_samples(
+    file: IO[bytes], name: str, reading: Reading, images: bool, report: Report
+) -> Iterator[tuple[str, Row]]:
+    """The rows with the keys of their members, which a field of the JSON may hide."""
     for key, parts in _samples(file, name, images, report).items():
         where = f"{name}: key {key!r}"
         try:
-            yield Row(where, _fields(key, parts, where, reading, images, report))
+            yield key, Row(where, _fields(key, parts, where, reading, images, report))
         except _Unusable as fault:
             report(fault.reason, str(fault))
 
@@ -190,7 +197,7 @@ def members(file: IO[bytes], name: str, report: Report) -> Iterator[Member]:
 def _kind_and_size(header: bytes, records: Mapping[bytes, bytes]) -> tuple[bytes, int]:
     if len(header) < BLOCK:
         raise _Damage(f"{len(header)} bytes, expected a header of {BLOCK}")
-    if _number(header[148:156]) != sum(header) - sum(header[148:156]) + 8 * ord(" "):
+    if _number(header[148:156]) != sum(header[:148]) + sum(header[156:]) + 8 * ord(" "):
         raise _Damage("no header with a valid checksum")
     size = records.get(b"size")
     return header[156:157], _number(header[124:136]) if size is None else _decimal(size)

@@ -13,8 +13,7 @@ from functools import partial, reduce
 from typing import Any
 
 from captious.captions import CaptionSet
-from captious.metrics.contract import Measurement, Metric, Scored, Shared, TokenMetric
-from captious.text.idf import DocumentFrequency
+from captious.metrics.contract import Measurement, Metric, Scored, TokenMetric
 from captious.text.tables import TextTable
 
 CHUNK = 20_000
@@ -49,12 +48,14 @@ def _by_chunk(captions: CaptionSet, metrics: Sequence[Metric], step: Progress) -
     for chunk, place in _chunks(captions):
         for metric in metrics:
             step(f"{metric.label}{place}")
-            if metric not in states:
+            if metric.needs_corpus:
                 state = metric.prepare(chunk)
-                if not _is_whole(state):
-                    partial_states.setdefault(metric, _States()).add(state)
-                    continue
-                states[metric] = state
+                if chunk is not captions:
+                    state.release()
+                partial_states.setdefault(metric, _States()).add(state)
+                continue
+            if metric not in states:
+                states[metric] = metric.prepare(chunk)
             parts[metric].append(metric.score(chunk, states[metric]))
         # Copies leave the n-grams behind.
         names = {metric.tokenizer for metric in partial_states if isinstance(metric, TokenMetric)}
@@ -83,11 +84,6 @@ def _chunks(captions: CaptionSet) -> Iterator[tuple[CaptionSet, str]]:
     for first in range(0, len(captions), CHUNK):
         end = min(first + CHUNK, len(captions))
         yield captions.part(first, end), f", items {first + 1:,} to {end:,} of {len(captions):,}"
-
-
-def _is_whole(state: Any) -> bool:
-    """Whether the state of one chunk is that of all."""
-    return isinstance(state, Shared) or (isinstance(state, DocumentFrequency) and state.complete)
 
 
 class _States:
