@@ -37,6 +37,7 @@ SEVERAL_MEANINGS = {
     "--style": "one style is explained, several are listed",
     "--captions": "a study takes those of several systems, a cache one file",
     "--margin": "each objective has its own",
+    "--keep": "scores keep the items that pass a filter; a cache keeps a size",
     "--encoder": "probes compare several encoders; cache prune names one in the cache",
 }
 VERBS = {

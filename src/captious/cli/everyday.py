@@ -12,11 +12,17 @@ import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, Systems
-from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime, choices_of, without_none
+from captious.errors import InputError
+from captious.options import PERMUTATIONS, Argument, Engine, Option, Output, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
+    from captious.render import Result
 
+Keep = Annotated[
+    str | None,
+    Option("Of shards, also write the ids that pass, such as 'cider > 0.3 and words > 4'.", metavar="FILTER"),
+]
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.")]
 USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
@@ -34,9 +40,11 @@ def register(app: typer.Typer) -> None:
 def score(
     predictions: Predictions,
     session: Session,
+    engine: Engine,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
+    keep: Keep = None,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
@@ -46,13 +54,24 @@ def score(
 
     --explain 1002 says why item 1002 has its scores: the n-grams, words or tuples that add up to each.
 
+    A pattern or a folder means shards, which are scored one by one, several at a time, into the folder of --out.
+    The same command again goes on where it stopped.
+
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
+    Example: captious score 'shards/{000..499}.tar' --metrics clipscore --engine ray --gpus 0.5 --out scores/
     """
     from captious.evaluation import evaluate
+    from captious.io.shards import is_sharded
     from captious.metrics.registry import parse_all
 
     parse_all(metrics)  # a misspelt name is said before anything is read
+    if engine.engine is not None or is_sharded(predictions):
+        _score_shards(predictions, session, engine, metrics, worst, explain, keep)
+        return
+    for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
+        if value:
+            raise InputError(f"{name}={value!r} is for shards; name several, or pass engine=...")
     if session.runtime.judging.dry_run:
         session.deliver_plan({predictions: session.read(predictions)}, metrics)
         return
@@ -68,6 +87,68 @@ def score(
     if worst and not (output.json or output.latex or output.csv):
         listed = report.worst(worst)
         (listed.in_percent() if output.percent else listed).print()
+
+
+def _score_shards(
+    source: str,
+    session: Session,
+    engine: Engine,
+    metrics: Metrics,
+    worst: int,
+    explain: str | None,
+    keep: str | None,
+) -> None:
+    """Score shards into a folder."""
+    from captious.metrics.registry import parse_all
+    from captious.render.document import is_file
+    from captious.scale.expression import parse_filter
+    from captious.scale.keep import keep as keep_items
+    from captious.scale.scoring import ShardsFailed, plan_shards, score_shards
+
+    output = session.output
+    printing = replace(session, output=replace(output, out=None))
+    if explain is not None:
+        raise InputError(f"explain={explain} is not for shards; score the file that holds the item by itself")
+    if session.runtime.judging.dry_run:
+        with printing.working() as step:
+            plan = plan_shards(source, metrics, session.reading, step)
+        printing.deliver(plan)
+        return
+    if output.out is None:
+        raise InputError("shards are scored into a folder; pass out=..., such as out=scores")
+    if is_file(output.out):
+        raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
+    if keep is not None:
+        parse_filter(keep, parse_all(metrics))  # a mistake is said before anything is read
+    shown: list[Result] = []
+    try:
+        with printing.working(every=60.0) as step:
+            report = score_shards(
+                source,
+                metrics,
+                out=output.out,
+                reading=session.reading,
+                resampling=session.resampling,
+                engine=engine,
+                progress=step,
+                overwrite=output.overwrite,
+            )
+            if output.percent:
+                report.write(percent=True)
+            shown.append(report)
+            if keep is not None:
+                kept = Path(output.out) / "kept.parquet"
+                selection = keep_items(output.out, keep, kept, engine=engine, overwrite=True, progress=step)
+                shown.append(selection)
+                if output.json:
+                    shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
+    except ShardsFailed as error:
+        raise InputError(error.summary) from None  # the shards were named as they failed
+    if worst:
+        shown.append(report.worst(worst))
+    for result in shown[:1] if output.json or output.latex or output.csv else shown:
+        printing.deliver(result)
+    typer.echo(f"written: {Path(output.out) / 'report.html'}", err=True)
 
 
 def compare(
