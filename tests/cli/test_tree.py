@@ -20,7 +20,7 @@ from captious.options import Argument, declared
 
 REPOSITORY = Path(__file__).parents[2]
 PANELS = {
-    "Everyday": ["score", "compare", "arena", "view", "check", "metrics", "demo"],
+    "Everyday": ["score", "keep", "compare", "arena", "view", "check", "metrics", "demo"],
     "Judge metrics": ["study", "probe", "studio"],
     "Audit": ["bias", "style"],
     "Models and data": ["train", "make", "cache"],

@@ -1,4 +1,4 @@
-"""``captious score``, ``compare``, ``arena``, ``check``, ``metrics`` and ``demo``."""
+"""``captious score``, ``keep``, ``compare``, ``arena``, ``check``, ``metrics`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
 
 
-NAMES = ("score", "compare", "arena", "view", "check", "metrics", "demo")
+NAMES = ("score", "keep", "compare", "arena", "view", "check", "metrics", "demo")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for function in (score, compare, arena, view, check, metrics, demo):
+    for function in (score, keep, compare, arena, view, check, metrics, demo):
         command(app, panel=EVERYDAY)(function)
 
 
@@ -151,6 +151,39 @@ def _score_shards(
     typer.echo(f"written: {Path(output.out) / 'report.html'}", err=True)
 
 
+def keep(
+    scores: Annotated[str, Argument("Folder that captious score wrote from shards.", metavar="SCORES")],
+    filter: Annotated[str, Argument("Such as 'clipscore > 0.28 and words > 4'.", metavar="FILTER")],
+    session: Annotated[Session, Only("out", "overwrite", "json")],
+    engine: Engine,
+    write: Annotated[Literal["ids", "shards"], Option("Write the ids that pass, or the shards with them.")] = "ids",
+) -> None:
+    """Say how many items of scored shards pass a filter and why the others do not; with --out, write those that pass.
+
+    --out kept.parquet writes ids; also .jsonl and .txt.
+    --out kept/ --write shards writes the shards again, Parquet, JSONL or tar, with the rows or samples that pass.
+
+    A filter has and, or, not; < <= > >= == !=, also 0.2 < cider < 2; + - * /; words, characters, candidates;
+    "dog" in caption; id in ("7", "12"); top(clipscore, 0.3) for the 30 % with the highest values, bottom(...),
+    quantile(...). A metric is named as in the report, in back quotes if its name has spaces. An item without a value
+    that the filter needs does not pass.
+
+    Example: captious keep scores/ 'clipscore > 0.28 and words > 4' --out kept.parquet
+    Example: captious keep scores/ 'top(clipscore, 0.3)' --out kept/ --write shards
+    """
+    from captious.scale.keep import keep
+
+    output = session.output
+    printing = replace(session, output=replace(output, out=None))
+    with printing.working() as step:
+        selection = keep(
+            scores, filter, output.out, write=write, engine=engine, overwrite=output.overwrite, progress=step
+        )
+    printing.deliver(selection)
+    if output.out is not None:
+        typer.echo(f"written: {output.out}", err=True)
+
+
 def compare(
     systems: Systems,
     session: Session,
@@ -161,14 +194,25 @@ def compare(
 ) -> None:
     """Compare systems on the same items with paired tests, Holm-adjusted over the systems.
 
+    Folders that captious score wrote from shards are compared on the metrics they hold, shard by shard.
+
     Example: captious compare a.json b.json c.json --references refs.json
     Example: captious compare XE=ck0/results.json RL=ck1/results.json --references refs.json
+    Example: captious compare XE=scores0/ RL=scores1/
     """
     from captious.comparison import compare
     from captious.metrics.registry import parse_all
+    from captious.scale.comparing import compare_shards, is_scored
 
     parse_all(metrics)  # a misspelt name is said before anything is read
     paths = systems.files()
+    tests: dict[str, Any] = {"test": test, "permutations": permutations, "every_pair": every_pair}
+    if any(map(is_scored, paths.values())):
+        wanted = None if metrics == USUAL else metrics
+        with session.working() as step:
+            result: Result = compare_shards(paths, wanted, session.resampling, step, **tests)
+        session.deliver(result)
+        return
     if session.runtime.judging.dry_run:
         session.deliver_plan({name: session.read(path) for name, path in paths.items()}, metrics)
         return
@@ -179,9 +223,7 @@ def compare(
             session.resampling,
             progress=step,
             missing=session.reading.missing,
-            test=test,
-            permutations=permutations,
-            every_pair=every_pair,
+            **tests,
         )
     session.deliver(result)
 

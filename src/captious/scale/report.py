@@ -431,7 +431,8 @@ def _warnings(
     repeated, examples = repeated_ids(folder)
     if repeated:
         such = f"such as {examples[0]}"
-        warnings.append(f"{repeated:,} ids occur more than once over the shards, {such}: their items count twice")
+        occur = "id occurs" if repeated == 1 else "ids occur"
+        warnings.append(f"{repeated:,} {occur} more than once over the shards, {such}: their items count twice")
     if empty := [shard.shard for shard in shards if not shard.items]:
         warnings.append(f"{len(empty):,} of {len(shards):,} shards hold no item, such as {empty[0]}")
     if intervals and full < FEW:
