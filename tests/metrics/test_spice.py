@@ -202,7 +202,7 @@ def test_matched_tuples_add_up_to_the_value(wordnet):
 
 
 def test_soft_matching_is_explained_by_the_nearest_phrases(minilm):
-    assert Spice().draws and not Spice(matching="soft").draws
+    assert Spice().explains_on_page and not Spice(matching="soft").explains_on_page
     report = captious.evaluate(
         {"1": ["A brown dog runs .", "A cat ."], "2": "."},
         f"spice(matching=soft,weights={minilm})",
@@ -229,9 +229,11 @@ def test_the_page_holds_the_graphs(wordnet):
     captions = captious.CaptionSet.of({"1": ["A dog ."], "2": ["A cat ."]}, {"1": ["A hound ."], "2": ["A bird ."]})
     report = captious.evaluate(captions, f"rouge,spice(resources={wordnet})", captious.Resampling(0))
     (items,) = [one for one in report.document().sections if hasattr(one, "explain")]
-    (graphs,) = explorer(items)[0]["graphs"]
+    (graphs,) = explorer(items)[0]["explanations"]
     assert graphs["metric"] == 1
-    assert [graphs["drawn"][0][item][0]["lists"] for item in "01"] == [
+    own = [graphs["systems"][0][item] for item in "01"]
+    assert [one["summary"] for one in own] == ["1 of 1 tuple matched, 0 missed", "0 of 1 tuple matched, 1 missed"]
+    assert [one["sections"][0]["graph"]["lists"] for one in own] == [
         {"matched": ["(dog)"]},
         {"wrong": ["(cat)"], "missed": ["(bird)"]},
     ]

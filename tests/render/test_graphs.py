@@ -3,14 +3,16 @@
 import dataclasses
 import re
 
+import numpy as np
 from tests.render.conftest import NASTY
 from tests.render.test_page import needs_browser, rendered
 
-from captious.render import Document, Graph, Statement, Table
+from captious.render import Document, Graph, ItemMetric, Statement, Table, Why
 from captious.render.graphs import ARROWS, OBJECTS, drawing, lists, svg
 from captious.render.html import page
-from captious.render.items import LISTED, explorer
+from captious.render.items import explorer
 from captious.render.notebook import notebook
+from captious.render.sections import LISTED
 
 SAID = [
     Statement(("woman",), True),
@@ -111,30 +113,61 @@ def explained(samples, **changes):
     """The sample's items with a graph of the second metric for each."""
     plain = samples.items()
     metrics = [*plain.metrics[:-1], plain.metrics[-1]._replace(explained=True)]
-    return samples.items(metrics=metrics, explain=lambda system, metric, item: [GRAPH], **changes)
+    return samples.items(
+        metrics=metrics, explain=lambda system, metric, items: [Why("1 of 1", [GRAPH])] * len(items), **changes
+    )
 
 
 def test_the_explorer_holds_graphs_of_explained_metrics_alone(samples):
-    assert explorer(samples.items())[0]["graphs"] == []
+    assert explorer(samples.items())[0]["explanations"] == []
     items = explained(samples)
-    (graphs,) = explorer(items)[0]["graphs"]
+    (graphs,) = explorer(items)[0]["explanations"]
     assert graphs["metric"] == len(items.metrics) - 1 and graphs["whole"]
-    assert [sorted(map(int, own)) for own in graphs["drawn"]] == [list(range(len(items.ids)))] * len(items.systems)
+    assert [sorted(map(int, own)) for own in graphs["systems"]] == [list(range(len(items.ids)))] * len(items.systems)
 
 
 def test_the_number_of_graphs_is_bounded_and_the_worst_are_kept(samples, monkeypatch):
     items = explained(samples)
-    monkeypatch.setattr("captious.render.items.GRAPHS", len(items.systems))
-    (graphs,) = explorer(items)[0]["graphs"]
+    monkeypatch.setattr("captious.render.items.EXPLANATIONS", len(items.systems))
+    (graphs,) = explorer(items)[0]["explanations"]
     totals = sum(system[-1] for system in items.values)
     worst = min((value, item) for item, value in enumerate(totals.tolist()) if value == value)[1]
-    assert [list(own) for own in graphs["drawn"]] == [[str(worst)]] * len(items.systems) and not graphs["whole"]
+    assert [list(own) for own in graphs["systems"]] == [[str(worst)]] * len(items.systems) and not graphs["whole"]
+
+
+def test_items_without_a_value_are_explained_in_a_part_of_the_room(samples, monkeypatch):
+    values = np.array([0.4, np.nan, 0.1, 0.9, np.nan, np.nan, 0.2, 0.3])
+    number = len(values)
+    items = samples.items(
+        ids=[str(index) for index in range(number)],
+        metrics=[ItemMetric("clair", "CLAIR", explained=True)],
+        systems=["sat"],
+        values=[[values]],
+        texts=[[("a dog",)] * number],
+        references=[()] * number,
+        images=[],
+        fields={},
+        reasons=[],
+        explain=lambda system, metric, items: [Why("", [])] * len(items),
+    )
+    chosen = {}
+    for most in (2, 4, 7):
+        monkeypatch.setattr("captious.render.items.EXPLANATIONS", most)
+        (one,) = explorer(items)[0]["explanations"]
+        chosen[most] = [int(item) for item in one["systems"][0]]
+        assert one["number"] == most and not one["whole"]
+    assert chosen == {2: [2, 6], 4: [1, 2, 6, 7], 7: [0, 1, 2, 3, 4, 6, 7]}  # a quarter, or what the scored ones leave
+
+
+def test_an_explanation_that_cannot_be_given_is_left_out(samples):
+    items = dataclasses.replace(explained(samples), explain=lambda system, metric, items: [])
+    assert explorer(items)[0]["explanations"] == []
 
 
 def test_the_lists_on_the_page_are_bounded_and_counted(samples):
     many = Graph([Statement((f"thing {number}",), True) for number in range(3 * LISTED)])
-    items = dataclasses.replace(explained(samples), explain=lambda system, metric, item: [many])
-    graph = explorer(items)[0]["graphs"][0]["drawn"][0]["0"][0]
+    items = dataclasses.replace(explained(samples), explain=lambda *asked: [Why("", [many])] * len(asked[-1]))
+    graph = explorer(items)[0]["explanations"][0]["systems"][0]["0"]["sections"][0]["graph"]
     assert graph["counts"] == {"matched": 3 * LISTED} and len(graph["lists"]["matched"]) == LISTED
 
 

@@ -12,7 +12,7 @@ import secrets
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ STORE = 100 * 2**20
 """Bytes of the object store of a local cluster. Tasks and results are small."""
 
 
-def run_on_ray(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> Iterator[Finished[Any]]:
+def run_on_ray(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> Generator[Finished[Any], None, None]:
     """Run tasks in ``engine.jobs`` actors, as many as the cluster holds if it is 0."""
     if not tasks:
         return
@@ -161,15 +161,14 @@ def _actor_class(ray: Any) -> Any:
         def arrive(self, path: list[str]) -> tuple[str, str | None]:
             """The node's address and its version of captious."""
             import sys
-
-            import ray
+            from importlib import import_module
 
             sys.path += [entry for entry in path if entry not in sys.path]
+            node = import_module("ray").util.get_node_ip_address()
             try:
-                from captious._version import __version__
+                return node, import_module("captious._version").__version__
             except ImportError:
-                __version__ = None
-            return ray.util.get_node_ip_address(), __version__
+                return node, None
 
         def start(self, runtime: Any, setup: bytes) -> Any:
             from captious.engines.worker import Worker

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
 
 EXPECTED = "a path, {id: caption}, a list of captions or of records, a data frame, an Arrow table or a CaptionSet"
+GZIP = b"\x1f\x8b"
+"""How a compressed file begins."""
 _TEXTS = ("captions", "references")
 """Roles of objects that hold texts; the others hold ratings or scores."""
 
@@ -49,32 +51,44 @@ def rows_of(
     name = name_of(source, role)
     if not isinstance(source, (str, os.PathLike)):
         return _objects(source, name, role, ids)
-    content = _content(source)
+    return rows_of_content(_content(source), name, format)
+
+
+def rows_of_content(content: bytes, name: str, format: str | None = None) -> Iterator[Row]:
+    """Rows of the unpacked content of a file; ``name`` is what messages call it."""
     rows = _READERS[format or _format_of(name, content)](content, name)
-    return _sound(rows) if _SUSPICIOUS.search(content) else rows
+    return _sound(rows) if _is_suspicious(content) else rows
 
 
 DEPTH = 50
 """Lists within lists that a value may have: more is a mistake, and nothing could write it."""
-_SUSPICIOUS = re.compile(rb"\\u[dD][89a-fA-F]|(?:[\[{][^\[\]{}]*){%d}" % DEPTH)
-"""An escape of JSON that may be half a character, or brackets that may be a deeply nested value."""
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+_NESTED = re.compile(rb"[\[{]{%d}" % DEPTH)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def _is_suspicious(content: bytes) -> bool:
+    """Whether JSON has an escape that may be half a character, or brackets that may be a deeply nested value."""
+    return bool(_HALF_CHARACTER.search(content) or _NESTED.search(content.translate(None, _NO_BRACKETS)))
 
 
 def _sound(rows: Iterator[Row]) -> Iterator[Row]:
     """The rows, up to one with half a character (a lone surrogate) or a value nested too deeply: neither is of use."""
     for row in rows:
-        for column, value in row.fields.items():
-            name = column if str(column).isprintable() else ascii(column)
-            if _depth(value) > DEPTH:
-                raise InputError(f"{row.where}: {name} is nested more than {DEPTH} deep, expected a plain value")
-            try:
-                json.dumps([column, value], ensure_ascii=False, default=str).encode()
-            except UnicodeEncodeError as error:
-                half = error.object[error.start]
-                raise InputError(
-                    f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode"
-                ) from None
+        _refuse_unsound(row)
         yield row
+
+
+def _refuse_unsound(row: Row) -> None:
+    for column, value in row.fields.items():
+        name = column if str(column).isprintable() else ascii(column)
+        if _depth(value) > DEPTH:
+            raise InputError(f"{row.where}: {name} is nested more than {DEPTH} deep, expected a plain value")
+        try:
+            json.dumps([column, value], ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError as error:
+            half = error.object[error.start]
+            raise InputError(f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode") from None
 
 
 def _depth(value: Any) -> int:
@@ -214,10 +228,10 @@ def _rows_of_columns(columns: Mapping[str, Sequence[Any]], name: str) -> Iterato
 
 def read_text(path: str | Path) -> str:
     """The text of a file, unpacked where it is compressed."""
-    return _decoded(_content(path), name_of(path))
+    return decoded(_content(path), name_of(path))
 
 
-def _decoded(content: bytes, name: str) -> str:
+def decoded(content: bytes, name: str) -> str:
     """Decode UTF-8, with or without a byte-order mark."""
     try:
         return content.decode("utf-8-sig")
@@ -241,12 +255,17 @@ def _content(source: str | os.PathLike[str]) -> bytes:
         raise InputError(f"{name}: is a folder, expected a file of captions{such}") from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror})") from None
-    if content[:2] == b"\x1f\x8b":
+    return unpack(content, name)
+
+
+def unpack(content: bytes, name: str) -> bytes:
+    """The content of a file, unpacked where it is compressed; nothing but white space is refused."""
+    if content[:2] == GZIP:
         try:
             content = gzip.decompress(content)
         except (EOFError, OSError, zlib.error) as error:
             raise InputError(f"{name}: damaged gzip file ({error})") from None
-    if not content.strip():
+    if not content or content.isspace():
         raise InputError(f"{name}: is empty, expected captions")
     return content
 
@@ -270,7 +289,7 @@ def _format_of(name: str, content: bytes) -> str:
     return "tsv" if b"\t" in first_line else "csv"
 
 
-_QUOTED_CELL = re.compile(r'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
+_QUOTED_CELL = re.compile(rb'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
 _NUMBERED_REFERENCE = re.compile(r"ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
 
 
@@ -279,11 +298,11 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
 
     Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a JSON list is one.
     """
-    text = _decoded(content, name)
     # Captions with a quotation mark here and there are common in TSV, where nothing needs quoting.
-    bare = delimiter == "\t" and not _QUOTED_CELL.search(text)
+    bare = delimiter == "\t" and not _QUOTED_CELL.search(content)
     quoting: Literal[0, 3] = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+    lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     try:
         header = [column.strip() for column in next(reader, [])]
         if not header:
@@ -305,6 +324,8 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
             if numbered:
                 fields["references"] = [cells[index] for index in numbered if cells[index].strip()]
             yield Row(where, fields)
+    except UnicodeDecodeError:
+        decoded(content, name)  # says where
     except csv.Error as error:
         raise InputError(f"{name}: line {reader.line_num}: not valid delimited text ({error})") from None
 
@@ -321,24 +342,39 @@ def _cell(cell: str) -> Any:
 
 def _jsonl(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a JSON Lines file; blank lines are passed over."""
-    for number, line in enumerate(_decoded(content, name).split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{name}: row {number}"
+    # Line by line: the whole file as text would take as much memory again, or four times as much.
+    for number, line in enumerate(io.BytesIO(content), start=1):
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{where} column {error.colno}: not valid JSON ({error.msg}): {line[:60]!r}") from None
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: not JSON that can be read ({str(error)[:80]})") from None
-        if not isinstance(record, dict):
-            raise InputError(f'{where}: is {type(record).__name__}, expected an object such as {{"id": …}}')
-        yield Row(where, record)
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
+        except UnicodeDecodeError:
+            text = decoded(content, name)  # says where
+        if text.strip():
+            yield _record(text, f"{name}: row {number}")
+
+
+def json_row(content: bytes, where: str) -> Row:
+    """The row that one JSON object is."""
+    row = _record(decoded(content, where), where)
+    if _is_suspicious(content):
+        _refuse_unsound(row)
+    return row
+
+
+def _record(text: str, where: str) -> Row:
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} column {error.colno}: not valid JSON ({error.msg}): {text[:60]!r}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON that can be read ({str(error)[:80]})") from None
+    if not isinstance(record, dict):
+        raise InputError(f'{where}: is {type(record).__name__}, expected an object such as {{"id": …}}')
+    return Row(where, record)
 
 
 def _json(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a JSON document, whatever of the known layouts it has."""
-    text = _decoded(content, name)
+    text = decoded(content, name)
     try:
         document = json.loads(text, object_pairs_hook=partial(_object, name=name))
     except InputError:
@@ -432,14 +468,27 @@ def _object(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
 
 def _parquet(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a Parquet file."""
+    return parquet_rows(io.BytesIO(content), name)
+
+
+def parquet_rows(file: IO[bytes], name: str, images: bool = True) -> Iterator[Row]:
+    """Rows of an open Parquet file; without ``images`` a column of their bytes is not even read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(pa.BufferReader(content))
+        parquet = pq.ParquetFile(file)
+        columns = [field.name for field in parquet.schema_arrow if images or not _holds_images(field)]
+        table = parquet.read(columns)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{name}: not a whole Parquet file ({str(error).splitlines()[0]})") from None
     return _table(table, name)
+
+
+def _holds_images(field: Any) -> bool:
+    """Whether a column holds images themselves, as bytes or as data sets hold them."""
+    kind = str(field.type)
+    return field.name in IMAGE_COLUMNS and kind.startswith(("binary", "large_binary", "struct"))
 
 
 def _table(table: Any, name: str) -> Iterator[Row]:

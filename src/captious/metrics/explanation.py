@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from captious.errors import UnknownKey
 from captious.render import Column, Document, Graph, Phrase, Result, Section, Span, Table, Text
-from captious.render.document import Value
+from captious.render.document import Tone, Value
 from captious.render.tables import columns as table_columns
 
 SHOWN = 10
@@ -28,6 +28,11 @@ SUMMANDS = 4
 TINY = 0.001
 """Values below this, such as a BLEU without a match of some order, are shown with two digits."""
 ADDS = Column("adds", signed=True, bar=True)
+VERDICT = "verdict"
+"""Column of what a judge said of a part."""
+VERDICTS: Mapping[str, Tone] = {
+    "true": "good", "right": "good", "accepted": "good", "false": "bad", "wrong": "bad", "rejected": "bad",
+}  # fmt: skip
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -110,6 +115,8 @@ class Breakdown:
     """Whether the order of the parts says something, such as that of the caption; otherwise the largest is first."""
     penalties: Sequence[Part] = ()
     """Parts that are taken off at the end, whatever their size."""
+    summary: str = ""
+    """All of it in a line, for a page where nothing is opened yet."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,7 +163,7 @@ class Explanation(Result):
         """What the document shows under its title."""
         breakdown = self.breakdown
         if self.reason:
-            return [Text([f"no value: {self.reason}"])]
+            return [Text([f"no value: {self.reason}", *breakdown.notes])]
         sections: list[Section] = []
         if breakdown.texts:
             sections.append(Text([text.phrase for text in breakdown.texts]))
@@ -177,7 +184,7 @@ class Explanation(Result):
         rows: list[Sequence[Value]] = []
         most = len(parts) if breakdown.shown is None else breakdown.shown
         for part in [*parts[: len(breakdown.parts)][:most], *breakdown.penalties]:
-            details = [part.details.get(column.key or column.name) for column in breakdown.columns]
+            details = [_toned(column, part.details.get(column.key or column.name)) for column in breakdown.columns]
             amount = float(f"{part.adds:.1e}") if tiny else part.adds
             candidate = None if part.candidate is None else part.candidate + 1
             rows.append((part.name, amount, *details, *([candidate] if several else [])))
@@ -230,6 +237,12 @@ def candidate_labels(number: int) -> list[str]:
     (['candidate'], ['candidate 1', 'candidate 2'])
     """
     return ["candidate"] if number == 1 else [f"candidate {rank}" for rank in range(1, number + 1)]
+
+
+def _toned(column: Column, value: Any) -> Value:
+    """A value of a part; a verdict has its color."""
+    tone = VERDICTS.get(value) if column.name == VERDICT else None
+    return Phrase((Span(value, tone),)) if tone else value
 
 
 def _signed(adds: float) -> str:

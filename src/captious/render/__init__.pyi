@@ -19,4 +19,5 @@ from captious.render.document import Span as Span
 from captious.render.document import Statement as Statement
 from captious.render.document import Table as Table
 from captious.render.document import Text as Text
+from captious.render.document import Why as Why
 from captious.render.document import link as link

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAN = float("nan")
 Tone: TypeAlias = Literal["", "good", "bad", "strong", "struck", "quiet"]
-ChartKind: TypeAlias = Literal["intervals", "lines", "bars", "dots", "scatter"]
+ChartKind: TypeAlias = Literal["intervals", "lines", "bars", "dots", "scatter", "histogram"]
 
 
 class Span(NamedTuple):
@@ -214,7 +214,8 @@ class Chart:
 
     ``intervals``: a row per value with its interval (a forest plot). ``dots``: a row per name with a dot per value and
     a bar at the mean of each series. ``bars``: a row per value. ``lines``: over named ticks or numbers, with whiskers
-    where there are intervals. ``scatter``: a dot per pair, and the mean of y in steps of x.
+    where there are intervals. ``scatter``: a dot per pair, and the mean of y in steps of x. ``histogram``: a bar per
+    bin; ``x`` are the edges of the bins, one more than values.
     """
 
     kind: ChartKind
@@ -291,8 +292,19 @@ class Items:
     """Further columns, by name and item."""
     limit: int = 5000
     """Texts and images of at most so many items are on the page: the worst, the best, and a random remainder."""
-    explain: Callable[[int, int, int], Sequence[Graph]] | None = None
-    """A graph for each candidate text, by system, explained metric and item; asked for the worst items only."""
+    explain: Callable[[int, int, Sequence[int]], Sequence[Why]] | None = None
+    """What made the values of items, by system and explained metric; asked for as many items as the page can hold.
+
+    Nothing at all where it cannot be said any more.
+    """
+
+
+class Why(NamedTuple):
+    """What made a value of an item, as the page shows it when the reader asks."""
+
+    summary: str
+    """In a line, which stands there before that."""
+    sections: Sequence[Section]
 
 
 class Picture(NamedTuple):

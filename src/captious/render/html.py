@@ -39,7 +39,7 @@ from captious.render.document import (
 from captious.render.items import explorer, thumbnail
 from captious.render.tables import dumps
 
-SCRIPTS = ("base.js", "embedded.js", "state.js", "charts.js", "views.js", "graphs.js", "items.js", "main.js")
+SCRIPTS = ("base.js", "embedded.js", "state.js", "charts.js", "views.js", "explanations.js", "items.js", "main.js")
 WARNINGS = 5
 """Warnings that are shown at once; the others are folded."""
 LINKS = 6

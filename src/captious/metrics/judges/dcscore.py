@@ -256,13 +256,17 @@ class DCScore(FactMetric):
             for name in NAMES
         }
         value = (getattr(over_all, self.value) + getattr(over_relevant, self.value)) / 2
-        return Verdict(value, details=factors, parts=parts, counted=[ORACLE_LISTS] if lists.own else [])
+        true = sum(part.details["true"] for part in parts)
+        rates = f"precision {over_all.precision:.2f}, recall {over_all.recall:.2f}"
+        summary = f"{true:.3g} of {len(parts)} facts true, {rates}"
+        return Verdict(
+            value, details=factors, parts=parts, counted=[ORACLE_LISTS] if lists.own else [], summary=summary
+        )
 
-    def break_down(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
+    def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
         """A part for each fact; precision, recall and F1 of a single candidate."""
-        breakdown = super().break_down(item, state)
-        units, _ = self._units(item)
-        factors = [one.details for one in self.verdicts(units, state.value) if isinstance(one, Verdict)]
+        breakdown = super().breakdown(verdicts)
+        factors = [one.details for one in verdicts]
         if len(factors) > 1:
             return breakdown
         lines = [

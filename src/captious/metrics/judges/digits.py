@@ -116,7 +116,8 @@ def smoothed_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
         return None
     parts = expectation(steps, renormalize, lambda worth: f"{worth:.12g}" if worth % 1 else f"{worth:.1f}")
     counted = (MERGED,) if merged else ()
-    return Verdict(sum(part.adds for part in parts), details={"raw": raw}, parts=parts, counted=counted)
+    summary = f"the judge wrote {number[0]}"
+    return Verdict(sum(part.adds for part in parts), "", {"raw": raw}, parts, counted=counted, summary=summary)
 
 
 def smoothed_yes(reply: Reply) -> Verdict | None:
@@ -137,7 +138,8 @@ def smoothed_yes(reply: Reply) -> Verdict | None:
         Part(word, (word == "yes") * probability / total, details={"probability": probability / total})
         for word, probability in chances.items()
     ]
-    return Verdict(sum(part.adds for part in parts), details={"raw": reply.text.strip()}, parts=parts)
+    value = sum(part.adds for part in parts)
+    return Verdict(value, details={"raw": reply.text.strip()}, parts=parts, summary=f"yes with probability {value:.2f}")
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class SmoothedMetric(JudgedMetric):
 
     counted: ClassVar[tuple[str, ...]] = (SAMPLED, MERGED)
     part_unit: ClassVar[str] = "answer"
-    part_columns: ClassVar[Sequence[Column]] = (Column("probability"),)
+    part_columns: ClassVar[Sequence[Column]] = (Column("probability", bar=True),)
 
     def __post_init__(self) -> None:
         for name in ("samples", "top"):
@@ -209,4 +211,5 @@ def _mean(values: Sequence[float | Failure]) -> Verdict | Failure:
         Part(f"sample {number}", value * share, details={"probability": share})
         for number, value in enumerate(numbers, 1)
     ]
-    return Verdict(sum(part.adds for part in parts), parts=parts, counted=(SAMPLED,))
+    summary = f"mean of {len(numbers)} sample{'' if len(numbers) == 1 else 's'}"
+    return Verdict(sum(part.adds for part in parts), parts=parts, counted=(SAMPLED,), summary=summary)

@@ -74,6 +74,15 @@ class FactMetric(JudgedMetric):
         return plan + CallPlan(stored=stored)
 
 
+def tally(verdicts: Sequence[bool], unit: str, word: str) -> str:
+    """How many are so.
+
+    >>> tally([True, False, True], "fact", "true")
+    '2 of 3 facts true'
+    """
+    return f"{sum(verdicts)} of {len(verdicts)} {unit}{'' if len(verdicts) == 1 else 's'} {word}"
+
+
 def unless_failed(values: Sequence[S | Failure], make: Callable[[S], T | Failure]) -> list[T | Failure]:
     """What is made of each value; a failure of an earlier step stays."""
     return [one if isinstance(one, Failure) else make(one) for one in values]

@@ -11,7 +11,16 @@ from typing import ClassVar, Literal, NamedTuple
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
 from captious.metrics.explanation import Part
-from captious.metrics.judges.facts import FactMetric, ask_each, list_tokens, numbered, require_all, unless_failed, whole
+from captious.metrics.judges.facts import (
+    FactMetric,
+    ask_each,
+    list_tokens,
+    numbered,
+    require_all,
+    tally,
+    unless_failed,
+    whole,
+)
 from captious.metrics.judges.judged import Bench, Verdict, shortened
 from captious.metrics.judges.yes_no import BY_WORDS, Answer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
@@ -106,7 +115,7 @@ class FaithScore(FactMetric):
         """What an explanation says of each."""
         if self.level == "sentence":
             return Column("verdict", "text"), Column("false facts", "text", key="false_facts")
-        return Column("category", "text"), Column("verdict", "text"), Column("p(yes)", key="probability")
+        return Column("verdict", "text"), Column("category", "text"), Column("p(yes)", key="probability")
 
     def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:
         """The sub-sentences of each caption, to be labelled."""
@@ -157,7 +166,7 @@ class FaithScore(FactMetric):
             )
             for fact, answer in zip(facts, answers, strict=True)
         ]
-        return Verdict(share(verdicts), parts=parts, counted=counted)
+        return Verdict(share(verdicts), parts=parts, counted=counted, summary=tally(verdicts, "fact", "true"))
 
     def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
         """The facts, and a question for each."""
@@ -236,7 +245,8 @@ def sentence_verdict(sentences: Sequence[str], facts: Sequence[Fact], verdicts: 
         )
         for sentence, wrong in zip(sentences, blamed, strict=True)
     ]
-    return Verdict(share([not wrong for wrong in blamed]), parts=parts)
+    right = [not wrong for wrong in blamed]
+    return Verdict(share(right), parts=parts, summary=tally(right, "sub-sentence", "right"))
 
 
 def _words(text: str) -> tuple[str, ...]:

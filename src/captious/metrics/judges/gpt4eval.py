@@ -124,7 +124,9 @@ class Gpt4Eval(JudgedMetric):
             )
             for order, one in zip(orders, scores, strict=False)
         ]
-        return Verdict(math.fsum(part.adds for part in parts), parts=parts, weight=weight)
+        caption = sum(one.second for one in scores) / len(scores)
+        summary = f"caption {caption:g}, reference {reference:g} of {HIGHEST:g}"
+        return Verdict(math.fsum(part.adds for part in parts), parts=parts, weight=weight, summary=summary)
 
 
 def _turned(review: Scores | Failure) -> Scores | Failure:

@@ -106,7 +106,8 @@ class GVEval(SmoothedMetric):
             return None
         parts = expectation(steps, renormalize=True, name=lambda worth: f"{100 * worth:.12g}")
         value = math.fsum(part.adds for part in parts)
-        return Verdict(value, _reason(reply, number), {"raw": int(number[1])}, parts, counted=counted)
+        reason, raw = _reason(reply, number), int(number[1])
+        return Verdict(value, reason, {"raw": raw}, parts, counted=counted, summary=f"the judge wrote {raw}")
 
     def raw(self, reply: Reply) -> float:
         """The number over 100."""

@@ -18,12 +18,15 @@ from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
 from captious.metrics.contract import MeanMetric, Scored, Shared, blank_texts
-from captious.metrics.explanation import Breakdown, Part, candidate_labels
-from captious.models.chat.judge import Judge, estimated_tokens, load_judge
+from captious.metrics.explanation import Breakdown, Explanation, Part, candidate_labels
+from captious.models.chat.judge import Judge, Usage, estimated_tokens, load_judge
 from captious.models.chat.messages import Failure, Request
-from captious.render import Column
+from captious.options import current
+from captious.render import Column, Text, Why
 
 PROMPTS = Path(__file__).parent / "prompts"
+LONGEST_REPLY = 2000
+"""Characters of a reply that could not be read, where it is shown; the store has all."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Verdict:
     """How much it counts in means: the denominator, where the value is a ratio."""
     counted: Sequence[str] = ()
     """Names under which the signature counts it; those of the metric's ``counted``."""
+    summary: str = ""
+    """What made the value, in a few words; the reason follows it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +148,7 @@ class JudgedMetric(MeanMetric):
 
     def score_items(self, captions: CaptionSet, state: Shared[Bench]) -> Scored:
         """Rows: the sum over candidates and their number; an item with a candidate without a value has a reason."""
+        captions.keep(("state", self), state)  # with the store that has the replies, for explanations
         usage = state.value.judge.usage
         before = replace(usage)
         units, reasons = self._units(captions)
@@ -180,7 +186,51 @@ class JudgedMetric(MeanMetric):
     def break_down(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
         """A part for each verdict, or its own parts, with the judge's words; everything is read from stored replies."""
         units, _ = self._units(item)
-        verdicts = [one for one in self.verdicts(units, state.value) if isinstance(one, Verdict)]
+        return self.breakdown([one for one in self.verdicts(units, state.value) if isinstance(one, Verdict)])
+
+    def break_down_missing(self, item: CaptionSet, state: Shared[Bench]) -> Breakdown:
+        """Replies that could not be read."""
+        units, reasons = self._units(item)
+        asked = [index for index in range(len(units)) if index not in reasons]
+        return _unread(self.verdicts(units.take(asked), state.value)) if asked else Breakdown([])
+
+    @property
+    def explains_on_page(self) -> bool:
+        """Reasons, facts and probabilities, from stored replies."""
+        return True
+
+    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[Bench]) -> list[Why]:
+        """What the judge said of each item. Nothing is asked; replies that are in another store cannot be shown."""
+        judge = state.value.judge
+        judge = replace(judge, judging=replace(judge.judging, replay=True), usage=Usage())
+        chosen = captions.take(indices)
+        units, reasons = self._units(chosen)
+        asked = [index for index in range(len(units)) if index not in reasons]
+        try:
+            verdicts = self.verdicts(units.take(asked), replace(state.value, judge=judge)) if asked else []
+        except InputError as error:
+            current().log(f"{self.label}: the page shows no reasons ({error})")
+            return []
+        by_item: list[list[Verdict | Failure]] = [[] for _ in indices]
+        for owner, reason in zip(self._owners(chosen)[list(reasons)].tolist(), reasons.values(), strict=True):
+            by_item[owner].append(Failure(reason))
+        for owner, verdict in zip(self._owners(chosen)[asked].tolist(), verdicts, strict=True):
+            by_item[owner].append(verdict)
+        return [self._why(id, own) for id, own in zip(chosen.ids, by_item, strict=True)]
+
+    def _why(self, id: str, verdicts: Sequence[Verdict | Failure]) -> Why:
+        readable = [one for one in verdicts if isinstance(one, Verdict)]
+        reason = next((one.reason for one in verdicts if isinstance(one, Failure)), "" if verdicts else "no candidates")
+        breakdown = _unread(verdicts) if reason else self.breakdown(readable)
+        total = sum(one.weight for one in readable)
+        value = math.nan if reason else sum(one.value * one.weight for one in readable) / total
+        if len(verdicts) == len(readable) == 1 and not readable[0].parts:  # a number and a reason, which need no table
+            return Why(breakdown.summary, [Text([readable[0].reason])] if readable[0].reason else [])
+        explanation = Explanation(str(self), self.label, id, value, breakdown, reason)
+        return Why(breakdown.summary, explanation.sections())
+
+    def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
+        """Of the value that one item has by these."""
         together = self.candidates_together or len(verdicts) == 1
         names = [self.label] if together else candidate_labels(len(verdicts))
         total = sum(one.weight for one in verdicts)
@@ -194,11 +244,25 @@ class JudgedMetric(MeanMetric):
         columns = list(self.part_columns)
         if any(part.details.get("reason") for part in parts):
             columns.append(Column("reason", "text"))
-        return Breakdown(parts, unit=self.part_unit, columns=columns, notes=notes, shown=None, ordered=True)
+        summary = " · ".join(": ".join(filter(None, (one.summary, one.reason))) for one in verdicts)
+        return Breakdown(
+            parts, unit=self.part_unit, columns=columns, notes=notes, shown=None, ordered=True, summary=summary
+        )
 
     def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
         """Model as the server names it, prompt, parse rule."""
         return {"judge": state.value.judge.identity, "prompt": state.value.prompt_digest, "parse": self.parse_rule}
+
+
+def _unread(verdicts: Sequence[Verdict | Failure]) -> Breakdown:
+    """What the judge said where it could not be read."""
+    replies = dict.fromkeys(one.reply for one in verdicts if isinstance(one, Failure) and one.reply)
+    notes = [f"the judge replied: {_cut(reply)}" for reply in replies]
+    return Breakdown([], notes=notes, summary=f"the judge replied: {next(iter(replies))}" if replies else "")
+
+
+def _cut(reply: str) -> str:
+    return reply if len(reply) <= LONGEST_REPLY else f"{reply[:LONGEST_REPLY]}… ({len(reply):,} characters)"
 
 
 def read_prompt(path: str | Path, fields: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from captious.metrics.judges.facts import (
     numbered,
     read_bullets,
     read_numbered,
+    tally,
     unless_failed,
     whole,
 )
@@ -123,7 +124,8 @@ class RlaifV(FactMetric):
             for fact, question, answer, amount in zip(facts, questions, answers, amounts, strict=True)
         ]
         counted = [BY_WORDS] if any(answer.by_words for answer in answers) else []
-        return Verdict(sum(amounts), parts=parts, counted=counted)
+        summary = tally([answer.yes for answer in answers], "fact", "accepted")
+        return Verdict(sum(amounts), parts=parts, counted=counted, summary=summary)
 
     def later_calls(self, item: Item, facts: int, bench: Bench) -> list[tuple[Request, int, int]]:
         """The questions, and an answer to each."""

@@ -27,7 +27,7 @@ from captious.metrics.spice.graphs import (
 )
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
 from captious.options import current
-from captious.render import Column, Graph
+from captious.render import Column, Graph, Why
 from captious.syntax import parsing
 
 KINDS = {1: "object", 2: "attribute", 3: "relation"}
@@ -127,11 +127,15 @@ class Spice(MeanMetric):
         return Scored(candidate_means(captions, values[:, 0], values[:, 1], values[:, 2]))
 
     @property
-    def draws(self) -> bool:
+    def explains_on_page(self) -> bool:
         """The scene graphs, where tuples match or do not."""
         return self.matching != "soft"
 
-    def drawings(self, captions: CaptionSet, index: int, state: Shared[Knowledge]) -> list[Graph]:
+    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[Knowledge]) -> list[Why]:
+        """The graphs of each item."""
+        return [_why(self._drawings(captions, index, state)) for index in indices]
+
+    def _drawings(self, captions: CaptionSet, index: int, state: Shared[Knowledge]) -> list[Graph]:
         """The graph of each candidate of an item: tuples that match or do not, and those that it misses."""
         graphs, references = self.graphs(captions, state)
         start, stop = captions.candidates.offsets[index : index + 2].tolist()
@@ -141,7 +145,7 @@ class Spice(MeanMetric):
         """Tuples: matched ones share the F-score equally, wrong and missed ones add nothing."""
         if self.matching == "soft":
             return self._soft_parts(item)
-        drawings, texts = self.drawings(item, 0, state), item.candidates.values
+        drawings, texts = self._drawings(item, 0, state), item.candidates.values
         parts, formulas = [], []
         for rank, graph in enumerate(drawings):
             ours, hits = len(graph.statements), sum(bool(one.matched) for one in graph.statements)
@@ -235,6 +239,12 @@ class Spice(MeanMetric):
             if number % 1000 == 999 or number == len(captions) - 1:
                 progress("scene graphs", number + 1, len(captions))
         return candidates, references
+
+
+def _why(graphs: list[Graph]) -> Why:
+    said, missed = sum(len(one.statements) for one in graphs), sum(len(one.missed) for one in graphs)
+    matched = sum(bool(statement.matched) for one in graphs for statement in one.statements)
+    return Why(f"{matched} of {said} tuple{'' if said == 1 else 's'} matched, {missed} missed", graphs)
 
 
 def _unmarked(texts: Sequence[str]) -> list[MarkedText]:

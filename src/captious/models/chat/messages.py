@@ -194,9 +194,11 @@ class Reply:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no reply."""
+    """Why there is no reply, or none that can be read."""
 
     reason: str
+    reply: str = ""
+    """What the model said where it cannot be read."""
 
 
 def _token(entry: Mapping[str, Any]) -> Token:

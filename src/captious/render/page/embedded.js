@@ -88,7 +88,7 @@ function systemRecord(system, item, place) {
       return value === null ? null : (100 * countBelow(sorted, value)) / sorted.length;
     }),
     reasons: metrics.map((_, metric) => data.reasons[system][metric][id]),
-    graphs: data.graphs.filter(({ drawn }) => drawn[system][item]).map(({ metric, drawn }) => ({ metric, graphs: drawn[system][item] })),
+    whys: data.explanations.filter((own) => own.systems[system][item]).map((own) => ({ metric: own.metric, ...own.systems[system][item] })),
     opinions: data.opinions?.[system][item] || [], passes: !considered().includes(system) || passes(system, item),
   };
 }
@@ -158,7 +158,7 @@ function lengthsOf(system, metric, domain, size) {
 }
 
 const source = {
-  total: data.ids.length, listable: data.shown.length, unreadable: data.unreadable, graphs: data.graphs, rated: Boolean(data.gaps),
+  total: data.ids.length, listable: data.shown.length, whole: data.whole, unreadable: data.unreadable, explanations: data.explanations, rated: Boolean(data.gaps),
   idOf: (item) => data.ids[item],
   itemOf: (id) => { const item = data.ids.indexOf(id); return item < 0 ? null : item; },
   bounds(metric) {

@@ -219,17 +219,6 @@ function whys(system, own, item) {
   const buttons = own.explained.map((metric) => h("button", { type: "button", class: "plain", "aria-expanded": "false", onclick: () => toggle(metric) }, metrics[metric].label));
   return [h("div", { class: "whybar", role: "group", "aria-label": "Why this score" }, h("span", { class: "quiet" }, "Why this score?"), buttons), body];
 }
-const spans = (parts) => parts.map(([text, tone, weight]) => (tone ? h("span", { class: `tone-${tone}`, style: { "--weight": `${Math.round(100 * clamp(weight, 0, 1))}%` } }, text) : text));
-function section({ title, paragraphs, graph, columns, rows, note }) {
-  const heading = title && h("h4", {}, title);
-  if (graph) return h("div", {}, heading, drawGraph(graph));
-  if (paragraphs) return h("div", {}, heading, paragraphs.map((parts) => h("p", {}, spans(parts))));
-  const head = ({ name, number, bars }) => [h("th", { scope: "col", class: number ? "number" : null }, name), bars && h("td", {})];
-  const cell = (parts, { number, bars }, row) => [h("td", { class: number ? "number" : null }, spans(parts)), bars && h("td", { class: "adds" }, bar(bars[row]))];
-  return h("div", {}, heading, h("div", { class: "scroll" }, h("table", { class: "shown" }, h("thead", {}, h("tr", {}, columns.map(head))),
-    h("tbody", {}, rows.map((cells, row) => h("tr", {}, cells.map((parts, column) => cell(parts, columns[column], row))))))), note && h("p", { class: "note" }, note));
-}
-const bar = (share) => h("i", { class: share < 0 ? "less" : null, style: { width: `${Math.round(100 * Math.abs(share))}%` } });
 
 // Ratings without further words stand in a line, others in a table.
 function said(opinions) {

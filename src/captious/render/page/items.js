@@ -106,6 +106,14 @@ function ordering() {
     raters: "largest difference between raters first", shortest: "shortest first", longest: "longest first", given: "in the order given" }[state.order];
 }
 
+// Which items show why they have their score, where not all of them do.
+function explainedNote() {
+  const some = source.explanations.filter(({ whole }) => !whole);
+  if (!some.length) return "";
+  const labels = some.map(({ metric }) => metrics[metric].label).join(", ");
+  return `Why a score is so is on this page for ${count(some[0].number)} items by ${labels}${some.length > 1 ? " each" : ""}: those without a score and the worst. `;
+}
+
 function drawItems() {
   return whenHere("items", source.list(state.page * PAGE, PAGE), (found) => {
     listed = found;
@@ -121,11 +129,14 @@ function drawList() {
   byId("item-list").className = `as-${state.layout}`;
   byId("item-list").replaceChildren(...records.map((record, place) => draw(record, first + place + 1)));
   const whose = several && !["gap", "given", "between"].includes(state.order) ? (state.system === null ? " (mean over systems)" : ` (${systems[state.system].name})`) : "";
-  const limited = source.listable < source.total ? `Captions of ${count(source.listable)} of ${count(source.total)} items are on this page: the worst and the best by every metric, and a random remainder. Tables and charts show all items. ` : "";
+  const choice = "the worst and the best by every metric, and a random remainder";
+  const limited = source.whole > source.total
+    ? `This page holds ${count(source.total)} of ${count(source.whole)} items, and captions of ${count(source.listable)}: ${choice}. Charts show what it holds; tables count all items, and captious view shows all of them. `
+    : source.listable < source.total ? `Captions of ${count(source.listable)} of ${count(source.total)} items are on this page: ${choice}. Tables and charts show all items. ` : "";
   const unread = source.unreadable ? `${plural(source.unreadable, "image")} could not be read. ` : "";
   byId("item-note").replaceChildren(limited, unread, `${plural(total, "item")}${total < source.listable ? ` of ${count(source.listable)}` : ""}, ${ordering()}${whose}. `,
     "Words ", h("span", { class: "hit" }, "found"), " and ", h("span", { class: "miss" }, "not found"), " in the references are marked. ",
-    source.graphs.filter(({ whole }) => !whole).map(({ metric, drawn }) => `The ${count(Object.keys(drawn[0]).length)} worst items by ${metrics[metric].label} show why they have their score. `).join(""),
+    explainedNote(),
     h("span", { class: "keys" }, exploring ? ["Press ", h("kbd", {}, "?"), " for keys."]
       : ["Keys: ", h("kbd", {}, "/"), " search, ", h("kbd", {}, "j"), " ", h("kbd", {}, "k"), " next and previous, ", h("kbd", {}, "w"), " worst first."]));
   const turn = (page, text) => h("button", { type: "button", disabled: page < 0 || page >= pages, onclick: () => { update({ page }); byId("items").scrollIntoView(); } }, text);

@@ -32,7 +32,7 @@ const view = () => {
 };
 
 const source = {
-  total: told.total, listable: told.total, unreadable: 0, graphs: [], rated: told.rated, server: true,
+  total: told.total, listable: told.total, unreadable: 0, explanations: [], rated: told.rated, server: true,
   idOf: (item) => item,
   itemOf: (id) => id,
   bounds: (metric) => metrics[metric].bounds,

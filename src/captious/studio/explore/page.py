@@ -11,7 +11,7 @@ from captious._version import __version__
 from captious.render.html import asset, embedded, warning_boxes
 from captious.studio.explore.table import Joined
 
-_PARTS = ("state.js", "charts.js", "views.js", "graphs.js", "items.js", "explore.js", "main.js")
+_PARTS = ("state.js", "charts.js", "views.js", "explanations.js", "items.js", "explore.js", "main.js")
 SERVED = ("base.js", "server.js", *_PARTS)
 """Scripts of a page with a server behind it."""
 STATIC = ("base.js", "embedded.js", *_PARTS)

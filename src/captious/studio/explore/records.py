@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.registry import parse
-from captious.render import Document, Graph, Phrase, Span, Table, Text
-from captious.render.cells import Shown, layout, numeric
-from captious.render.items import drawn_graph
+from captious.render.sections import section_data
 from captious.runs import captions_of, explain_as_scored
 from captious.studio.explore.runs import reasons_of
 from captious.studio.explore.views import Explorer, View
@@ -83,7 +81,7 @@ class Records:
                 for score, value in enumerate(values)
             ],
             "reasons": [reasons.get(score.key) for score in table.scores],
-            "graphs": [],
+            "whys": [],
         }
 
     def opinions(self, system: int, item: int) -> list[dict[str, Any]]:
@@ -126,7 +124,7 @@ class Records:
             lock = self._locks.setdefault((system, score), Lock())
         with lock:  # the corpus statistics of a metric are collected once, whoever asks first
             explanation = explain_as_scored(metric, captions, id, signature, str(run.folder))
-        return sections_of(explanation.document())
+        return section_data(list(explanation.document().walk()), LISTED)
 
 
 def _shown(value: Any) -> str:
@@ -136,40 +134,3 @@ def _shown(value: Any) -> str:
 def _finite(value: Any) -> float | None:
     number = float(value)
     return number if math.isfinite(number) else None
-
-
-def sections_of(document: Document) -> list[dict[str, Any]]:
-    """The sections of a document as the page draws them: texts in spans, tables of spans, graphs."""
-    graphs = {graph.replaces for graph in document.walk() if isinstance(graph, Graph)}
-    result: list[dict[str, Any]] = []
-    for section in document.walk():
-        if isinstance(section, Text):
-            result.append({"title": section.title, "paragraphs": [_spans(text) for text in section.paragraphs]})
-        elif isinstance(section, Graph):
-            result.append({"title": section.title, "graph": drawn_graph(section)})
-        elif isinstance(section, Table) and section.key not in graphs:
-            result.append(_table(section))
-    return result
-
-
-def _table(table: Table) -> dict[str, Any]:
-    shown = layout(table)
-    columns = [{"name": one.heading, "number": one.numeric, "bars": _bars(table, one)} for one in shown]
-    rows = [[_spans(one.cells[row]) for one in shown] for row in range(min(len(table.rows), LISTED))]
-    left = len(table.rows) - len(rows)
-    note = " ".join(filter(None, (table.note, f"{left} more rows." if left else "")))
-    return {"title": table.title, "columns": columns, "rows": rows, "note": note}
-
-
-def _bars(table: Table, shown: Shown) -> list[float] | None:
-    """The length of each row's bar as a share of the longest, negative where the number is; None without bars."""
-    values = [numeric(row[shown.index]) for row in table.rows[:LISTED]]
-    longest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    if not shown.column.bar or not longest:
-        return None
-    return [round(value / longest, 3) if math.isfinite(value) else 0.0 for value in values]
-
-
-def _spans(text: str | Phrase) -> Sequence[tuple[str, str, float]]:
-    spans = (Span(text),) if isinstance(text, str) else text.spans
-    return [(span.text, span.tone, round(span.weight, 3)) for span in spans]

@@ -102,7 +102,7 @@ def data_of(table: Joined) -> dict[str, Any]:
         "candidates": [[record["systems"][system]["texts"] for record in whole] for system in systems],
         "references": [record["references"] for record in whole],
         "fields": [record["fields"] for record in whole],
-        "graphs": [],
+        "explanations": [],
         "gaps": list(table.gaps) or None,
         "opinions": [{item: said for item in items if (said := records.opinions(system, item))} for system in systems],
     }

@@ -1,0 +1,546 @@
+"""Shards: which files a source means (`expand`), and the captions of one of them (`read_shard`).
+
+A shard is a file of captions, small enough for the memory of one worker, that is read and scored by itself.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import product
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from captious._files import MARKER, digest
+from captious.captions import CaptionSet, Ragged
+from captious.errors import InputError, one_line
+from captious.io.formats import FORMATS as TABLES
+from captious.io.formats import GZIP, Row, json_row, parquet_rows, rows_of, rows_of_content, unpack
+from captious.io.join import REPEATED, Gathered, gather_candidates, gather_references, join
+from captious.io.read import refuse_unused
+from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
+from captious.io.tars import KEY, tar_rows
+from captious.options import Reading
+
+FORMATS = TABLES | {".tar": "tar", ".tgz": "tar"}
+"""Formats of shards by the ending of a file's name; ``.gz`` may follow any of them."""
+ENDINGS = ", ".join(FORMATS)
+MOST_MEMBERS = 1_000_000
+"""Files that the braces of one pattern may name."""
+SHARDS_MARKER = "captious-shards.json"
+"""Present in a folder of scored shards."""
+LONGEST_NAME = 120
+NO_ITEM = "a shard without an item"
+NO_REFERENCES = "no references"
+DAMAGED_GZIP = "damaged gzip"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of captions: its address, its bytes, and a name for what is made of it."""
+
+    name: str
+    """Unique among the shards of a source, and safe as the name of a file."""
+    address: str
+    size: int
+
+    @property
+    def format(self) -> str | None:
+        """What the ending of the address says.
+
+        >>> Shard("0", "data/0.jsonl.gz", 10).format
+        'jsonl'
+        """
+        return format_of(self.address)
+
+
+def format_of(address: str) -> str | None:
+    """The format that the ending of a file's name says; None where it says none."""
+    suffixes = [suffix.lower() for suffix in PurePosixPath(address).suffixes if suffix.lower() != ".gz"]
+    return FORMATS.get(suffixes[-1]) if suffixes else None
+
+
+def is_sharded(source: Any) -> bool:
+    """Whether a source means shards: a pattern, an address with a scheme, a folder of shards; not one file.
+
+    >>> is_sharded("shards/{000..499}.parquet"), is_sharded("captions.json"), is_sharded({"7": "a dog"})
+    (True, False, False)
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    text = os.fspath(source)
+    if _exists(text, Path.is_file):
+        return format_of(text) == "tar"
+    if is_remote(text) or MAGIC.search(text) or list(_alternatives(text)) != [text]:
+        return True
+    files = Disk(text).sizes() if _exists(text, Path.is_dir) else {}
+    return files.keys().isdisjoint((MARKER, SHARDS_MARKER)) and any(map(format_of, files))
+
+
+def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:
+    """The shards that a source means, in natural order: ``shard-2`` before ``shard-10``.
+
+    Parameters
+    ----------
+    source
+        A path, or an address with a scheme (``s3://…``), with braces (``{000..499}``, ``{train,val}``) and globs
+        (``*``, ``?``, ``[0-9]``, ``**``); a folder, which means the shards directly in it; or a list of these.
+    format
+        The format of files whose names do not say it.
+    """
+    sources = list(source) if isinstance(source, (list, tuple)) else [source]
+    files: dict[str, int] = {}
+    same: dict[str, str] = {}
+    for one in sources:
+        if not isinstance(one, (str, os.PathLike)):
+            raise InputError(f"shards: {type(one).__name__}, expected a path, a pattern, an address or a list of these")
+        for address, size in _files_of(os.fspath(one), format).items():
+            identity = address if is_remote(address) else os.path.realpath(address)
+            if identity in same:
+                again = "" if same[identity] == address else f", also as {same[identity]}"
+                raise InputError(f"{address}: is named more than once{again}, expected every shard once")
+            same[identity] = address
+            files[address] = size
+    if not files:
+        raise InputError("shards: none is named, expected a path, a pattern, an address or a list of these")
+    _refuse_mixed(files, format)
+    addresses = sorted(files, key=_natural)
+    names = _unique_names(addresses)
+    return tuple(Shard(name, address, files[address]) for name, address in zip(names, addresses, strict=True))
+
+
+def _exists(path: str, kind: Callable[[Path], bool]) -> bool:
+    try:
+        return kind(Path(path))
+    except (OSError, ValueError):  # too long for a name, or with a null byte
+        return False
+
+
+def _files_of(source: str, format: str | None) -> dict[str, int]:
+    """Files that a path, a pattern or an address means, with their sizes."""
+    if not is_remote(source):
+        source = source.removeprefix("file://")
+    if _exists(source, Path.is_file):  # a name may hold braces and brackets
+        return _known({source: Path(source).stat().st_size}, source, format)
+    members = list(_alternatives(source))
+    files: dict[str, int] = {}
+    for pattern in filter(MAGIC.search, members):
+        files |= _matches(pattern, source, format)
+    plain = [member for member in members if not MAGIC.search(member)]
+    sizes = _sizes(plain)
+    if members == [source] and plain and source not in sizes:
+        return _in_folder(source, format)
+    if missing := [address for address in plain if address not in sizes]:
+        if len(missing) == len(members):
+            raise InputError(f"{source}: none of its {len(members):,} files is there; it expands to {_listed(members)}")
+        raise InputError(
+            f"{source}: {len(missing):,} of its {len(members):,} files {'is' if len(missing) == 1 else 'are'} missing, "
+            f"the first is {missing[0]}"
+        )
+    return files | _known(sizes, source, format)
+
+
+def _listed(members: Sequence[str]) -> str:
+    return members[0] if len(members) == 1 else f"{members[0]}, …, {members[-1]}"
+
+
+def _known(files: Mapping[str, int], source: str, format: str | None) -> dict[str, int]:
+    """The files, all of which must be of a known format."""
+    for address in files:
+        if format is None and format_of(address) is None:
+            ending = PurePosixPath(address).suffix
+            unknown = f"{address}: {f'ends in {ending}' if ending else 'has no ending'}"
+            raise InputError(f"{unknown}, expected one of {ENDINGS}, or pass format=...")
+    return dict(files)
+
+
+def _matches(pattern: str, source: str, format: str | None) -> dict[str, int]:
+    """Files of known formats that a glob matches."""
+    folder, rest = split_address(pattern)
+    storage = Storage.at(folder)
+    files = {storage.address_of(name): size for name, size in storage.glob(rest).items()}
+    shards = {address: size for address, size in files.items() if format or format_of(address)}
+    expanded = "" if pattern == source else f", which {source} expands to"
+    if not files:
+        raise InputError(f"{pattern}: matches no file{expanded}")
+    if not shards:
+        first = min(files, key=_natural)
+        raise InputError(f"{pattern}: matches {len(files):,} files such as {first}, none of which ends in {ENDINGS}")
+    return shards
+
+
+def _in_folder(address: str, format: str | None) -> dict[str, int]:
+    """The shards directly in a folder."""
+    storage = Storage.at(address)
+    if not is_remote(address) and not _exists(address, Path.is_dir):
+        raise InputError(f"{address}: no such file, and no folder of shards")
+    sizes = storage.sizes()
+    shards = {storage.address_of(name): size for name, size in sizes.items() if format or format_of(name)}
+    if not shards:
+        deeper = "; pass a pattern such as " + storage.address_of("**/*.parquet") + " for shards in folders below"
+        raise InputError(f"{address}: holds no file that ends in {ENDINGS}{deeper}")
+    return shards
+
+
+def _sizes(addresses: Sequence[str]) -> dict[str, int]:
+    """Bytes of the files that exist. A folder of an object store is listed once; what it does not list is asked for."""
+    split = [split_address(address) for address in addresses]
+    stores = {folder: Storage.at(folder) for folder, _ in split}
+    listed = {folder: store.sizes() for folder, store in stores.items() if is_remote(folder) and len(split) > 1}
+
+    def size(folder: str, name: str) -> int | None:
+        known = listed.get(folder)
+        return known.get(name) if known else stores[folder].size(name)
+
+    with ThreadPoolExecutor(16) as pool:
+        sizes = list(pool.map(lambda one: size(*one), split)) if listed else [size(*one) for one in split]
+    return {address: number for address, number in zip(addresses, sizes, strict=True) if number is not None}
+
+
+def _refuse_mixed(files: Iterable[str], format: str | None) -> None:
+    """One format for all: beside the tars of a crawl there often are tables of the same samples."""
+    counts = Counter(format or format_of(address) for address in files)
+    if len(counts) > 1:
+        listed = " and ".join(f"{number:,} {name}" for name, number in counts.most_common())
+        name, _ = counts.most_common(1)[0]
+        raise InputError(
+            f"shards: files of several formats ({listed}), expected one; pass a pattern such as '*.{name}'"
+        )
+
+
+_RANGE = re.compile(r"(\d+)\.\.(\d+)(?:\.\.(\d+))?")
+
+
+def _alternatives(pattern: str) -> Iterator[str]:
+    """The texts that braces stand for: ranges with both bounds, padded as these are, and lists; braces may nest.
+
+    >>> list(_alternatives("{a,b}{08..10}.tar"))
+    ['a08.tar', 'a09.tar', 'a10.tar', 'b08.tar', 'b09.tar', 'b10.tar']
+    >>> list(_alternatives("{0..6..3}-{x,{1..2}}")), list(_alternatives("{a}"))
+    (['0-x', '0-1', '0-2', '3-x', '3-1', '3-2', '6-x', '6-1', '6-2'], ['{a}'])
+    """
+    parts = _parts(pattern)
+    total = 1
+    for part in parts:
+        total *= len(part)
+        if total > MOST_MEMBERS:
+            raise InputError(f"{pattern}: expands to more than {MOST_MEMBERS:,} files; name fewer, or use *")
+    return map("".join, product(*parts))
+
+
+def _parts(pattern: str) -> list[Sequence[str]]:
+    """A pattern as texts and groups in braces, each with its alternatives."""
+    parts: list[Sequence[str]] = []
+    position = 0
+    for start, end in _groups(pattern):
+        inside = pattern[start + 1 : end]
+        members: Sequence[str]
+        if match := _RANGE.fullmatch(inside):
+            members = _numbers(pattern, *match.groups())
+        elif len(choices := _choices(inside)) > 1:
+            members = [text for choice in choices for text in _alternatives(choice)]
+        else:
+            members = [f"{{{text}}}" for text in _alternatives(inside)]
+        parts += [[pattern[position:start]], members]
+        position = end + 1
+    return [*parts, [pattern[position:]]]
+
+
+def _groups(pattern: str) -> Iterator[tuple[int, int]]:
+    """First and last position of each outermost pair of braces."""
+    depth, start = 0, 0
+    for position, character in enumerate(pattern):
+        if character == "{":
+            start = position if not depth else start
+            depth += 1
+        elif character == "}" and depth:
+            depth -= 1
+            if not depth:
+                yield start, position
+
+
+def _choices(inside: str) -> list[str]:
+    """What outermost commas part."""
+    choices, depth = [""], 0
+    for character in inside:
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if character == "," and not depth:
+            choices.append("")
+        else:
+            choices[-1] += character
+    return choices
+
+
+def _numbers(pattern: str, first: str, last: str, step: str | None) -> Sequence[str]:
+    """The members of a range; zeros in front of a bound say how wide all of them are."""
+    stride = int(step or 1)
+    if not stride or len(first) > 18 or len(last) > 18:
+        raise InputError(f"{pattern}: is no range of numbers, expected such as {{000..499}} or {{0..100..10}}")
+    padded = any(bound.startswith("0") and len(bound) > 1 for bound in (first, last))
+    width = max(len(first), len(last)) if padded else 0
+    low, high = int(first), int(last)
+    numbers = range(low, high + 1, stride) if low <= high else range(low, high - 1, -stride)
+    if len(numbers) > MOST_MEMBERS:
+        raise InputError(f"{pattern}: expands to more than {MOST_MEMBERS:,} files; name fewer, or use *")
+    return [f"{number:0{width}d}" for number in numbers]
+
+
+def _natural(address: str) -> tuple[list[tuple[int, int, str]], str]:
+    """A key that sorts digits as numbers."""
+    parts = re.split(r"(\d+)", address)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part], address
+
+
+_UNSAFE = re.compile(r"[^\w.+-]+")
+
+
+def _unique_names(addresses: Sequence[str]) -> list[str]:
+    """A name for each file: its stem, after the folders that tell it from others of that stem.
+
+    >>> _unique_names(["a/train/0.tar", "b/train/0.tar", "s3://bucket/c d/x.jsonl.gz"])
+    ['a-train-0', 'b-train-0', 'x']
+    """
+    parts = [(*PurePosixPath(address.rpartition("://")[2]).parts[:-1], _stem(address)) for address in addresses]
+    names = [_safe(one[-1:]) for one in parts]
+    for depth in range(2, max(map(len, parts), default=0) + 1):
+        repeated = _repeated(names)
+        if not repeated:
+            break
+        names = [
+            _safe(one[-depth:]) if name.casefold() in repeated else name for name, one in zip(names, parts, strict=True)
+        ]
+    repeated = _repeated(names)
+    return [
+        f"{name}-{digest(address.encode())}" if name.casefold() in repeated else name
+        for name, address in zip(names, addresses, strict=True)
+    ]
+
+
+def _repeated(names: Sequence[str]) -> set[str]:
+    """Names that occur more than once on a file system that does not tell upper from lower case."""
+    return {name for name, number in Counter(map(str.casefold, names)).items() if number > 1}
+
+
+def _stem(address: str) -> str:
+    """The name of a file without the endings of formats."""
+    path = PurePosixPath(address)
+    while path.suffix.lower() in {".gz", *FORMATS}:
+        path = path.with_suffix("")
+    return path.name
+
+
+def _safe(parts: Sequence[str]) -> str:
+    name = "-".join(text for text in (_UNSAFE.sub("_", part).strip("._") for part in parts) if text) or "shard"
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{digest(name.encode())}"
+
+
+@dataclass(frozen=True)
+class ShardContent:
+    """The captions of a shard, and what of it could not be read."""
+
+    captions: CaptionSet
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """How often each reason occurred to leave something out."""
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """The first of each reason in full: file, row or key, what was found."""
+
+
+@dataclass
+class Faults:
+    """What could not be read, counted by reason."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def add(self, reason: str, example: str, number: int = 1) -> None:
+        """Count a fault; the first of its reason is the example."""
+        self.counts[reason] += number
+        self.examples.setdefault(reason, example)
+
+
+def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) -> ShardContent:
+    """The captions of a shard.
+
+    A row that cannot be used is left out and counted by its reason. So is the rest of a tar, or of JSON Lines, that is
+    damaged. An id that a tar holds twice is counted; one that a table holds twice is refused, because several rows of
+    an id are mostly meant to be one item. A shard of which nothing can be used is an `InputError`, but one without any
+    row is empty.
+
+    Parameters
+    ----------
+    shard
+        One of those that `expand` gives.
+    reading
+        As in ``captious.read``. References, where they are no column of the shards, are a file by id, which is read
+        once by each process; of its ids those of the shard are used.
+    images
+        Whether images in the shard are wanted. If not, they are not read; otherwise they are the column ``image``, as
+        bytes that are not decoded.
+    """
+    refuse_unused(reading)
+    reading = reading if images else replace(reading, images=None)
+    faults = Faults()
+    candidates = _candidates(_rows(shard, reading, images, faults), shard, reading, faults)
+    if not candidates.candidates:
+        if faults.counts:
+            raise InputError(f"{next(iter(faults.examples.values()))}; nothing of the shard can be used")
+        faults.add(NO_ITEM, f"{shard.address}: holds no item")
+        return _content(_empty(shard), faults)
+    others = None if reading.references is None else _references_of(candidates, reading)
+    references = candidates.references if others is None else others.references
+    alone = sum(not references.get(key) for key in candidates.candidates) if others or references else 0
+    if alone and reading.missing == "skip":
+        first = next(key for key in candidates.candidates if not references.get(key))
+        faults.add(NO_REFERENCES, f"{shard.address}: id {first!r} has no references", alone)
+        if alone == len(candidates.candidates):
+            return _content(replace(_empty(shard), skipped=alone), faults)
+    return _content(join(candidates, others, reading, shard.address), faults)
+
+
+def _content(captions: CaptionSet, faults: Faults) -> ShardContent:
+    return ShardContent(captions, dict(faults.counts), faults.examples)
+
+
+def _empty(shard: Shard) -> CaptionSet:
+    return CaptionSet((), Ragged.of([]), Ragged.of([]), name=shard.address)
+
+
+def _candidates(rows: Iterable[Row], shard: Shard, reading: Reading, faults: Faults) -> Gathered:
+    """Candidates by id; rows that cannot be used are counted."""
+    tar = shard.format == "tar"
+    reading = replace(reading, id_column=reading.id_column or KEY) if tar else reading
+    current = Row("", {})
+
+    def tracked() -> Iterator[Row]:
+        nonlocal current
+        for row in rows:
+            current = row
+            yield row
+
+    def complain(complaint: str) -> None:
+        if REPEATED in complaint and not tar:
+            raise InputError(complaint)
+        faults.add(_reason(complaint.removeprefix(f"{current.where}: ")), complaint)
+
+    gathered = gather_candidates(tracked(), reading, complain)
+    # A row whose caption is of the wrong type leaves its id without a caption.
+    for key in [key for key, texts in gathered.candidates.items() if not texts]:
+        del gathered.candidates[key]
+        gathered.references.pop(key, None)
+    return gathered
+
+
+_DETAILS = re.compile(r" ?\(.*| ?: found .*|,? expected .*", re.DOTALL)
+_VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|-?\b\d[\d.e+-]*\b")
+
+
+def _reason(complaint: str) -> str:
+    """A complaint about a row without the values that make it different from others of its kind.
+
+    >>> _reason("caption is null (None), expected a string"), _reason("id is 1.5, expected a string")
+    ('caption is null', 'id is …')
+    """
+    return _VALUE.sub("…", _DETAILS.sub("", complaint))
+
+
+def _rows(shard: Shard, reading: Reading, images: bool, faults: Faults) -> Iterator[Row]:
+    """Rows of a shard of any format."""
+    name, format = shard.address, shard.format or reading.format
+    with open_shard(shard) as file:
+        if not shard.size:
+            return
+        if format == "parquet":
+            yield from parquet_rows(file, name, images)
+        elif format == "tar":
+            yield from tar_rows(unpacked(file, name, faults), name, reading, images, faults.add)
+        elif format == "jsonl":
+            yield from _json_lines(unpacked(file, name, faults).read(), name, faults)
+        else:
+            content = unpacked(file, name, faults).read()
+            if DAMAGED_GZIP in faults.counts:
+                raise InputError(faults.examples[DAMAGED_GZIP])
+            if content.strip():
+                yield from rows_of_content(content, name, format)
+
+
+@contextmanager
+def open_shard(shard: Shard) -> Iterator[IO[bytes]]:
+    """A shard that has the size it had when the shards were listed."""
+    folder, name = split_address(shard.address)
+    try:
+        with Storage.at(folder).open(name) as file:
+            size = file.seek(0, io.SEEK_END)
+            if size != shard.size:
+                raise InputError(f"{shard.address}: has {size} bytes, had {shard.size} when the shards were listed")
+            file.seek(0)
+            yield file
+    except OSError as error:
+        raise InputError(f"{shard.address}: cannot be read ({one_line(error)})") from None
+
+
+def _json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
+    """Rows of a JSON Lines file; lines that are no JSON are counted."""
+    for number, line in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{name}: row {number}"
+        try:
+            row = json_row(line, where)
+        except InputError as error:
+            faults.add("a line that is no JSON object", str(error))
+        else:
+            yield row
+
+
+def unpacked(file: IO[bytes], name: str, faults: Faults) -> IO[bytes]:
+    """The file, or what can be unpacked of it where it is compressed; damage is counted."""
+    compressed = file.read(len(GZIP)) == GZIP
+    file.seek(0)
+    if not compressed:
+        return file
+    content, parts = file.read(), list[bytes]()
+    while content.strip(b"\0"):
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            parts += [unpacker.decompress(content), unpacker.flush()]
+        except zlib.error as error:
+            faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file ({error})")
+            break
+        if not unpacker.eof:
+            faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file (cut short)")
+        content = unpacker.unused_data
+    return io.BytesIO(b"".join(parts))
+
+
+def _references_of(candidates: Gathered, reading: Reading) -> Gathered:
+    """The references of the ids of a shard."""
+    if not isinstance(reading.references, (str, os.PathLike)):
+        kind = type(reading.references).__name__
+        raise InputError(f"references: {kind}, expected the path of a file, which every worker reads")
+    columns = (reading.id_column, reading.references_id_column, reading.references_column)
+    stored = _read_references(os.fspath(reading.references), *columns)
+    return Gathered(
+        references={key: stored.references[key] for key in candidates.candidates if key in stored.references},
+        fields={key: stored.fields[key] for key in candidates.candidates if key in stored.fields},
+    )
+
+
+@lru_cache(maxsize=1)
+def _read_references(address: str, *columns: str | None) -> Gathered:
+    """All references of a file by id, once a process."""
+    reading = Reading(id_column=columns[0], references_id_column=columns[1], references_column=columns[2])
+    if is_remote(address):
+        folder, name = split_address(address)
+        rows = rows_of_content(unpack(Storage.at(folder).read(name), address), address)
+    else:
+        rows = rows_of(address, role="references")
+    return gather_references(rows, reading)

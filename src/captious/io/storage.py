@@ -1,0 +1,269 @@
+"""Folders by their address: on a disk, or in an object store that fsspec reaches (``s3://``, ``gs://``, ``memory://``).
+
+Objects are written whole or not at all: on a disk under a temporary name that is then changed, in a store by one PUT.
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, TypeVar
+
+from captious._files import refuse_irregular, whole_file
+from captious.errors import InputError, MissingExtra, one_line, require
+
+RETRIES = 3
+BACKOFF_SECONDS = 0.5
+"""Before the first retry; twice as long before each further one."""
+MAGIC = re.compile(r"[*?\[]")
+"""A character that makes a path a glob."""
+_SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+T = TypeVar("T")
+
+
+def is_remote(address: str) -> bool:
+    """Whether an address has a scheme that needs fsspec.
+
+    >>> is_remote("s3://bucket/0.tar"), is_remote("file:///data/0.tar"), is_remote("data/0.tar")
+    (True, False, False)
+    """
+    return bool(_SCHEME.match(address)) and not address.lower().startswith("file://")
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """The address of a folder, and the rest, which begins at the first name that is a glob or at the last name.
+
+    >>> split_address("s3://bucket/shards/**/*.tar"), split_address("0.tar"), split_address("/a/b.tar")
+    (('s3://bucket/shards', '**/*.tar'), ('', '0.tar'), ('/a', 'b.tar'))
+    """
+    scheme = _SCHEME.match(address)
+    start = scheme.end() if scheme else 0
+    magic = MAGIC.search(address, start)
+    end = address.rfind("/", start, magic.start() if magic else len(address))
+    if end < 0:
+        return address[:start], address[start:]
+    return address[: end or 1], address[end + 1 :]
+
+
+class Storage(ABC):
+    """A folder. Names of files are relative to it, with slashes.
+
+    >>> isinstance(Storage.at("scores"), Disk), Storage.at("scores").address_of("items/0.parquet")
+    (True, 'scores/items/0.parquet')
+    """
+
+    address: str
+
+    @staticmethod
+    def at(address: str | os.PathLike[str]) -> Storage:
+        """The folder with this address, which need not exist."""
+        text = os.fspath(address)
+        return ObjectStore(text) if is_remote(text) else Disk(text.removeprefix("file://"))
+
+    def address_of(self, name: str) -> str:
+        """The address of a file."""
+        return f"{self.address}{'' if not self.address or self.address.endswith('/') else '/'}{name}"
+
+    def names(self, folder: str = "") -> list[str]:
+        """The files of a folder by their names in it, sorted; none where there is no such folder."""
+        return sorted(self.sizes(folder))
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return self.size(name) is not None
+
+    @abstractmethod
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """Bytes of each file in a folder, by its name there."""
+
+    @abstractmethod
+    def glob(self, pattern: str) -> dict[str, int]:
+        """Bytes of each file that a pattern matches, ``**`` in any folder below; by name."""
+
+    @abstractmethod
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None where there is none."""
+
+    @abstractmethod
+    def open(self, name: str) -> IO[bytes]:
+        """A file to read from at any position."""
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        with self.open(name) as file:
+            return file.read()
+
+    @abstractmethod
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, whole or not at all."""
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+
+@dataclass(frozen=True)
+class Disk(Storage):
+    """A folder of a file system."""
+
+    address: str
+
+    def _path(self, name: str) -> Path:
+        return Path(self.address) / name
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """Bytes of each file in a folder, hidden ones left out."""
+        try:
+            with os.scandir(self._path(folder)) as entries:
+                return {
+                    entry.name: entry.stat().st_size
+                    for entry in entries
+                    if not entry.name.startswith(".") and entry.is_file()
+                }
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            raise InputError(f"{self._path(folder)}: cannot be listed ({error.strerror})") from None
+
+    def glob(self, pattern: str) -> dict[str, int]:
+        """Bytes of each file that a pattern matches, hidden ones left out."""
+        names = glob.glob(pattern, root_dir=self.address or None, recursive=True)  # noqa: PTH207, it skips hidden files
+        sizes = {name: self.size(name) for name in sorted(set(names))}
+        return {name: size for name, size in sizes.items() if size is not None}
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file."""
+        path = self._path(name)
+        try:
+            return path.stat().st_size if path.is_file() else None
+        except (OSError, ValueError):
+            return None
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file to read from."""
+        path = self._path(name)
+        refuse_irregular(path)
+        try:
+            return path.open("rb")
+        except FileNotFoundError:
+            raise InputError(f"{path}: no such file") from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file under a temporary name, then give it its own."""
+        try:
+            with whole_file(self._path(name)) as draft:
+                draft.write_bytes(content)
+        except OSError as error:
+            raise InputError(f"{self._path(name)}: cannot be written ({error.strerror})") from None
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        self._path(name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class ObjectStore(Storage):
+    """A folder of an object store. What fails is tried again a few times; a listing is never taken from a cache."""
+
+    address: str
+
+    def _locate(self, name: str = "") -> tuple[Any, str]:
+        """The file system of fsspec, and the path in it."""
+        fsspec = require("fsspec", "remote")
+        address = self.address_of(name) if name else self.address
+        try:
+            system, path = fsspec.core.url_to_fs(address)
+        except ImportError as error:
+            raise MissingExtra(f"{address}: {one_line(error)}") from None
+        except ValueError as error:
+            raise InputError(f"{address}: {one_line(error)}") from None
+        return system, path
+
+    def _call(self, name: str, done: str, call: Callable[[Any, str], T]) -> T:
+        """What a call of the file system returns. FileNotFoundError is passed on at once, other errors in the end."""
+        system, path = self._locate(name)
+        for attempt in range(RETRIES + 1):
+            try:
+                return call(system, path)
+            except (FileNotFoundError, NotADirectoryError):
+                raise
+            except Exception as error:  # the libraries of object stores raise kinds of their own
+                if attempt == RETRIES or isinstance(error, (PermissionError, NotImplementedError)):
+                    why = one_line(error) or type(error).__name__
+                    raise InputError(f"{self.address_of(name)}: cannot be {done} ({why})") from None
+            time.sleep(BACKOFF_SECONDS * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """Bytes of each object directly in a folder; those whose size the store does not say are left out."""
+
+        def listed(system: Any, path: str) -> list[dict[str, Any]]:
+            system.invalidate_cache(path)
+            return list(system.ls(path, detail=True))
+
+        try:
+            entries = self._call(folder, "listed", listed)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        return {PurePosixPath(name).name: size for name, size in _files(entries).items()}
+
+    def glob(self, pattern: str) -> dict[str, int]:
+        """Bytes of each object that a pattern matches."""
+        _, root = self._locate()
+
+        def matched(system: Any, path: str) -> list[dict[str, Any]]:
+            system.invalidate_cache(root)
+            return list(system.glob(path, detail=True).values())
+
+        try:
+            entries = self._call(pattern, "listed", matched)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        return {name[len(root) :].lstrip("/"): size for name, size in _files(entries).items()}
+
+    def size(self, name: str) -> int | None:
+        """Bytes of an object."""
+        try:
+            info = self._call(name, "found", lambda system, path: system.info(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return int(info["size"] or 0) if info["type"] == "file" else None
+
+    def open(self, name: str) -> IO[bytes]:
+        """An object in memory, read whole."""
+        return io.BytesIO(self.read(name))
+
+    def read(self, name: str) -> bytes:
+        """The content of an object."""
+        try:
+            return self._call(name, "read", lambda system, path: bytes(system.cat_file(path)))
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(f"{self.address_of(name)}: no such object") from None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write an object by one PUT."""
+        self._call(name, "written", lambda system, path: system.pipe_file(path, content))
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there."""
+        try:
+            self._call(name, "removed", lambda system, path: system.rm_file(path))
+        except FileNotFoundError:
+            return
+
+
+def _files(entries: list[dict[str, Any]]) -> dict[str, int]:
+    return {
+        entry["name"]: int(entry["size"])
+        for entry in entries
+        if entry["type"] == "file" and entry.get("size") is not None
+    }
