@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards, worst_first
 from captious.options import Resampling
 from captious.stats.bootstrap import Estimate
+from captious.text.tables import TextTable
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +62,37 @@ def test_shards_are_scored_as_one_set(captions):
         assert merged.measurements[key].corpus == pytest.approx(measurement.corpus, abs=1e-12)
         assert str(merged.measurements[key].signature) == str(measurement.signature)
     assert merged.intervals["cider"].low == pytest.approx(whole.intervals["cider"].low, abs=1e-9)
+
+
+def test_a_large_set_is_scored_in_chunks_and_all_metrics_share_the_tokens_of_a_chunk(captions, monkeypatch):
+    whole = evaluate(captions, "bleu,rouge,cider,vocab_size")
+    sizes, tokenize = [], TextTable._of
+
+    def counted(captions, tool):
+        sizes.append(len(captions))
+        return tokenize(captions, tool)
+
+    monkeypatch.setattr(TextTable, "_of", counted)
+    monkeypatch.setattr("captious.metrics.chunks.CHUNK", 7)
+    steps = []
+    chunked = evaluate(replace(captions), "bleu,rouge,cider,vocab_size", progress=steps.append)
+    assert sizes == [7, 7, 7, 7, 2]  # of 30 items, though CIDEr needs two passes
+    assert chunked.data() == whole.data() and chunked.warnings == whole.warnings
+    for key, measurement in whole.measurements.items():
+        assert chunked.measurements[key].values.tolist() == measurement.values.tolist()
+    assert steps[0] == "BLEU-1, items 1 to 7 of 30" and steps[-1] == "intervals"
+
+
+def test_a_metric_without_what_it_needs_is_refused_before_another_is_computed(captions):
+    steps = []
+    with pytest.raises(InputError, match=r"clipscore.* cannot score .*: no image"):
+        evaluate(captions, "rouge,clipscore", progress=steps.append)
+    assert not steps
+
+
+def test_an_id_in_two_shards_is_refused(captions):
+    with pytest.raises(InputError, match="2 shards: 5 ids occur more than once"):
+        evaluate_shards([captions.take(range(10)), captions.take(range(5, 30))], "rouge")
 
 
 def test_shards_share_a_file_of_references(captions, tmp_path):

@@ -201,6 +201,22 @@ class Ragged(Sequence[tuple[str, ...]]):
         offsets = np.fromiter(accumulate(map(len, lists), initial=0), dtype=np.int64, count=len(lists) + 1)
         return cls(tuple(chain.from_iterable(lists)), offsets)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Ragged]) -> Ragged:
+        """The lists of several, one after the other.
+
+        >>> Ragged.joined([Ragged.of([["a dog", "dogs"]]), Ragged.of([[], ["a cat"]])]).offsets.tolist()
+        [0, 2, 2, 3]
+        """
+        counts = np.concatenate([np.zeros(0, dtype=np.int64), *(part.counts for part in parts)])
+        values = tuple(chain.from_iterable(part.values for part in parts))
+        return cls(values, np.concatenate(([0], np.cumsum(counts))))
+
+    def part(self, first: int, end: int) -> Ragged:
+        """The lists from one index up to another."""
+        offsets = self.offsets[first : end + 1]
+        return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -335,6 +351,21 @@ class CaptionSet(Memo):
             candidates=Ragged.of([self.candidates[index] for index in indices]),
             references=Ragged.of([self.references[index] for index in indices]),
             columns={name: tuple(values[index] for index in indices) for name, values in self.columns.items()},
+        )
+
+    def part(self, first: int, end: int) -> CaptionSet:
+        """The items from one position up to another, without a copy of their texts.
+
+        >>> CaptionSet.of({"7": "a dog", "8": "a cat", "9": "a bird"}).part(1, 3).ids
+        ('8', '9')
+        """
+        end = min(end, len(self))
+        return replace(
+            self,
+            ids=self.ids[first:end],
+            candidates=self.candidates.part(first, end),
+            references=self.references.part(first, end),
+            columns={name: values[first:end] for name, values in self.columns.items()},
         )
 
     def candidates_alone(self) -> CaptionSet:

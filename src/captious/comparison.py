@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -20,10 +20,11 @@ from captious.io.read import read
 from captious.metrics.contract import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value
-from captious.render import Cell, Column, Document, Phrase, Result, Span, Table, link
+from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, link
 from captious.render.tables import provenance
 from captious.stats.resampling import (
     Convention,
+    Statistic,
     bootstrap_weights,
     holm,
     paired_bootstrap,
@@ -85,12 +86,15 @@ class Comparison(Result):
         return Document(
             f"{len(self.reports)} systems, {self._items} items",
             f"{', '.join(self.reports)}; differences by {self.test}",
-            [*tables, explorer(self.reports)],
+            [*tables, *self._explorer()],
             warnings=[*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})],
             notes=_by_system({name: report.notes for name, report in self.reports.items()}),
             signatures=_by_system({name: report.signatures for name, report in self.reports.items()}),
             data=self.data(),
         )
+
+    def _explorer(self) -> Sequence[Section]:
+        return [explorer(self.reports)]
 
     def _systems(self) -> Table:
         reports, first = list(self.reports.values()), self._first
@@ -227,11 +231,7 @@ def compare(
     specs = metric_specs(metrics)
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
-    check_value("test", test, Test, Option(""))
-    check_value("convention", convention, Convention, Option(""))
-    check_value("permutations", permutations, int, Option("", min=1))
-    if test == "bootstrap" and not resampling.samples:
-        raise InputError("samples=0: the bootstrap test needs resamples, expected at least 1 or test='randomization'")
+    tests = PairedTest(resampling, test, permutations, every_pair, convention)
     reading = Reading(references, images, missing)
     sets = align({name: read(captions, reading=reading) for name, captions in systems.items()}, missing)
     parsed = parse_all(specs, sets.values())
@@ -239,31 +239,82 @@ def compare(
         name: evaluate(captions, parsed, resampling, runtime, _prefixed(progress, name))
         for name, captions in sets.items()
     }
-    names = list(sets)
-    pairs = list(combinations(names, 2)) if every_pair else [(names[0], other) for other in names[1:]]
-    tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.additive]
-    rows: dict[str, list[Difference]] = {key: [] for key in tested}
-    for baseline, system in pairs if tested else []:
-        if progress:
-            progress(f"{baseline} and {system}")
-        shared = [_shared(reports[baseline].measurements[key], reports[system].measurements[key]) for key in tested]
-        items = len(sets[baseline])
-        statistics = [(ours.statistic, theirs.statistic) for ours, theirs in shared]
+
+    def shared(baseline: str, system: str, key: str) -> StatisticPair:
+        ours, theirs = _shared(reports[baseline].measurements[key], reports[system].measurements[key])
+        return StatisticPair(ours.statistic, theirs.statistic, len(sets[baseline]) - len(ours.reasons))
+
+    differences = tests.differences(reports, shared, progress)
+    return Comparison(reports, tuple(differences), tests.name, _remarks(sets, differences), resampling.level)
+
+
+class StatisticPair(NamedTuple):
+    """One metric of two systems on what both have a value for."""
+
+    baseline: Statistic
+    system: Statistic
+    items: int
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """How systems are tested: items, or shards, are resampled or change sides."""
+
+    resampling: Resampling = Resampling()
+    test: Test = "randomization"
+    permutations: int = PERMUTATIONS
+    every_pair: bool = False
+    convention: Convention = "two-sided"
+
+    def __post_init__(self) -> None:
+        check_value("test", self.test, Test, Option(""))
+        check_value("convention", self.convention, Convention, Option(""))
+        check_value("permutations", self.permutations, int, Option("", min=1))
+        if self.test == "bootstrap" and not self.resampling.samples:
+            raise InputError(
+                "samples=0: the bootstrap test needs resamples, expected at least 1 or test='randomization'"
+            )
+
+    @property
+    def name(self) -> str:
+        """The test with its number of permutations or resamples, and the seed."""
+        number = self.permutations if self.test == "randomization" else self.resampling.samples
+        sacrebleu = ",sacrebleu" if self.convention == "sacrebleu" else ""
+        return f"paired {self.test}({number},seed={self.resampling.seed}){sacrebleu}"
+
+    def differences(
+        self,
+        reports: Mapping[str, Any],
+        paired: Callable[[str, str, str], StatisticPair],
+        progress: Callable[[str], None] | None = None,
+    ) -> list[Difference]:
+        """Every test of a metric that can be resampled, with Holm's correction; ``paired`` gives what is tested."""
+        names = list(reports)
+        pairs = list(combinations(names, 2)) if self.every_pair else [(names[0], other) for other in names[1:]]
+        tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.additive]
+        rows: dict[str, list[Difference]] = {key: [] for key in tested}
+        for baseline, system in pairs if tested else []:
+            if progress:
+                progress(f"{baseline} and {system}")
+            shared = [paired(baseline, system, key) for key in tested]
+            for key, one, (p, low, high) in zip(tested, shared, self._tested(shared), strict=True):
+                gap = one.system.value - one.baseline.value
+                row = Difference(key, baseline, system, gap, low, high, p, p_holm=p, items=one.items, better=None)
+                rows[key].append(row)
+        return [row for key in tested for row in _adjusted(rows[key], reports[names[0]], self.resampling.level)]
+
+    def _tested(self, pairs: Sequence[StatisticPair]) -> list[tuple[float, float, float]]:
+        """p-value, and ends of the interval, of each pair; all share the draws."""
+        statistics = [(one.baseline, one.system) for one in pairs]
+        units, resampling = len(statistics[0][0].rows), self.resampling
         bootstrapped = [(NAN, NAN, NAN)] * len(statistics)
         if resampling.samples:
-            draws = bootstrap_weights(items, resampling.samples, resampling.seed)
-            bootstrapped = paired_bootstrap(statistics, draws, resampling.level, convention)
-        p_values = [p for p, _, _ in bootstrapped]
-        if test == "randomization":
-            p_values = paired_randomization(statistics, swap_masks(items, permutations, resampling.seed))
-        for key, (ours, theirs), p, (_, low, high) in zip(tested, shared, p_values, bootstrapped, strict=True):
-            gap = theirs.corpus - ours.corpus
-            both = items - len(ours.reasons)
-            rows[key].append(Difference(key, baseline, system, gap, low, high, p, p_holm=p, items=both, better=None))
-    differences = [row for key in tested for row in _adjusted(rows[key], reports[names[0]], resampling.level)]
-    number = permutations if test == "randomization" else resampling.samples
-    name = f"paired {test}({number},seed={resampling.seed})" + (",sacrebleu" if convention == "sacrebleu" else "")
-    return Comparison(reports, tuple(differences), name, _remarks(sets, differences), resampling.level)
+            draws = bootstrap_weights(units, resampling.samples, resampling.seed)
+            bootstrapped = paired_bootstrap(statistics, draws, resampling.level, self.convention)
+        if self.test == "bootstrap":
+            return bootstrapped
+        p_values = paired_randomization(statistics, swap_masks(units, self.permutations, resampling.seed))
+        return [(p, low, high) for p, (_, low, high) in zip(p_values, bootstrapped, strict=True)]
 
 
 def named_systems(systems: Any) -> dict[str, Any]:

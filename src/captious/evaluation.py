@@ -7,12 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from itertools import chain
+from functools import cached_property
+from itertools import chain, repeat
 from os import PathLike
 from pathlib import Path, PurePath
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -24,6 +24,7 @@ from captious.io.check import findings_that_mislead
 from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
 from captious.io.read import read
+from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Measurement, Metric
 from captious.metrics.explanation import Explanations
 from captious.metrics.registry import DEFAULT, parse, parse_all
@@ -41,7 +42,7 @@ from captious.render import (
     link,
 )
 from captious.render.document import Value
-from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
+from captious.render.tables import dumps, finite, to_arrow, write_csv, write_jsonl, write_parquet_parts
 from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.correlation import Moments
 
@@ -51,6 +52,8 @@ ITEMS = "items"
 """What frames and files call the values of every item."""
 REASONS = 5
 """Different reasons that a warning names."""
+BLOCK = 20_000
+"""Items that are brought into the form of a file at a time."""
 
 
 class ByMetric(dict[str, T]):
@@ -283,36 +286,70 @@ class Report(Result):
         return columns
 
     def write_files(self, folder: Path) -> None:
-        """Write the values of every item: ``items.jsonl``, ``items.parquet``, ``items.csv``."""
+        """Write the values of every item, block by block: ``items.jsonl``, ``items.parquet``, ``items.csv``."""
+        write_jsonl(folder / "items.jsonl", self._records())
+        captions = self.captions
+        columns: dict[str, Iterable[Any]] = {
+            "id": captions.ids,
+            "candidate": (" | ".join(texts) for texts in captions.candidates),
+            **{key: _streamed(one.values) for key, one in self.measurements.items()},
+        }
+        write_csv(columns, folder / "items.csv")
+        write_parquet_parts(folder / "items.parquet", self._tables())
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        """Each item with its scores, why one is missing, and its further fields."""
+        scores = zip(*(_streamed(one.values) for one in self), strict=True) if self.measurements else repeat(())
+        unscored = {key: one.reasons for key, one in self.measurements.items() if one.reasons}
+        for item, values in zip(self.captions, scores, strict=False):
+            record = {
+                "id": item.id,
+                "candidates": item.candidates,
+                "references": item.references,
+                "scores": dict(zip(self.measurements, values, strict=True)),
+            }
+            if reasons := {key: why[item.id] for key, why in unscored.items() if item.id in why}:
+                record["unscored"] = reasons
+            if fields := {name: value for name, value in item.fields.items() if not isinstance(value, ImageData)}:
+                record["fields"] = fields
+            yield record
+
+    def _tables(self) -> Iterator[Any]:
+        """Blocks of items as Arrow tables."""
         import pyarrow as pa
 
-        values = {key: finite(one.values) for key, one in self.measurements.items()}
-        records, rows = [], []
-        for index, item in enumerate(self.captions):
-            scores = {key: column[index] for key, column in values.items()}
-            reasons = {key: one.reasons[item.id] for key, one in self.measurements.items() if item.id in one.reasons}
-            record = {"id": item.id, "candidates": item.candidates, "references": item.references, "scores": scores}
-            fields = {name: value for name, value in item.fields.items() if not isinstance(value, ImageData)}
-            details = {"unscored": reasons, "fields": fields}
-            records.append({**record, **{name: part for name, part in details.items() if part}})
-            rows.append((item.id, " | ".join(item.candidates), *scores.values()))
-        write_jsonl(folder / "items.jsonl", records)
-        scored = [Column(self.label(key), key=key) for key in values]
-        write_csv(Table("items", "Items", ["id", "candidate", *scored], rows), folder / "items.csv")
-        texts = pa.list_(pa.string())
-        columns = {
-            "id": pa.array(self.captions.ids, pa.string()),
-            "candidates": pa.array([record["candidates"] for record in records], texts),
-            "references": pa.array([record["references"] for record in records], texts),
-            **{key: pa.array(column, pa.float64()) for key, column in values.items()},
-            "unscored": pa.array(
-                [dumps(one["unscored"], None) if "unscored" in one else None for one in records], pa.string()
-            ),
-        }
-        further = {name: column for name, column in self.captions.columns.items() if name not in columns}
+        captions, names = self.captions, {"id", "candidates", "references", "unscored", *self.measurements}
+        further = {name: column for name, column in captions.columns.items() if name not in names}
         if any(isinstance(image, ImageData) for image in further.get("image", ())):
             del further["image"]  # what is in memory stays there
-        write_parquet(folder / "items.parquet", {**columns, **further})
+        rest = to_arrow(further)
+        unscored = {key: one.reasons for key, one in self.measurements.items() if one.reasons}
+        for first in range(0, max(len(captions), 1), BLOCK):
+            end = min(first + BLOCK, len(captions))
+            ids = captions.ids[first:end]
+            reasons = [{key: why[id] for key, why in unscored.items() if id in why} for id in ids]
+            columns = {
+                "id": pa.array(ids, pa.string()),
+                "candidates": _arrow_lists(captions.candidates.part(first, end)),
+                "references": _arrow_lists(captions.references.part(first, end)),
+                **{
+                    key: pa.array(finite(one.values[first:end]), pa.float64()) for key, one in self.measurements.items()
+                },
+                "unscored": pa.array([dumps(why, None) if why else None for why in reasons], pa.string()),
+            }
+            yield pa.table({**columns, **{name: rest[name].slice(first, end - first) for name in further}})
+
+
+def _streamed(values: Floats) -> Iterator[float | None]:
+    """Values as JSON holds them, without a list of them all."""
+    for first in range(0, len(values), BLOCK):
+        yield from finite(values[first : first + BLOCK])
+
+
+def _arrow_lists(texts: Ragged) -> Any:
+    import pyarrow as pa
+
+    return pa.ListArray.from_arrays(pa.array(texts.offsets, pa.int32()), pa.array(texts.values, pa.string()))
 
 
 def written_form(key: str, metrics: Sequence[Metric]) -> str:
@@ -364,7 +401,15 @@ def worst_first(measurement: Measurement) -> list[int]:
     return order[: np.count_nonzero(~np.isnan(measurement.values))]
 
 
-def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
+class HasScores(Protocol):
+    """Corpus values with intervals, by the written form of their metric."""
+
+    @property
+    def measurements(self) -> Mapping[str, Any]: ...
+    def cell(self, key: str) -> Cell: ...
+
+
+def on_scale(reports: Sequence[HasScores], key: str) -> list[Cell]:
     """The value of a metric in each report, with the ends of the bar that the page draws.
 
     The bar ends at the metric's highest value where that is 1, otherwise at the next round number.
@@ -513,16 +558,26 @@ def evaluate(
     resampling, runtime = settings_of(resampling, runtime, progress)
     specs = metric_specs(metrics)
     captions = read(captions, reading=Reading(references, images, missing))
-    measurements: dict[str, Measurement] = {}
+    return _evaluated(captions, specs, resampling, runtime, progress)
+
+
+def _evaluated(
+    captions: CaptionSet,
+    specs: Sequence[str | Metric],
+    resampling: Resampling,
+    runtime: Runtime,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """The report with the intervals of everything that can be resampled."""
     with using(runtime):
-        for metric in parse_all(specs, [captions]):
-            if progress:
-                progress(metric.label)
-            measurements[str(metric)] = metric.measure(captions)
-            metric.refuse_empty(measurements[str(metric)], captions.name)
+        measurements = measure_all(captions, parse_all(specs, [captions]), progress)
     if progress and resampling.samples:
         progress("intervals")
-    return _report(captions, measurements, resampling)
+    statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
+    warnings = _misleading(captions, measurements.values())
+    estimates = bootstrap(statistics, resampling)
+    intervals = ByMetric({one.metric: estimates[key] for key, one in measurements.items() if key in estimates})
+    return Report(captions, measurements, intervals, warnings, resampling)
 
 
 def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:
@@ -544,7 +599,7 @@ def evaluate_shards(
     *,
     references: Any = None,
 ) -> Report:
-    """Score shards as if they were one set: corpus-wide states are merged first, then the shards' measurements.
+    """Score shards as if they were one set.
 
     A shard is whatever ``evaluate`` takes: a path, a frame, a ``CaptionSet``, … It has its references, or
     ``references`` has those of all shards by id.
@@ -562,15 +617,7 @@ def evaluate_shards(
     sets = sets if references is None else _with_references(sets, references)
     if not sets:
         raise InputError("no shard holds an item, expected at least one that does")
-    measurements: dict[str, Measurement] = {}
-    with using(runtime):
-        for metric in parse_all(specs, sets):
-            states = [metric.prepare(shard) for shard in sets]
-            state = None if any(part is None for part in states) else reduce(lambda a, b: a.merge(b), states)
-            parts = (metric.measure(shard, state) for shard in sets)
-            measurements[str(metric)] = reduce(lambda a, b: a.merge(b), parts)
-            metric.refuse_empty(measurements[str(metric)], "the shards")
-    return _report(_concatenate(sets), measurements, resampling)
+    return _evaluated(_concatenate(sets), specs, resampling, runtime)
 
 
 def _with_references(shards: Sequence[CaptionSet], references: Any) -> list[CaptionSet]:
@@ -586,8 +633,8 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
     names = dict.fromkeys(chain.from_iterable(shard.columns for shard in shards))
     return CaptionSet(
         ids=tuple(chain.from_iterable(shard.ids for shard in shards)),
-        candidates=Ragged.of(shard.candidates[index] for shard in shards for index in range(len(shard))),
-        references=Ragged.of(shard.references[index] for shard in shards for index in range(len(shard))),
+        candidates=Ragged.joined([shard.candidates for shard in shards]),
+        references=Ragged.joined([shard.references for shard in shards]),
         columns={
             name: tuple(chain.from_iterable(shard.columns.get(name, (None,) * len(shard)) for shard in shards))
             for name in names
@@ -595,12 +642,3 @@ def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
         name=f"{len(shards)} shards",
         skipped=sum(shard.skipped for shard in shards),
     )
-
-
-def _report(captions: CaptionSet, measurements: Mapping[str, Measurement], resampling: Resampling) -> Report:
-    """The report with the intervals of everything that can be resampled."""
-    statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
-    warnings = _misleading(captions, measurements.values())
-    estimates = bootstrap(statistics, resampling)
-    intervals = ByMetric({one.metric: estimates[key] for key, one in measurements.items() if key in estimates})
-    return Report(captions, measurements, intervals, warnings, resampling)

@@ -213,12 +213,12 @@ class Judging(Options):
 
 @dataclass(frozen=True)
 class Engine(Options):
-    """Who works on shards: this process, processes of this machine, or a Ray cluster. It moves no number."""
+    """Who works: this process, processes of this machine, or a Ray cluster. It moves no number."""
 
     engine: Annotated[
-        Executor | None, Option("Who works on shards; without it, processes where there are several shards.")
+        Executor | None, Option("Who works; without it this process, or processes where there are several shards.")
     ] = None
-    jobs: Annotated[int, Option("Shards worked on at a time; 0: one per core, or as many as the GPUs hold.", min=0)] = 0
+    jobs: Annotated[int, Option("Workers at a time; 0: one per core, or as many as the GPUs hold.", min=0)] = 0
     address: Annotated[
         str | None, Option("Ray cluster, such as ray://head:10001; a local one if none is named.", env="RAY_ADDRESS")
     ] = None

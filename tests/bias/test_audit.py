@@ -3,13 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.bias.audit import Store, audit
+from captious.bias.audit import Store, _divided, audit
 from captious.bias.classifiers.linear import Linear
 from captious.bias.corpus import Subject
 from captious.bias.masking import Mask
 from captious.bias.protocol import Protocol
 from captious.bias.protocol import published_seeds as seeds
 from captious.errors import InputError
+from captious.options import Engine
 
 GENDER = Protocol(Mask.named("gender"), seeds=seeds(4))
 
@@ -93,6 +94,22 @@ def test_seeds_give_the_same_numbers_whatever_their_batch(planted, tmp_path):
     alone = audit([subject], replace(GENDER, seeds=(12,)), [Linear()]).rows[0].lic
     np.testing.assert_array_equal(more.model[:2], first.model)
     assert more.model[1] == alone.model[0]
+
+
+@pytest.mark.parametrize("engine", [Engine(jobs=2), Engine("processes", jobs=3)])
+def test_runs_trained_side_by_side_give_the_same_numbers(planted, tmp_path, engine):
+    subject = planted(0.5, 0.25, items=400)
+    alone = audit([subject], GENDER, [Linear()]).rows[0].lic
+    together = audit([subject], GENDER, [Linear()], work=tmp_path, engine=engine).rows[0].lic
+    np.testing.assert_array_equal(together.model, alone.model)
+    np.testing.assert_array_equal(together.human, alone.human)
+    assert audit([subject], GENDER, [Linear()], work=tmp_path).stored["linear"] == (24, 24)
+
+
+def test_stacks_are_halved_until_every_worker_has_one():
+    assert _divided([["a", "b", "c", "d"], ["e"]], 3) == [["a", "b"], ["c", "d"], ["e"]]
+    assert _divided([["a"], ["b"]], 5) == [["a"], ["b"]]
+    assert _divided([], 2) == []
 
 
 def test_human_runs_that_no_vocabulary_changes_are_trained_once(planted, counting):

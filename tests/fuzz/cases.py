@@ -127,11 +127,11 @@ def idf_corpus():
     import tempfile
 
     from captious.captions import CaptionSet
-    from captious.text.idf import DocumentFrequency, save
+    from captious.text.idf import DocumentFrequency
 
     with tempfile.TemporaryDirectory() as folder:
         captions = CaptionSet.of(dict.fromkeys(IDS, ()), {key: others(i) for i, key in enumerate(IDS)})
-        save(DocumentFrequency.of(captions, "ptb", "mine"), Path(folder) / "mine.idf")
+        DocumentFrequency.of(captions, "ptb", "mine").save(Path(folder) / "mine.idf")
         return (Path(folder) / "mine.idf").read_bytes()
 
 

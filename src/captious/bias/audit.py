@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from captious.bias.leaks import LEAST, SHARE, Leak, Prediction, leaking_words, s
 from captious.bias.lic import POINTS, Lic, chance, item_scores
 from captious.bias.masking import as_text
 from captious.bias.protocol import Protocol, protocol_for
+from captious.engines.tasks import run_tasks
 from captious.errors import InputError
-from captious.options import Reading, current
+from captious.options import Engine, Reading, current
 from captious.render import Cell, Chart, Column, Document, Group, Result, Series, Table, Text
 from captious.render.document import Value
 from captious.render.tables import records, write_jsonl
@@ -439,6 +440,7 @@ def audit(
     references: Any = None,
     labels: Any = None,
     work: str | Path | None = None,
+    engine: Engine = Engine(),
 ) -> Audit:
     """Measure LIC of every captioner with every classifier.
 
@@ -460,6 +462,8 @@ def audit(
     work
         Runs that this folder holds from before are not trained again; without it nothing is stored. Tasks that are
         equal, such as those of human captions that no vocabulary changes, are trained once.
+    engine
+        Who trains: this process, unless ``engine`` or ``jobs`` asks for several processes or GPUs side by side.
     """
     from captious.bias.classifiers.linear import Linear
 
@@ -490,7 +494,7 @@ def audit(
     for classifier in classifiers:
         # Seed by seed over all captioners, so that whole seeds are finished first.
         tasks = [task for seed in zip(*plans, strict=True) for group in seed for task in group]
-        results, stored[classifier.name] = _train(classifier, tasks, Store(Path(work) if work else None))
+        results, stored[classifier.name] = _train(classifier, tasks, Store(Path(work) if work else None), engine)
         for corpus, plan in zip(corpora, plans, strict=True):
             runs = [[Run(task, results[task.digest]) for task in group] for group in plan]
             rows.append(Row(corpus, classifier.name, runs))
@@ -498,7 +502,23 @@ def audit(
     return Audit(protocol, settings, corpora, rows, stored)
 
 
-def _train(classifier: Classifier, tasks: Sequence[Task], store: Store) -> tuple[dict[str, Floats], tuple[int, int]]:
+@dataclass(frozen=True)
+class _Training:
+    """Trains a classifier on one stack of tasks after the other."""
+
+    classifier: Classifier
+    progress: Callable[[float], None]
+
+    def __call__(self) -> Callable[[list[Task]], list[Floats]]:
+        return self.train
+
+    def train(self, stack: list[Task]) -> list[Floats]:
+        return self.classifier.train(stack, self.progress)
+
+
+def _train(
+    classifier: Classifier, tasks: Sequence[Task], store: Store, engine: Engine
+) -> tuple[dict[str, Floats], tuple[int, int]]:
     """Test probabilities by the digest of a task, and how many of them come from the store."""
     store = store.of(classifier.settings())
     distinct = {task.digest: task for task in tasks}
@@ -511,8 +531,28 @@ def _train(classifier: Classifier, tasks: Sequence[Task], store: Store) -> tuple
         current().progress(f"{classifier.name}: runs", int(done + 1e-6), len(distinct))
 
     progress(0)
-    for stack in classifier.stacks([task for key, task in distinct.items() if key not in results]):
-        for task, probabilities in zip(stack, classifier.train(stack, progress), strict=True):
+    stacks = _divided(classifier.stacks([task for key, task in distinct.items() if key not in results]), engine.jobs)
+    here = engine.engine == "serial" or (engine.engine is None and engine.jobs < 2)
+    engine = replace(engine, engine="serial") if here else engine
+    for end in run_tasks(_Training(classifier, progress if here else _unseen), stacks, engine):
+        if end.result is None:
+            raise InputError(end.error)
+        for task, probabilities in zip(stacks[end.index], end.result, strict=True):
             store.put(task, probabilities)
             results[task.digest] = probabilities
+        if not here:
+            progress(len(stacks[end.index]))
     return results, (before, len(distinct))
+
+
+def _unseen(more: float) -> None:
+    """Progress inside another process, which shows none."""
+
+
+def _divided(stacks: list[list[Task]], parts: int) -> list[list[Task]]:
+    """The stacks, the longest halved until there are so many."""
+    while len(stacks) < parts and len(longest := max(stacks, key=len, default=[])) > 1:
+        half = len(longest) // 2
+        place = stacks.index(longest)
+        stacks[place : place + 1] = [longest[:half], longest[half:]]
+    return stacks

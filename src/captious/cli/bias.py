@@ -11,7 +11,7 @@ import typer
 from captious.cli.params import Only, command
 from captious.cli.session import Label, Seeds, Session
 from captious.errors import InputError
-from captious.options import Argument, Option
+from captious.options import Argument, Engine, Option
 
 if TYPE_CHECKING:
     from captious.bias.protocol import Protocol
@@ -26,6 +26,7 @@ def lic(
     predictions: Annotated[tuple[str, ...], Argument("Files of captions, one a captioner; NAME=FILE names it.")],
     label: Label,
     session: Annotated[Session, Only(*READING, "device", "cache", "level", "out", "overwrite", "json", "latex", "csv")],
+    engine: Engine,
     labels: Annotated[
         str | None,
         Option("File of labels by id, if not with captions or references.", metavar="FILE"),
@@ -52,6 +53,8 @@ def lic(
 
     Several columns in --candidate-column, with commas, are several captioners.
 
+    --jobs 4 trains in four processes side by side; --engine ray --gpus 1 on all GPUs of a cluster. No number moves.
+
     Example: captious bias lic preds.jsonl --references humans.jsonl --label gender --mask gender --classifier lstm
     """
     from captious._files import data_folder
@@ -70,7 +73,7 @@ def lic(
     try:
         with session.working():
             subjects = read_subjects(named_files(predictions), label, session.reading, human_captions, labels)
-            result = audit(subjects, protocol, classifiers, work=stored)
+            result = audit(subjects, protocol, classifiers, work=stored, engine=engine)
     except KeyboardInterrupt:
         if stored is not None:
             typer.echo("stopped; finished runs are stored, and the same command goes on from there", err=True)

@@ -6,7 +6,7 @@ Every complaint goes through one callback. ``captious.read`` passes one that rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, NoReturn
@@ -45,7 +45,7 @@ def gather_candidates(rows: Iterable[Row], reading: Reading = Reading(), complai
     """Candidates by id, and the references where the same rows carry them."""
     gathered, several = Gathered(), reading.several
     for row in rows:
-        key = _key(row, reading.id_column, complain)
+        key = row_id(row, reading.id_column, complain)
         text_column = _pick(row, reading.candidate_column, CANDIDATE_COLUMNS)
         reference_column = _pick(row, reading.references_column, REFERENCE_COLUMNS)
         if text_column is None:
@@ -89,7 +89,7 @@ def gather_references(rows: Iterable[Row], reading: Reading = Reading(), complai
     foreign = reading.references_id_column in (None, "image_id") and "," not in (named or "")
     for row in rows:
         id_column = None if foreign and row.keyed and named not in row.fields else named
-        key = _key(row, id_column, complain)
+        key = row_id(row, id_column, complain)
         column = _pick(row, reading.references_column, REFERENCE_COLUMNS + CANDIDATE_COLUMNS)
         if column is None:
             complain(_no_column(row, "reference caption", reading.references_column, (*REFERENCE_COLUMNS, "caption")))
@@ -106,7 +106,7 @@ def gather_column(rows: Iterable[Row], column: str, reading: Reading = Reading()
     """The values of one column by id, those that are null left out; two different ones of an id are refused."""
     values: dict[str, Any] = {}
     for row in rows:
-        key = _key(row, reading.id_column, refuse)
+        key = row_id(row, reading.id_column, refuse)
         if column not in row.fields:
             refuse(_no_column(row, "label", column, ()))
         value = row.fields[column]
@@ -139,9 +139,7 @@ def join(
         keys = [key for key in keys if key not in without]
     if not keys:
         complain(f"{name}: no id is also in {references_name}, such as {', '.join(list(candidates.candidates)[:3])}")
-    rows = [{**(others.fields.get(key, {}) if others else {}), **candidates.fields.get(key, {})} for key in keys]
-    names = dict.fromkeys(column for row in rows for column in row)
-    columns = {column: tuple(row.get(column) for row in rows) for column in names}
+    columns = _columns(keys, [candidates.fields, *([others.fields] if others else [])])
     if reading.images is not None:
         try:
             # An id of several columns names its image by the first.
@@ -160,6 +158,19 @@ def join(
     )
 
 
+def _columns(keys: Collection[str], sources: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, tuple[Any, ...]]:
+    """The further fields of items as columns; of a field that two sources have, the first counts."""
+    if not any(sources):
+        return {}
+    none: Mapping[str, Any] = {}
+    names = dict.fromkeys(column for key in keys for source in reversed(sources) for column in source.get(key, none))
+    columns = {}
+    for name in names:
+        having = [next((source[key] for source in sources if name in source.get(key, none)), none) for key in keys]
+        columns[name] = tuple([fields.get(name) for fields in having])
+    return columns
+
+
 def _same(one: Any, other: Any) -> bool:
     """Whether two values are equal; arrays only if they are one object."""
     equal = one is other or one == other
@@ -167,11 +178,11 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], several: bool = False) -> None:
-    fields = gathered.fields.setdefault(key, {})
     image = _pick(row, None, IMAGE_COLUMNS)
     for column, value in row.fields.items():
         if column in used or column in ("id", "image_id"):
             continue
+        fields = gathered.fields.setdefault(key, {})
         name = "image" if column == image else column
         if several and name in fields:
             fields[name].append(value)
@@ -179,7 +190,7 @@ def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], s
             fields[name] = [value] if several else fields.get(name, value)
 
 
-def _key(row: Row, column: str | None, complain: Complain) -> str | None:
+def row_id(row: Row, column: str | None, complain: Complain) -> str | None:
     """The id of a row: the value of a column, or of several that are named with commas, joined by colons.
 
     A column whose own name has commas is one.
@@ -214,6 +225,8 @@ def _references(row: Row, column: str, complain: Complain) -> list[str]:
 def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
     value = row.fields[column]
     entries = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
+    if entries and set(map(type, entries)) == {str} and "".join(entries).isascii():
+        return entries  # nearly always, and quickly
     for entry in entries:
         if not isinstance(entry, str):
             complain(f"{row.where}: {what} is {described(entry)}, expected a string")

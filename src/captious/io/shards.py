@@ -6,26 +6,29 @@ A shard is a file of captions, small enough for the memory of one worker, that i
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from captious._files import MARKER, digest
 from captious.captions import CaptionSet, Ragged
-from captious.errors import InputError
+from captious.errors import InputError, one_line
 from captious.io.formats import FORMATS as TABLES
 from captious.io.formats import GZIP, Row, json_row, parquet_rows, rows_of, rows_of_content, unpack
 from captious.io.join import REPEATED, Gathered, gather_candidates, gather_references, join
 from captious.io.read import refuse_unused
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
+from captious.io.tars import KEY, tar_rows
 from captious.options import Reading
 
 FORMATS = TABLES | {".tar": "tar", ".tgz": "tar"}
@@ -367,9 +370,10 @@ class Faults:
 def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) -> ShardContent:
     """The captions of a shard.
 
-    A row that cannot be used is left out and counted by its reason. So is the rest of a file that is cut short. An id
-    that a table holds twice is refused, because several rows per id are the rule there or a mistake. A shard of which
-    nothing can be used is an `InputError`, but one without any row is empty.
+    A row that cannot be used is left out and counted by its reason. So is the rest of a tar, or of JSON Lines, that is
+    damaged. An id that a tar holds twice is counted; one that a table holds twice is refused, because several rows of
+    an id are mostly meant to be one item. A shard of which nothing can be used is an `InputError`, but one without any
+    row is empty.
 
     Parameters
     ----------
@@ -385,8 +389,7 @@ def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) 
     refuse_unused(reading)
     reading = reading if images else replace(reading, images=None)
     faults = Faults()
-    rows = _rows(shard, shard.format or reading.format, images, faults)
-    candidates = _candidates(rows, reading, faults)
+    candidates = _candidates(_rows(shard, reading, images, faults), shard, reading, faults)
     if not candidates.candidates:
         if faults.counts:
             raise InputError(f"{next(iter(faults.examples.values()))}; nothing of the shard can be used")
@@ -411,8 +414,10 @@ def _empty(shard: Shard) -> CaptionSet:
     return CaptionSet((), Ragged.of([]), Ragged.of([]), name=shard.address)
 
 
-def _candidates(rows: Iterable[Row], reading: Reading, faults: Faults) -> Gathered:
+def _candidates(rows: Iterable[Row], shard: Shard, reading: Reading, faults: Faults) -> Gathered:
     """Candidates by id; rows that cannot be used are counted."""
+    tar = shard.format == "tar"
+    reading = replace(reading, id_column=reading.id_column or KEY) if tar else reading
     current = Row("", {})
 
     def tracked() -> Iterator[Row]:
@@ -422,7 +427,7 @@ def _candidates(rows: Iterable[Row], reading: Reading, faults: Faults) -> Gather
             yield row
 
     def complain(complaint: str) -> None:
-        if REPEATED in complaint:
+        if REPEATED in complaint and not tar:
             raise InputError(complaint)
         faults.add(_reason(complaint.removeprefix(f"{current.where}: ")), complaint)
 
@@ -430,6 +435,7 @@ def _candidates(rows: Iterable[Row], reading: Reading, faults: Faults) -> Gather
     # A row whose caption is of the wrong type leaves its id without a caption.
     for key in [key for key, texts in gathered.candidates.items() if not texts]:
         del gathered.candidates[key]
+        gathered.references.pop(key, None)
     return gathered
 
 
@@ -446,22 +452,39 @@ def _reason(complaint: str) -> str:
     return _VALUE.sub("…", _DETAILS.sub("", complaint))
 
 
-def _rows(shard: Shard, format: str | None, images: bool, faults: Faults) -> Iterator[Row]:
+def _rows(shard: Shard, reading: Reading, images: bool, faults: Faults) -> Iterator[Row]:
+    """Rows of a shard of any format."""
+    name, format = shard.address, shard.format or reading.format
+    with open_shard(shard) as file:
+        if not shard.size:
+            return
+        if format == "parquet":
+            yield from parquet_rows(file, name, images)
+        elif format == "tar":
+            yield from tar_rows(unpacked(file, name, faults), name, reading, images, faults.add)
+        elif format == "jsonl":
+            yield from _json_lines(unpacked(file, name, faults).read(), name, faults)
+        else:
+            content = unpacked(file, name, faults).read()
+            if DAMAGED_GZIP in faults.counts:
+                raise InputError(faults.examples[DAMAGED_GZIP])
+            if content.strip():
+                yield from rows_of_content(content, name, format)
+
+
+@contextmanager
+def open_shard(shard: Shard) -> Iterator[IO[bytes]]:
+    """A shard that has the size it had when the shards were listed."""
     folder, name = split_address(shard.address)
-    storage = Storage.at(folder)
-    if format == "parquet" and shard.size:
-        with storage.open(name) as file:
-            yield from parquet_rows(file, shard.address, images)
-        return
-    content = storage.read(name)
-    if len(content) != shard.size:
-        raise InputError(f"{shard.address}: has {len(content)} bytes, had {shard.size} when the shards were listed")
-    if format == "jsonl":
-        if content[:2] == GZIP:
-            content = _unpack_start(content, shard.address, faults)
-        yield from _json_lines(content, shard.address, faults)
-    elif content.strip():
-        yield from rows_of_content(unpack(content, shard.address), shard.address, format)
+    try:
+        with Storage.at(folder).open(name) as file:
+            size = file.seek(0, io.SEEK_END)
+            if size != shard.size:
+                raise InputError(f"{shard.address}: has {size} bytes, had {shard.size} when the shards were listed")
+            file.seek(0)
+            yield file
+    except OSError as error:
+        raise InputError(f"{shard.address}: cannot be read ({one_line(error)})") from None
 
 
 def _json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
@@ -478,20 +501,24 @@ def _json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
             yield row
 
 
-def _unpack_start(content: bytes, name: str, faults: Faults) -> bytes:
-    """What can be unpacked of a compressed file; damage is counted."""
-    parts: list[bytes] = []
+def unpacked(file: IO[bytes], name: str, faults: Faults) -> IO[bytes]:
+    """The file, or what can be unpacked of it where it is compressed; damage is counted."""
+    compressed = file.read(len(GZIP)) == GZIP
+    file.seek(0)
+    if not compressed:
+        return file
+    content, parts = file.read(), list[bytes]()
     while content.strip(b"\0"):
         unpacker = zlib.decompressobj(wbits=31)
         try:
             parts += [unpacker.decompress(content), unpacker.flush()]
         except zlib.error as error:
-            faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file ({error}); what comes before is used")
+            faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file ({error})")
             break
         if not unpacker.eof:
-            faults.add(DAMAGED_GZIP, f"{name}: gzip file that is cut short; what comes before is used")
+            faults.add(DAMAGED_GZIP, f"{name}: damaged gzip file (cut short)")
         content = unpacker.unused_data
-    return b"".join(parts)
+    return io.BytesIO(b"".join(parts))
 
 
 def _references_of(candidates: Gathered, reading: Reading) -> Gathered:

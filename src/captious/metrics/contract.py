@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import accumulate, chain
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -58,6 +59,12 @@ class TypeSets:
         sizes = np.fromiter(map(len, self.types), dtype=np.float64, count=len(self.types))
         return np.stack([sizes, self.tokens], axis=1)
 
+    @classmethod
+    def joined(cls, parts: Sequence[TypeSets]) -> TypeSets:
+        """The rows of several sets, one after the other."""
+        types = tuple(chain.from_iterable(part.types for part in parts))
+        return cls(types, np.concatenate([part.tokens for part in parts]))
+
     def total(self) -> Floats:
         """Distinct types and running tokens of all items."""
         return np.array([len(frozenset().union(*self.types)), self.tokens.sum()], dtype=np.float64)
@@ -65,6 +72,16 @@ class TypeSets:
 
 Rows = Floats | TypeSets
 """One row of statistics per item. Those of an array add up over items; NaN marks an item without a value."""
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """The rows of the parts of a set, one after the other."""
+    sets = [part for part in parts if isinstance(part, TypeSets)]
+    if len(sets) == len(parts):
+        return TypeSets.joined(sets)
+    if sets:
+        raise InputError("cannot merge rows of numbers and rows of distinct things")
+    return np.concatenate([part for part in parts if isinstance(part, np.ndarray)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +97,25 @@ class Scored:
     """What a user should know of this set before trusting the numbers."""
     notes: Sequence[str] = ()
     """What a user may want to know of the computation, such as what it cost."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scored], sizes: Sequence[int]) -> Scored:
+        """The parts of one set, which hold so many items each, as if they had been scored together."""
+        if len(parts) == 1:
+            return parts[0]
+        reasons: dict[int, str] = {}
+        counts: dict[str, int] = {}
+        for part, first in zip(parts, accumulate(sizes, initial=0), strict=False):
+            reasons |= {first + index: reason for index, reason in part.reasons.items()}
+            for name, number in part.counts.items():
+                counts[name] = counts.get(name, 0) + number
+        return cls(
+            join_rows([part.rows for part in parts]),
+            reasons,
+            counts,
+            list(dict.fromkeys(chain.from_iterable(part.warnings for part in parts))),
+            list(chain.from_iterable(part.notes for part in parts)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,17 +272,10 @@ class Measurement:
         if twice := set(self.ids).intersection(other.ids):
             raise InputError(f"cannot merge shards that share {len(twice)} ids, such as {min(twice)}")
         signature = self.signature.merge(other.signature)
-        rows: Rows
-        if isinstance(self.rows, TypeSets) and isinstance(other.rows, TypeSets):
-            rows = TypeSets(self.rows.types + other.rows.types, np.concatenate([self.rows.tokens, other.rows.tokens]))
-        elif isinstance(self.rows, np.ndarray) and isinstance(other.rows, np.ndarray):
-            rows = np.concatenate([self.rows, other.rows])
-        else:
-            raise InputError(f"cannot merge {self.metric} and {other.metric}")
         return Measurement(
             self.metric,
             self.ids + other.ids,
-            rows,
+            join_rows([self.rows, other.rows]),
             signature,
             {**self.reasons, **other.reasons},
             tuple(dict.fromkeys(self.warnings + other.warnings)),
@@ -286,6 +315,8 @@ class Metric(ABC):
     """Parameters that are printed even at their default."""
     variants: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """A parameter and its values: a written form that leaves it out stands for one metric of each value."""
+    by_chunk: ClassVar[bool] = False
+    """Whether a large set is scored chunk by chunk. A metric that asks a model makes batches itself."""
     undefined_reason: ClassVar[str] = "the value is undefined"
     """Why an item has no value whose row is NaN without a reason of its own."""
 
@@ -313,6 +344,14 @@ class Metric(ABC):
     def label(self) -> str:
         """What tables call the metric."""
         return str(self)
+
+    @property
+    def needs_corpus(self) -> bool:
+        """Whether a value depends on the other items, so that all shards are prepared before one is scored.
+
+        The states of shards are then merged (`captious.metrics.states`). Otherwise each shard prepares its own.
+        """
+        return False
 
     def prepare(self, captions: CaptionSet) -> Any:
         """What the metric must know of the whole corpus first, such as document frequencies; it merges over shards."""
@@ -390,10 +429,16 @@ class Metric(ABC):
 
     def measure(self, captions: CaptionSet, state: Any = None) -> Measurement:
         """Score a set. ``state`` is what `prepare` returned, for a shard of a larger corpus that of the whole."""
-        missing = self._missing_inputs(captions)
         if state is None:
-            state = self._prepared(captions, missing)
-        scored = self._complete(self.score_items(captions, state), missing)
+            state = self._prepared(captions, self._missing_inputs(captions))
+        return self.measurement(captions, state, self.score(captions, state))
+
+    def score(self, captions: CaptionSet, state: Any) -> Scored:
+        """The rows of a set, with a reason for every item without a value."""
+        return self._complete(self.score_items(captions, state), self._missing_inputs(captions))
+
+    def measurement(self, captions: CaptionSet, state: Any, scored: Scored) -> Measurement:
+        """The measurement of a set from its rows."""
         return Measurement(
             self,
             captions.ids,
@@ -407,7 +452,7 @@ class Metric(ABC):
     def candidate_values(self, captions: CaptionSet, state: Any) -> Floats:
         """The value of each candidate as if it were the only one of its item, NaN where it has none."""
         alone = captions.once("candidates alone", captions.candidates_alone)
-        scored = self._complete(self.score_items(alone, state), self._missing_inputs(alone))
+        scored = self.score(alone, state)
         values = self.aggregate(scored.rows.counts if isinstance(scored.rows, TypeSets) else scored.rows)
         values[list(scored.reasons)] = np.nan
         return values
@@ -422,6 +467,12 @@ class Metric(ABC):
                 rows = rows.astype(np.float64)  # a copy, and of floats where no item has a candidate
                 rows[list(reasons)] = np.nan
         return replace(scored, rows=rows, reasons=reasons)
+
+    def refuse_unfit(self, captions: CaptionSet) -> None:
+        """Raise an error, before anything is computed, where not one item has what the metric needs."""
+        missing = self._missing_inputs(captions)
+        if missing and len(missing) == len(captions):
+            raise self._refusal(missing.values(), captions.name)
 
     def refuse_empty(self, measurement: Measurement, name: str) -> None:
         """Raise an error where not one item of a whole set has a value, and say what would mend it."""
@@ -480,6 +531,8 @@ class TokenMetric(Metric):
     """A metric over the token table of a set. Its tokenizer is a parameter and part of the signature."""
 
     tokenizer: str
+
+    by_chunk: ClassVar[bool] = True
 
     def table(self, captions: CaptionSet) -> TextTable:
         """The token table of a set."""

@@ -202,7 +202,7 @@ def _charts(charts: Sequence[Chart]) -> Any:
     if len(drawn) == 1:
         return drawn[0]
     alt = require("altair", "plot")
-    return alt.concat(*drawn, columns=_across(len(drawn)) if charts[0].kind in ("scatter", "lines") else 1)
+    return alt.concat(*drawn, columns=_across(len(drawn)) if charts[0].kind in ("scatter", "lines", "histogram") else 1)
 
 
 def _across(panels: int) -> int:
@@ -268,6 +268,29 @@ def _plane(chart: Chart) -> Any:
     return _finished(alt, chart, layers, "y", {"width": PANEL, "height": 200})
 
 
+def _histogram(chart: Chart) -> Any:
+    """A bar from edge to edge of each bin."""
+    alt = require("altair", "plot")
+    bins = [
+        {"series": one.name, "low": one.x[index], "high": one.x[index + 1], "y": value}
+        for one in chart.series
+        for index, value in enumerate(one.y)
+    ]
+    bars = (
+        _colored(alt, chart)
+        .mark_bar()
+        .encode(
+            x=alt.X("low:Q", title=chart.x or None, scale=alt.Scale(zero=False)),
+            x2="high:Q",
+            y=alt.Y("y:Q", title=chart.y or None),
+            tooltip=["low:Q", "high:Q", "y:Q"],
+        )
+    )
+    size = {"width": PANEL, "height": 200}
+    drawn = alt.layer(bars, data=alt.Data(values=finite(bins))).properties(**size)
+    return drawn.properties(title=_title(alt, chart.title, [chart.note]))
+
+
 def _colored(alt: Any, chart: Chart) -> Any:
     names = [series.name for series in chart.series]
     color = alt.Color("series:N", title=None, sort=names, scale=alt.Scale(domain=names, range=list(COLORS)))
@@ -288,4 +311,5 @@ _DRAWINGS: dict[str, Callable[[Chart], Any]] = {
     "dots": _rows,
     "lines": _plane,
     "scatter": _plane,
+    "histogram": _histogram,
 }

@@ -277,10 +277,25 @@ def _trend(across: np.ndarray, up: np.ndarray, x: Axis, y: Axis) -> str:
     return _tag("polyline", points=points, fill="none", stroke="var(--s1)", stroke_width=2.5)
 
 
+def _histogram(chart: Chart) -> tuple[str, int]:
+    x = Axis([float(edge) for one in chart.series for edge in one.x], *_X)
+    y = Axis([0.0, *_ends(chart)], *_Y, ticks=5)
+    parts = _plane(chart, x, y)
+    for index, one in enumerate(chart.series):
+        for point, value in enumerate(one.y):
+            left, right = x(float(one.x[point])), x(float(one.x[point + 1]))
+            label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
+            gap = 1.0 if right - left > 4 else 0.0
+            size = {"width": round(right - left - gap, 1), "height": round(y(0.0) - y(value), 1)}
+            parts.append(_tag("rect", _tag("title", escape(label)), x=left, y=y(value), **size, fill=_color(index)))
+    return _with_legend(chart, parts)
+
+
 _DRAWINGS: dict[str, Callable[[Chart], tuple[str, int]]] = {
     "intervals": _intervals,
     "dots": _dots,
     "bars": _bars,
     "lines": _lines,
     "scatter": _scatter,
+    "histogram": _histogram,
 }

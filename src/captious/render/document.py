@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAN = float("nan")
 Tone: TypeAlias = Literal["", "good", "bad", "strong", "struck", "quiet"]
-ChartKind: TypeAlias = Literal["intervals", "lines", "bars", "dots", "scatter"]
+ChartKind: TypeAlias = Literal["intervals", "lines", "bars", "dots", "scatter", "histogram"]
 
 
 class Span(NamedTuple):
@@ -214,7 +214,8 @@ class Chart:
 
     ``intervals``: a row per value with its interval (a forest plot). ``dots``: a row per name with a dot per value and
     a bar at the mean of each series. ``bars``: a row per value. ``lines``: over named ticks or numbers, with whiskers
-    where there are intervals. ``scatter``: a dot per pair, and the mean of y in steps of x.
+    where there are intervals. ``scatter``: a dot per pair, and the mean of y in steps of x. ``histogram``: a bar per
+    bin; ``x`` are the edges of the bins, one more than values.
     """
 
     kind: ChartKind

@@ -236,7 +236,7 @@ class Clause:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads."""
-        return _columns(self.condition)
+        return columns_of(self.condition)
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,8 @@ def _walk(node: Any) -> Iterator[Any]:
                 yield from _walk(part)
 
 
-def _columns(node: Any) -> tuple[str, ...]:
+def columns_of(node: Any) -> tuple[str, ...]:
+    """The columns that a node reads."""
     names = [
         one.name if isinstance(one, Column) else one.column for one in _walk(node) if isinstance(one, (Column, Text))
     ]
@@ -501,7 +502,7 @@ class _Reader:
         operand, share = map(self._number, node.args)
         if any(isinstance(part, Quantile) for part in _walk(operand)):
             raise self._error(self._start(node.args[0]), "a quantile cannot be one of another quantile")
-        if not _columns(operand):
+        if not columns_of(operand):
             raise self._error(self._start(node.args[0]), "expected a metric or a column, found a number alone")
         if not isinstance(share, Constant) or not 0 < share.value < 1:
             raise self._error(

@@ -14,9 +14,12 @@ So a run that was stopped at any moment is followed by the same one again, which
 
 from __future__ import annotations
 
+import io
 import json
-import shutil
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,9 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import digest, load_json, refuse_irregular, sweep, whole_file
+from captious._files import digest, refuse_irregular, remove_drafts, sweep
 from captious._version import __version__
 from captious.errors import InputError
+from captious.io.shards import Shard
+from captious.io.storage import Storage, is_remote
 from captious.scale.summary import Hashes, ShardSummary
 
 if TYPE_CHECKING:
@@ -37,20 +42,15 @@ FORMAT = 1
 """Of the folder; one of another format is refused."""
 KEY = b"captious"
 """Of the summary in the schema metadata of a shard's Parquet file."""
+REPORT = ("report.html", "report.json", "report.tex", "report.txt", "scores.csv", "unscored.csv", "faults.csv")
+"""Files of the report; those of other tables are always written."""
+FOLDERS = ("items", "types", "states")
 FACTS = ("id", "candidates", "words", "unscored")
 """Columns of a shard's Parquet file besides the metrics'."""
+READERS = 8
+"""Summaries that are read at a time."""
 PARTS = 16
 """Ranges of hashes that are united one after the other, to bound memory."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A file of captions among many."""
-
-    name: str
-    """Unique among the shards; the file of its scores has it too."""
-    address: str
-    size: int
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Manifest:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything but the addresses of the shards, which may have been moved."""
-        shards = [(shard.name, shard.size) for shard in self.shards]
-        facts = (self.metrics, shards, dict(self.reading), self.version, self.format)
+        """Of all but the addresses of shards, which may be moved, and their sizes, which stand in each one's scores."""
+        names = [shard.name for shard in self.shards]
+        facts = (self.metrics, names, dict(self.reading), self.version, self.format)
         return digest(json.dumps(facts, sort_keys=True).encode())
 
     def to_json(self) -> str:
@@ -95,14 +95,11 @@ class Manifest:
         return self._change_of_shards(other)
 
     def _change_of_shards(self, other: Manifest) -> str:
-        ours, theirs = ({shard.name: shard.size for shard in one.shards} for one in (self, other))
+        ours, theirs = ([shard.name for shard in one.shards] for one in (self, other))
         for more, fewer, what in ((theirs, ours, "no longer there"), (ours, theirs, "new")):
-            if names := [name for name in more if name not in fewer]:
+            if names := sorted(set(more).difference(fewer)):
                 return f"of its {_shards(len(theirs))} {len(names)} {_are(names)} {what}, such as {names[0]}"
-        if names := [name for name, size in ours.items() if size != theirs[name]]:
-            first = f"{names[0]} ({theirs[names[0]]:,} bytes, now {ours[names[0]]:,})"
-            return f"of its {_shards(len(theirs))} {len(names)} changed in size, such as {first}"
-        return "its shards have another order" if list(ours) != list(theirs) else ""
+        return "its shards have another order" if ours != theirs else ""
 
 
 def _option(manifest: Manifest, name: str) -> str:
@@ -119,88 +116,100 @@ def _are(names: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class ShardFolder:
-    """A folder of scored shards. It is picklable: workers write into it."""
+    """A folder of scored shards, on a disk or on an object store. It is picklable: workers write into it."""
 
-    path: Path
+    address: str
     manifest: Manifest
 
-    @classmethod
-    def read(cls, path: str | Path) -> ShardFolder:
-        """A folder that is there, finished or not."""
-        path = Path(path)
-        expected = "expected a folder that captious score wrote from shards"
-        try:
-            record = load_json(path / MANIFEST)
-            if record["format"] != FORMAT:
-                raise InputError(f"{path}: has format {record['format']}, expected {FORMAT}; score the shards again")
-            return cls(path, Manifest.of_record(record))
-        except (FileNotFoundError, NotADirectoryError):
-            raise InputError(f"{path}: no {MANIFEST}, {expected}") from None
-        except (OSError, ValueError, KeyError, TypeError):
-            raise InputError(f"{path / MANIFEST}: cannot be read, {expected}") from None
+    @property
+    def storage(self) -> Storage:
+        """Where the files are."""
+        return Storage.at(self.address)
 
     @classmethod
-    def open(cls, path: str | Path, manifest: Manifest, overwrite: bool = False) -> ShardFolder:
+    def read(cls, address: str | os.PathLike[str]) -> ShardFolder:
+        """A folder that is there, finished or not."""
+        address = os.fspath(address)
+        expected = "expected a folder that captious score wrote from shards"
+        storage = Storage.at(address)
+        if not storage.exists(MANIFEST):
+            raise InputError(f"{address}: no {MANIFEST}, {expected}")
+        try:
+            record = json.loads(storage.read(MANIFEST))
+            if record["format"] != FORMAT:
+                raise InputError(f"{address}: has format {record['format']}, expected {FORMAT}; score the shards again")
+            return cls(address, Manifest.of_record(record))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{storage.address_of(MANIFEST)}: cannot be read, {expected}") from None
+
+    @classmethod
+    def open(cls, address: str | os.PathLike[str], manifest: Manifest, overwrite: bool = False) -> ShardFolder:
         """The folder to write these scores to: a new one, or one that holds a part of them already.
 
         One that holds other scores is refused, or with ``overwrite`` emptied of what captious wrote. One that holds
         other things is always refused.
         """
-        path = Path(path)
-        refuse_irregular(path)
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path}: is a file, expected the name of a folder to write")
-        sweep(path / MANIFEST)
-        if (path / MANIFEST).exists():
-            folder = cls.read(path)
-            change = manifest.change_from(folder.manifest)
-            if not overwrite and not change:
-                return folder
-            if not overwrite:
-                raise InputError(
-                    f"{path}: holds other scores: {change}; pass overwrite=True to replace them, or name another folder"
-                )
-            folder.discard()
-        elif path.is_dir() and any(path.iterdir()):
+        address = os.fspath(address)
+        folder = cls(address, manifest)
+        if not is_remote(address):
+            _refuse_file(Path(address))
+        if folder.storage.exists(MANIFEST):
+            there = cls.read(address)
+            change = manifest.change_from(there.manifest) or folder._changed_shards(there)
+            if change and not overwrite:
+                remedy = "pass overwrite=True to replace them, or name another folder"
+                raise InputError(f"{address}: holds other scores: {change}; {remedy}")
+            if overwrite:
+                there.discard()
+        elif folder.storage.names() or (not is_remote(address) and _occupied(Path(address))):
             raise InputError(
-                f"{path}: exists and was not written by captious from shards (no {MANIFEST}); name another folder"
+                f"{address}: exists and was not written by captious from shards (no {MANIFEST}); name another folder"
             )
-        folder = cls(path, manifest)
-        with whole_file(path / MANIFEST) as draft:
-            draft.write_text(manifest.to_json(), encoding="utf-8")
+        folder.storage.write(MANIFEST, manifest.to_json().encode())
         return folder
 
-    def items_file(self, shard: str) -> Path:
-        """The Parquet file of a shard."""
-        return self.path / "items" / f"{shard}.parquet"
+    def _changed_shards(self, there: ShardFolder) -> str:
+        """How shards changed after they were scored; one that failed may be mended, and is scored as it is now."""
+        before = {shard.name: shard.size for shard in there.manifest.shards}
+        others = [shard for shard in self.manifest.shards if shard.size != before[shard.name]]
+        scored = [shard for shard in others if self.storage.exists(self.items_name(shard.name))]
+        changed = [shard for shard in scored if self._summary(shard) is None]
+        if not changed:
+            return ""
+        first = f"{changed[0].name} ({before[changed[0].name]:,} bytes, now {changed[0].size:,})"
+        return f"of its {_shards(len(before))} {len(changed)} changed since they were scored, such as {first}"
 
-    def types_file(self, shard: str, metric: str) -> Path:
+    def items_name(self, shard: str) -> str:
+        """The Parquet file of a shard, in the folder."""
+        return f"items/{shard}.parquet"
+
+    def types_name(self, shard: str, metric: str) -> str:
         """The hashes of the distinct things that a metric counts in a shard."""
-        return self.path / "types" / str(self.manifest.metrics.index(metric)) / f"{shard}.npy"
-
-    @property
-    def states(self) -> Path:
-        """The folder of what metrics know of the corpus."""
-        return self.path / "states"
+        return f"types/{self.manifest.metrics.index(metric)}/{shard}.npy"
 
     def finished(self) -> dict[str, ShardSummary]:
         """Summaries of the finished shards by name, in the order of the manifest."""
-        summaries = {shard.name: self._summary(shard.name) for shard in self.manifest.shards}
-        return {name: one for name, one in summaries.items() if one is not None}
+        there = set(self.storage.names("items"))
+        shards = [shard for shard in self.manifest.shards if f"{shard.name}.parquet" in there]
+        with ThreadPoolExecutor(READERS) as pool:
+            summaries = list(pool.map(self._summary, shards))
+        return {one.shard: one for one in summaries if one is not None}
 
-    def _summary(self, shard: str) -> ShardSummary | None:
-        """The summary of a shard; None where its file is not there, or was scored under another manifest."""
+    def _summary(self, shard: Shard) -> ShardSummary | None:
+        """The summary of a shard that has a file; None where that is of another manifest, or the shard has changed."""
         import pyarrow.parquet as pq
         from pyarrow import ArrowException
 
-        file = self.items_file(shard)
+        name = self.items_name(shard.name)
         try:
-            summary = ShardSummary.from_json(pq.read_schema(file).metadata[KEY])
-        except FileNotFoundError:
-            return None
+            with self.storage.open(name) as file:
+                summary = ShardSummary.from_json(pq.read_schema(file).metadata[KEY])
         except (OSError, ValueError, KeyError, TypeError, ArrowException):
-            raise InputError(f"{file}: is damaged, expected the scores of a shard; remove it") from None
-        return summary if summary.manifest == self.manifest.digest else None
+            where = self.storage.address_of(name)
+            raise InputError(f"{where}: is damaged, expected the scores of a shard; remove it") from None
+        return summary if (summary.manifest, summary.size) == (self.manifest.digest, shard.size) else None
 
     def summaries(self) -> list[ShardSummary]:
         """Of all shards, in the order of the manifest; a folder with shards that are not finished is refused."""
@@ -208,7 +217,7 @@ class ShardFolder:
         names = [shard.name for shard in self.manifest.shards]
         if left := [name for name in names if name not in finished]:
             raise InputError(
-                f"{self.path}: {len(left)} of {_shards(len(names))} {_are(left)} not scored yet, such as {left[0]};"
+                f"{self.address}: {len(left)} of {_shards(len(names))} {_are(left)} not scored yet, such as {left[0]};"
                 " score the same shards again to go on"
             )
         return list(finished.values())
@@ -218,30 +227,58 @@ class ShardFolder:
         import pyarrow.parquet as pq
 
         for metric, hashes in types.items():
-            with whole_file(self.types_file(summary.shard, metric)) as draft, draft.open("wb") as file:
-                np.save(file, hashes)
-        with whole_file(self.items_file(summary.shard)) as draft:
-            pq.write_table(items.replace_schema_metadata({KEY: summary.to_json()}), draft, compression="zstd")
+            content = io.BytesIO()
+            np.save(content, hashes)
+            self.storage.write(self.types_name(summary.shard, metric), content.getvalue())
+        content = io.BytesIO()
+        pq.write_table(items.replace_schema_metadata({KEY: summary.to_json()}), content, compression="zstd")
+        self.storage.write(self.items_name(summary.shard), content.getvalue())
 
     def table(self, shard: str, columns: Sequence[str] | None = None) -> pa.Table:
         """The items of a shard: the columns `FACTS` and one per metric, or those named."""
         import pyarrow.parquet as pq
 
-        return pq.read_table(self.items_file(shard), columns=columns, partitioning=None)
+        with self.storage.open(self.items_name(shard)) as file:
+            return pq.read_table(file, columns=columns)
 
     def distinct(self, metric: str) -> int:
         """How many distinct things a metric counts over all shards."""
-        arrays = [np.load(self.types_file(shard.name, metric), mmap_mode="r") for shard in self.manifest.shards]
-        return count_distinct(arrays)
+        names = [self.types_name(shard.name, metric) for shard in self.manifest.shards]
+        return count_distinct(np.load(io.BytesIO(self.storage.read(name))) for name in names)
+
+    def tidy(self) -> None:
+        """Once all shards are finished, remove what killed workers left, and folders that are empty."""
+        if not is_remote(self.address):
+            for name in FOLDERS:
+                for folder, _, _ in os.walk(Path(self.address) / name, topdown=False):
+                    remove_drafts(Path(folder))
+                    with suppress(OSError):
+                        Path(folder).rmdir()
 
     def discard(self) -> None:
         """Remove what captious wrote from shards, and nothing else; the manifest goes last."""
-        for shard in self.manifest.shards:
-            self.items_file(shard.name).unlink(missing_ok=True)
-            for metric in self.manifest.metrics:
-                self.types_file(shard.name, metric).unlink(missing_ok=True)
-        shutil.rmtree(self.states, ignore_errors=True)
-        (self.path / MANIFEST).unlink(missing_ok=True)
+        names = [self.items_name(shard.name) for shard in self.manifest.shards]
+        states = f"states/{self.manifest.digest}"
+        folders = [f"{parent}/{index}" for index, _ in enumerate(self.manifest.metrics) for parent in ("types", states)]
+        for folder in (*folders, states):
+            names += [f"{folder}/{name}" for name in self.storage.names(folder)]
+        for name in [*names, *REPORT, MANIFEST]:
+            self.storage.remove(name)
+        self.tidy()
+        if not is_remote(self.address):
+            with suppress(OSError):
+                Path(self.address).rmdir()
+
+
+def _refuse_file(path: Path) -> None:
+    refuse_irregular(path)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: is a file, expected the name of a folder to write")
+    sweep(path / MANIFEST)
+
+
+def _occupied(path: Path) -> bool:
+    return path.is_dir() and any(path.iterdir())
 
 
 def count_distinct(arrays: Iterable[Hashes]) -> int:

@@ -63,7 +63,7 @@ class Histogram:
             return self if self.counts else other
         exponent = max(self.exponent, other.exponent)
         while True:
-            parts = [one._coarser(exponent) for one in (self, other)]
+            parts = [one.coarser(exponent) for one in (self, other)]
             low = min(part.first for part in parts)
             bins = max(part.first + len(part.counts) for part in parts) - low
             if bins <= BINS:
@@ -74,7 +74,8 @@ class Histogram:
             counts[part.first - low : part.first - low + len(part.counts)] += part.counts
         return Histogram(exponent, low, tuple(counts.tolist()))
 
-    def _coarser(self, exponent: int) -> Histogram:
+    def coarser(self, exponent: int) -> Histogram:
+        """The same values in wider bins."""
         indices = (self.first + np.arange(len(self.counts))) >> (exponent - self.exponent)
         low = int(indices[0])
         counts = np.bincount(indices - low, weights=self.counts).astype(np.int64)

@@ -123,9 +123,11 @@ class ShardSummary:
     """Its name in the manifest."""
     manifest: str
     """Digest of the manifest that it was scored under."""
+    size: int
+    """Of the shard in bytes when it was scored."""
     items: int
     metrics: tuple[MetricSummary, ...]
-    """In the order of the manifest."""
+    """In the order of the manifest; none where the shard has no item."""
     candidates: int = 0
     """Captions; an item may have several."""
     words: int = 0

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.captions import CaptionSet, Memo, Ragged
+from captious.text.counts import Keys, mix, word_keys
 from captious.text.tokenizers import Tokenizer, tokenizer_named
 
 
@@ -305,6 +306,31 @@ class TextTable(Memo):
             gram = int(grams.parent[gram])
         return " ".join(reversed(words))
 
+    @cached_property
+    def word_keys(self) -> Keys:
+        """A 64-bit hash of each word of the vocabulary."""
+        if self.base is None:
+            return word_keys(self.vocabulary)
+        return np.concatenate([self.base.word_keys, word_keys(self.vocabulary[len(self.base.vocabulary) :])])
+
+    def ngram_keys(self, n: int) -> Keys:
+        """A 64-bit hash of each n-gram, which is the same in every table."""
+        if n == 0:
+            return np.zeros(1, dtype=np.uint64)
+        grams = self.ngrams(n)
+        parents = self.once(("keys", n - 1), lambda: self.ngram_keys(n - 1))
+        return mix(parents.take(grams.parent), self.word_keys.take(grams.last))
+
+    def caption_keys(self, captions: Ints) -> Keys:
+        """A 64-bit hash of the words of each of these captions, which is the same in every table."""
+        keys = np.zeros(len(captions), dtype=np.uint64)
+        lengths, starts = self.lengths[captions], self.starts[captions]
+        for position in range(int(lengths.max(initial=0))):
+            longer = np.flatnonzero(lengths > position)
+            words = self.word_keys.take(self.tokens.take(starts.take(longer) + position))
+            keys[longer] = mix(keys.take(longer), words)
+        return keys
+
     def shared_runs(self, caption: int, highest: int = 4) -> list[int]:
         """Of each word of a candidate, the number of its run of words that a reference has too; 0 where none has it.
 
@@ -345,7 +371,8 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     """Vocabulary, flat token ids, and tokens per text.
 
     Texts are cut at spaces; a distinct chunk is tokenized once where that is safe, a text with an unsafe chunk as a
-    whole.
+    whole. The vocabulary is sorted: sums over the n-grams of a caption then run in an order that does not depend on the
+    other captions, and so does the last digit of its value.
 
     >>> from captious.text.tokenizers import TOKENIZERS
     >>> vocabulary, tokens, lengths = tokenize(["a dog", "the dog"], TOKENIZERS["ptb"])
@@ -377,10 +404,14 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     vocabulary: defaultdict[str, int] = defaultdict(int)
     vocabulary.default_factory = vocabulary.__len__
     flat = np.fromiter(map(vocabulary.__getitem__, words), dtype=np.int32, count=len(words))
+    alphabetical = sorted(vocabulary)
+    rank = np.empty(len(alphabetical), dtype=np.int32)
+    rank[[vocabulary[word] for word in alphabetical]] = np.arange(len(alphabetical))
+    flat = rank.take(flat)
     sizes = size.take(chunk)
     tokens = take_runs(flat, start.take(chunk), sizes)
     ends = np.concatenate(([0], np.cumsum(sizes)))[bounds]
-    return list(vocabulary), tokens, np.diff(ends)
+    return alphabetical, tokens, np.diff(ends)
 
 
 _END = "\x1e"

@@ -19,7 +19,7 @@ from captious.errors import InputError
 from captious.models.chat import endpoint
 from captious.models.chat.judge import ask_and_parse, load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
-from captious.models.chat.replies import ReplyStore
+from captious.models.chat.replies import Record, ReplyStore
 from captious.options import Judging, Runtime, using
 
 SECRET = "sk-a-key-that-nobody-may-see"
@@ -102,6 +102,17 @@ def test_what_may_pass_is_tried_again(server, judging, problem, at_once):
     server.behave = lambda number, body, headers: answers.get(number, (200, {}, response("8")))
     assert load_judge("m", judging).ask([question()])[0].text == "8"
     assert len(server.bodies) == 2 and 0.5 <= at_once[0] <= 1.0
+
+
+def test_an_image_that_cannot_be_encoded_fails_alone(server, judging, tmp_path):
+    whole = tmp_path / "whole.bmp"
+    Image.new("RGB", (20, 20), "red").save(whole)
+    cut = tmp_path / "cut.bmp"  # servers do not decode BMP, so it is encoded anew, when its request is sent
+    cut.write_bytes(whole.read_bytes()[:300])
+    requests = [Request((Turn("user", "How good?", (str(path),)),)) for path in (cut, whole)]
+    failure, reply = load_judge("m", judging).ask(requests)
+    assert isinstance(reply, Reply) and len(server.bodies) == 1
+    assert isinstance(failure, Failure) and failure.reason.startswith(f"image: {cut}: is truncated")
 
 
 def test_pauses_grow_and_the_server_may_name_its_own(server, judging, at_once):
@@ -251,8 +262,8 @@ def test_the_token_of_a_character_is_found_by_bytes():
 
 def test_the_store_refuses_change_and_deletion(tmp_path):
     store = ReplyStore(tmp_path / "r.db")
-    store.put("a", {"model": "m"}, {"choices": 1}, 0.1)
-    store.put("a", {"model": "m"}, {"choices": 2}, 0.1)
+    store.put(Record("a", {"model": "m"}, {"choices": 1}, 0.1))
+    store.put(Record("a", {"model": "m"}, {"choices": 2}, 0.1))
     assert store.get(["a", "b"]) == {"a": {"choices": 1}}
     with sqlite3.connect(tmp_path / "r.db") as other:
         for statement in ("DELETE FROM reply", "UPDATE reply SET model = 'x'"):
@@ -264,6 +275,34 @@ def test_a_file_that_is_no_store_is_refused_in_one_line(tmp_path):
     (tmp_path / "r.db").write_text("captions" * 100)
     with pytest.raises(InputError, match=r"r\.db: cannot be used as a store of replies"):
         ReplyStore(tmp_path / "r.db")
+
+
+def test_a_disk_that_is_full_ends_the_run_and_nothing_counts_that_is_not_stored(server, judging):
+    judge = load_judge("m", replace(judging, concurrency=4))
+    judge.ask([question("first")])
+    with sqlite3.connect(judging.replies) as other:
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON reply BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+    with pytest.raises(InputError, match="disk is full"):
+        judge.ask([question(str(number)) for number in range(500)])
+    assert judge.usage.calls == 1 == len(judge.store)
+    assert len(server.bodies) < 400  # it was noticed long before the end
+
+
+def test_the_next_question_does_not_wait_for_the_disk_but_the_end_does(server, judging, monkeypatch):
+    asked, written = threading.Event(), []
+    server.behave = lambda number, body, headers: (number == 4 and asked.set(), (200, {}, response("ok")))[1]
+    judge = load_judge("m", replace(judging, concurrency=1))
+    put = judge.store.put
+
+    def slow(*records):
+        assert asked.wait(60)  # the fourth question was asked, so three replies came, before the first was written
+        put(*records)
+        written.append(len(records))
+
+    monkeypatch.setattr(judge.store, "put", slow)
+    replies = judge.ask([question(str(number)) for number in range(4)])
+    assert all(isinstance(reply, Reply) for reply in replies) and len(judge.store) == 4 == judge.usage.calls
+    assert sum(written) == 4 and written[0] == 1 and written[1] >= 2  # what came while it was written is one group
 
 
 def test_an_interrupt_keeps_what_is_under_way_and_asks_nothing_more(server, judging):

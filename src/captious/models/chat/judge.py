@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
@@ -20,7 +20,8 @@ import numpy as np
 from captious.captions import ImageData
 from captious.errors import InputError
 from captious.io.images import UnreadableImage
-from captious.models.chat.endpoint import Endpoint, Stopped, Unanswered, read_key
+from captious.models.chat.asking import Asking
+from captious.models.chat.endpoint import Endpoint, read_key
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.chat.replies import ReplyStore, default_path
 from captious.options import Judging, current
@@ -135,7 +136,7 @@ class Judge:
         if waiting:
             started = time.monotonic()
             try:
-                run_anywhere(self._ask_all(waiting, replies, what))
+                run_anywhere(Asking(self, waiting, replies, what).run())
             finally:
                 self.usage.seconds += time.monotonic() - started
         for reply in replies.values():
@@ -151,61 +152,9 @@ class Judge:
         except UnreadableImage as error:
             return Failure(f"image: {error}")
 
-    async def _ask_all(self, waiting: Mapping[str, Request], replies: dict[str, Reply | Failure], what: str) -> None:
-        """Ask what is not stored. Each reply is on the disk before it counts; what is under way is waited for.
-
-        Cancelling it once ends the asking, but not what is under way, which is paid for; a second time ends all.
-        """
-        queue, total = iter(waiting.items()), len(replies) + len(waiting)
-        stop: list[InputError | asyncio.CancelledError] = []
-        runtime = current()
-        # Threads that wait for the disk together share a transaction, so there must be enough of them.
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(min(self.judging.concurrency, 64)))
-        async with self.connect() as transport:
-
-            async def work() -> None:
-                for digest, request in queue:
-                    if not stop and (ceiling := self._ceiling_reached()):
-                        stop.append(ceiling)
-                    if stop:
-                        return
-                    try:
-                        replies[digest] = await self._ask_one(transport, digest, request)
-                    except Stopped as error:
-                        stop.append(error)
-                    runtime.progress(what, len(replies), total)
-
-            workers = asyncio.gather(*(work() for _ in range(min(self.judging.concurrency, len(waiting)))))
-            try:
-                await asyncio.shield(workers)
-            except asyncio.CancelledError as error:
-                stop.append(error)
-                runtime.log(f"{self.model}: waiting for the replies under way; interrupt again to drop them")
-                await workers
-        if stop:
-            raise stop[0]
-
-    async def _ask_one(self, transport: Transport, digest: str, request: Request) -> Reply | Failure:
-        started = time.monotonic()
-        try:
-            # Images are read and encoded beside the event loop, which goes on with other questions.
-            body = await asyncio.to_thread(request.payload, self.model) if request.images else None
-            response = await transport.complete(body or request.payload(self.model))
-            reply = Reply.of(response)
-        except Stopped:
-            raise
-        except (Unanswered, ValueError) as error:
-            reason = f"image: {error}" if isinstance(error, UnreadableImage) else str(error)
-            self.store.put_failure(digest, reason)
-            return Failure(reason)
-        record = request.payload(self.model, encoded=False)
-        await asyncio.to_thread(self.store.put, digest, record, response, time.monotonic() - started)
-        self.usage.add(reply)
-        return reply
-
-    def _ceiling_reached(self) -> InputError | None:
-        """What ends the run, once the ceiling is reached."""
-        judging, usage = self.judging, self.usage
+    def ceiling_reached(self, usage: Usage) -> InputError | None:
+        """What ends a run that has used so much."""
+        judging = self.judging
         tokens, cost = usage.prompt_tokens + usage.reply_tokens, usage.cost(judging.prices)
         if judging.most_tokens is not None and tokens >= judging.most_tokens:
             reached = f"{tokens:,} tokens used, the ceiling is {judging.most_tokens:,}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from captious._files import data_folder
 from captious.errors import InputError
@@ -36,6 +35,15 @@ def default_path() -> Path:
     return data_folder() / "replies.db"
 
 
+class Record(NamedTuple):
+    """A response with what was asked."""
+
+    digest: str
+    request: Mapping[str, Any]
+    response: Mapping[str, Any]
+    seconds: float
+
+
 class ReplyStore:
     """Replies in one SQLite file, which can be copied and sent along with a result.
 
@@ -45,7 +53,6 @@ class ReplyStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = Lock()
-        self._waiting: deque[tuple[Any, ...]] = deque()
         with self._refusing():
             self._connection = self._connect()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
@@ -91,34 +98,24 @@ class ReplyStore:
                 rows = self._connection.execute(query, part).fetchall()
             yield from rows
 
-    def put(self, digest: str, request: Mapping[str, Any], response: Mapping[str, Any], seconds: float) -> None:
-        """Keep a response. One that is there already stays, whichever process brought it.
-
-        Threads that wait for the disk share one transaction: the first writes the rows of all.
-        """
-        self._waiting.append((digest, str(request["model"]), _text(request), _text(response), seconds))
+    def put(self, *records: Record) -> None:
+        """Keep responses, all or none of them. One that is there already stays, whichever process brought it."""
+        rows = [
+            (one.digest, str(one.request["model"]), json.dumps(one.request), json.dumps(one.response), one.seconds)
+            for one in records
+        ]
         with self._lock, self._refusing():
-            rows = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._insert(rows)
+                self._connection.executemany(
+                    "INSERT INTO reply (digest, model, request, response, seconds) VALUES (?, ?, ?, ?, ?) "
+                    "ON CONFLICT (digest) DO NOTHING",
+                    rows,
+                )
+                self._connection.execute("COMMIT")
             except sqlite3.Error:
-                self._waiting.extendleft(reversed(rows))  # each of the threads meets the error itself
+                self._connection.execute("ROLLBACK")
                 raise
-
-    def _insert(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        if not rows:  # another thread wrote them
-            return
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            self._connection.executemany(
-                "INSERT INTO reply (digest, model, request, response, seconds) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (digest) DO NOTHING",
-                rows,
-            )
-            self._connection.execute("COMMIT")
-        except sqlite3.Error:
-            self._connection.execute("ROLLBACK")
-            raise
 
     def put_failure(self, digest: str, reason: str) -> None:
         """Keep why a question had no reply, for a replay; it is asked again by any other run."""
@@ -143,7 +140,3 @@ class ReplyStore:
             yield
         except (sqlite3.Error, OSError) as error:
             raise InputError(f"{self.path}: cannot be used as a store of replies ({error})") from None
-
-
-def _text(value: Mapping[str, Any]) -> str:
-    return json.dumps(value)

@@ -1,0 +1,240 @@
+"""Webdataset tars: members with one key (their path up to the first dot of the file name) are one sample.
+
+Headers are walked by hand, because images that are not wanted are then not even read, and because ``tarfile`` stops at
+the first damage without saying what came before.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any, NamedTuple
+
+from captious.captions import ImageData
+from captious.errors import InputError
+from captious.io.columns import CANDIDATE_COLUMNS, IMAGE_COLUMNS
+from captious.io.formats import Row, decoded, json_row
+from captious.options import Reading
+
+CAPTION_ENDINGS = ("txt", "caption", "cap")
+"""Of members that are a caption; the first that a sample has is used."""
+IMAGE_ENDINGS = ("jpg", "jpeg", "png", "webp", "gif", "bmp")
+FIELDS_ENDING = "json"
+KEY = "__key__"
+"""The column of a sample's key; a field of that name in its JSON replaces it."""
+
+TRUNCATED, DAMAGED = "truncated tar", "damaged tar"
+NO_CAPTION, NO_UTF8, NO_JSON = "no candidate caption", "caption is not UTF-8", "JSON cannot be read"
+TWICE = "member is there twice"
+BLOCK = 512
+
+Report = Callable[[str, str], None]
+"""Takes the reason of a fault and an example."""
+
+
+class Member(NamedTuple):
+    """A file in a tar."""
+
+    name: str
+    start: int
+    size: int
+
+
+class _Damage(ValueError):
+    """What is no header of a member."""
+
+
+def tar_rows(file: IO[bytes], name: str, reading: Reading, images: bool, report: Report) -> Iterator[Row]:
+    """A row for each sample with a caption: its key, its caption, the fields of its JSON, and its image if wanted."""
+    return (row for _, row in tar_samples(file, name, reading, images, report))
+
+
+def tar_samples(
+    file: IO[bytes], name: str, reading: Reading, images: bool, report: Report
+) -> Iterator[tuple[str, Row]]:
+    """The rows with the keys of their members, which a field of the JSON may hide."""
+    for key, parts in _samples(file, name, images, report).items():
+        where = f"{name}: key {key!r}"
+        try:
+            yield key, Row(where, _fields(key, parts, where, reading, images, report))
+        except _Unusable as fault:
+            report(fault.reason, str(fault))
+
+
+class _Unusable(InputError):
+    """A sample that cannot be used, by its reason."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+Parts = dict[str, bytes | None]
+"""The members of a sample by ending; None for those that are not read."""
+
+
+def _samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[str, Parts]:
+    """Members by key, in the order of the keys; of two with one name the first is used."""
+    wanted = {*CAPTION_ENDINGS, FIELDS_ENDING, *(IMAGE_ENDINGS if images else ())}
+    samples: dict[str, Parts] = {}
+    for member in members(file, name, report):
+        key, ending = split_key(member.name)
+        if not ending:
+            continue
+        parts = samples.setdefault(key, {})
+        if ending in parts:
+            report(TWICE, f"{name}: member {member.name!r} is there twice; the first is used")
+            continue
+        parts[ending] = None
+        if ending in wanted:
+            file.seek(member.start)
+            parts[ending] = file.read(member.size)
+    return samples
+
+
+def split_key(name: str) -> tuple[str, str]:
+    """The key of a member and the rest of its name in lower case; an empty rest for what belongs to no sample.
+
+    >>> split_key("train/000.7.seg.PNG"), split_key("./000.txt"), split_key("a.b/000"), split_key("a/._000.jpg")
+    (('train/000', '7.seg.png'), ('000', 'txt'), ('a.b/000', ''), ('a/', ''))
+    """
+    folder, slash, file = name.removeprefix("./").rpartition("/")
+    stem, _, ending = file.partition(".")
+    return f"{folder}{slash}{stem}", ending.lower() if stem else ""
+
+
+def _fields(key: str, parts: Parts, where: str, reading: Reading, images: bool, report: Report) -> dict[str, Any]:
+    """The columns of a sample.
+
+    A caption of its own file goes before those of the JSON. A member that is named as a column of candidates or
+    references is that column.
+    """
+    columns = (reading.candidate_column, reading.references_column)
+    texts = {ending: _text(parts, ending, where) for ending in CAPTION_ENDINGS if ending in parts}
+    fields = _json_fields(parts, where, report if texts else None)
+    fields = {column: value for column, value in fields.items() if column not in IMAGE_COLUMNS}
+    unnamed = [ending for ending in texts if ending not in columns]
+    if reading.candidate_column is None and unnamed:
+        fields = {column: value for column, value in fields.items() if column not in CANDIDATE_COLUMNS}
+        fields["caption"] = texts[unnamed[0]]
+    fields |= {ending: text for ending, text in texts.items() if ending in columns}
+    if not fields:
+        endings = ", ".join(f".{ending}" for ending in parts)
+        expected = ", ".join(f".{ending}" for ending in (*CAPTION_ENDINGS, FIELDS_ENDING))
+        raise _Unusable(NO_CAPTION, f"{where}: no candidate caption: found {endings}, expected one of {expected}")
+    fields.setdefault(KEY, key)
+    if images:
+        fields["image"] = _image(parts, where)
+    return fields
+
+
+def _text(parts: Parts, ending: str, where: str) -> str:
+    """A caption, without the white space around it."""
+    try:
+        return decoded(parts[ending] or b"", f"{where}: .{ending}").strip()
+    except InputError as error:
+        raise _Unusable(NO_UTF8, str(error)) from None
+
+
+def _json_fields(parts: Parts, where: str, report: Report | None) -> dict[str, Any]:
+    """The fields of a sample's JSON. What cannot be read is reported, or makes the sample unusable."""
+    content = parts.get(FIELDS_ENDING)
+    if content is None:
+        return {}
+    try:
+        return json_row(content, f"{where}: .{FIELDS_ENDING}").fields
+    except InputError as error:
+        if report is None:
+            raise _Unusable(NO_JSON, str(error)) from None
+        report(NO_JSON, str(error))
+        return {}
+
+
+def _image(parts: Parts, where: str) -> ImageData | None:
+    """The first image of a sample in the order of the endings, as the bytes of its file."""
+    for ending in IMAGE_ENDINGS:
+        content = parts.get(ending)
+        if content is not None:
+            return ImageData(content, f"{where}: .{ending}")
+    return None
+
+
+_REGULAR = (b"0", b"\0", b"7")
+_PAX = re.compile(rb"(\d{1,9}) ([^=\n]+)=")
+
+
+def members(file: IO[bytes], name: str, report: Report) -> Iterator[Member]:
+    """The regular files of a tar. Damage ends them and is reported; a file that begins with no header is refused."""
+    end = file.seek(0, io.SEEK_END)
+    position, long_name, records = 0, b"", dict[bytes, bytes]()
+    while position < end:
+        file.seek(position)
+        header = file.read(BLOCK)
+        if len(header) == BLOCK and not header.strip(b"\0"):
+            return
+        try:
+            kind, size = _kind_and_size(header, records)
+        except _Damage as damage:
+            if not position:
+                raise InputError(f"{name}: is no tar ({damage})") from None
+            report(DAMAGED, f"{name}: {damage} at byte {position:,} of {end:,}; what comes before is used")
+            return
+        start, position = position + BLOCK, position + BLOCK + -(-size // BLOCK) * BLOCK
+        if start + size > end:
+            break
+        if kind == b"L":
+            long_name = file.read(size)
+        elif kind == b"x":
+            records = _pax_records(file.read(size))
+        elif kind not in b"Kg":
+            if kind in _REGULAR:
+                yield Member(_name(header, long_name, records), start, size)
+            long_name, records = b"", {}
+    report(TRUNCATED, f"{name}: is cut short after {end:,} bytes; the members before are used")
+
+
+def _kind_and_size(header: bytes, records: Mapping[bytes, bytes]) -> tuple[bytes, int]:
+    if len(header) < BLOCK:
+        raise _Damage(f"{len(header)} bytes, expected a header of {BLOCK}")
+    if _number(header[148:156]) != sum(header[:148]) + sum(header[156:]) + 8 * ord(" "):
+        raise _Damage("no header with a valid checksum")
+    size = records.get(b"size")
+    return header[156:157], _number(header[124:136]) if size is None else _decimal(size)
+
+
+def _number(digits: bytes) -> int:
+    """A number of a header: octal digits, or bytes after one with the highest bit."""
+    if digits[0] == 0x80:
+        return int.from_bytes(digits[1:], "big")
+    octal = digits.partition(b"\0")[0].strip() or b"0"
+    if octal.translate(None, b"01234567"):
+        raise _Damage("a header with a number that is none")
+    return int(octal, 8)
+
+
+def _decimal(digits: bytes) -> int:
+    if not digits.isdigit() or len(digits) > 18:
+        raise _Damage("a header with a size that is none")
+    return int(digits)
+
+
+def _pax_records(content: bytes) -> dict[bytes, bytes]:
+    """The extended header of the member that follows: records such as ``17 path=a/b.txt``."""
+    records, position = {}, 0
+    while match := _PAX.match(content, position):
+        end = position + int(match[1])
+        if not match.end() < end <= len(content):
+            break
+        records[match[2]] = content[match.end() : end - 1]
+        position = end
+    return records
+
+
+def _name(header: bytes, long_name: bytes, records: Mapping[bytes, bytes]) -> str:
+    name = records.get(b"path") or long_name.rstrip(b"\0")
+    if not name:
+        name, prefix = header[:100].partition(b"\0")[0], header[345:500].partition(b"\0")[0]
+        if prefix and header[257:263] == b"ustar\0":
+            name = prefix + b"/" + name
+    return name.decode("utf-8", "surrogateescape")
