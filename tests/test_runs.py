@@ -11,7 +11,6 @@ from captious._files import MARKER
 from captious.metrics.style.model import fit, save
 from captious.runs import read_run
 from captious.text.idf import DocumentFrequency
-from captious.text.idf import save as save_idf
 
 CANDIDATES = {"1": "a red dog", "2": ["a cat", "one cat"], "3": "", "4": "a fine day"}
 REFERENCES = {"1": ["a red dog", "the dog"], "2": ["one cat"], "3": ["a bird"], "4": []}
@@ -40,13 +39,13 @@ def test_a_run_explains_what_the_report_did(tmp_path):
 
 def test_what_has_changed_since_is_an_error(tmp_path):
     corpus = [CaptionSet.of({"1": (), "2": ()}, {"1": ["a dog"], "2": [text]}) for text in ("a cat", "a red cat")]
-    save_idf(DocumentFrequency.of(corpus[0]), tmp_path / "own.idf")
+    DocumentFrequency.of(corpus[0]).save(tmp_path / "own.idf")
     report = captious.evaluate(captions(), f"cider(idf={tmp_path / 'own.idf'})", Resampling(0))
     report.save(tmp_path / "run")
     value = read_run(tmp_path / "run").explain("1")["cider"].value
     assert value == pytest.approx(report["cider"].items["1"], abs=1e-12) and value > 0
     (tmp_path / "own.idf").unlink()
-    save_idf(DocumentFrequency.of(corpus[1]), tmp_path / "own.idf")
+    DocumentFrequency.of(corpus[1]).save(tmp_path / "own.idf")
     with pytest.raises(
         InputError, match=r"run: cider\(idf=.*own.idf\) was computed with idf:refs:2:\w+, now it is idf:refs:2:\w+$"
     ):

@@ -8,7 +8,6 @@ import pytest
 
 import captious
 from captious import InputError, Scorer
-from captious.text import idf
 from captious.text.idf import DocumentFrequency
 
 REFERENCES = {
@@ -41,7 +40,7 @@ def _corpus(folder, captions):
         path.write_text('{"1": "two cats sleep", "2": "a horse"}')
         return path
     items = captious.CaptionSet.of(dict.fromkeys(REFERENCES, ()), REFERENCES)
-    idf.save(DocumentFrequency.of(items), folder / "corpus.idf")
+    DocumentFrequency.of(items).save(folder / "corpus.idf")
     return folder / "corpus.idf"
 
 

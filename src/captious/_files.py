@@ -283,16 +283,23 @@ class Kind:
             head, _, payload = read_regular(path).partition(b"\n")
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}); make it with: {self.maker}") from None
-        try:
-            facts = json.loads(head)
-            version = facts[self.key]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise InputError(f"{path}: is no {self.what}; make one with: {self.maker}") from None
-        if version != self.version:
-            raise InputError(f"{path}: {self.what} of format {version}, expected {self.version}; {again}")
+        facts = self.facts(path, head)
         expected, size = facts.pop("digest", None), facts.get("bytes")
         if len(payload) != size:
             raise InputError(f"{path}: {self.what} cut short ({len(payload)} bytes, expected {size}); {again}")
         if digest(json.dumps(facts).encode(), payload) != expected:
             raise InputError(f"{path}: damaged {self.what} (checksum differs); {again}")
         return facts, payload
+
+    def facts(self, path: str | Path, head: bytes) -> dict[str, Any]:
+        """The first line of a file; one of a foreign or differently versioned file is refused."""
+        try:
+            facts: dict[str, Any] = json.loads(head)
+            version = facts[self.key]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise InputError(f"{path}: is no {self.what}; make one with: {self.maker}") from None
+        if version != self.version:
+            raise InputError(
+                f"{path}: {self.what} of format {version}, expected {self.version}; make it again with: {self.maker}"
+            )
+        return facts

@@ -19,7 +19,6 @@ from captious.io.join import first_few, gather_references
 from captious.metrics.contract import Metric, Signature, TokenMetric
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Reading, Runtime, current, using
-from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable
 
 
@@ -68,7 +67,7 @@ class Scorer:
         for metric in self.metrics:
             _refuse_unfit(metric, self._items)
         with using(self._runtime or current()):
-            self._states = {metric: _without_table(metric.prepare(self._items)) for metric in self.metrics}
+            self._states = {metric: metric.prepare(self._items) for metric in self.metrics}
         tokenizers = {metric.tokenizer for metric in self.metrics if isinstance(metric, TokenMetric)}
         # Copies leave the n-grams of all references behind, which only the document frequencies needed.
         self._tables = {name: replace(TextTable.of(self._items, name)) for name in tokenizers}
@@ -108,7 +107,8 @@ class Scorer:
     @property
     def signatures(self) -> dict[str, str]:
         """What moves the values of each metric, with the items and references of the scorer."""
-        return {str(one): str(Signature.of(one, self._items, state, 0, {})) for one, state in self._states.items()}
+        with using(self._runtime or current()):
+            return {str(one): str(Signature.of(one, self._items, state, 0, {})) for one, state in self._states.items()}
 
     def _batch(self, ids: Sequence[Any], captions: Sequence[Any]) -> tuple[Ints, list[str], tuple[int, ...]]:
         """The item of each caption, the captions, and the shape of the result."""
@@ -165,17 +165,12 @@ def _items(references: Any, images: Any) -> CaptionSet:
             ids=tuple(keys),
             candidates=Ragged.of([()] * len(keys)),
             references=Ragged.of(gathered.references.values()),
-            columns={name: tuple(gathered.fields[key].get(name) for key in keys) for name in names},
+            columns={name: tuple(gathered.fields.get(key, {}).get(name) for key in keys) for name in names},
             name=name_of(references),
         )
     if not len(items):
         raise InputError(f"{items.name}: holds no references")
     return items if images is None else with_images(items, images)
-
-
-def _without_table(state: Any) -> Any:
-    """A state without the n-grams of all references."""
-    return replace(state, table=None) if isinstance(state, DocumentFrequency) else state
 
 
 def _refuse_unfit(metric: Metric, items: CaptionSet) -> None:

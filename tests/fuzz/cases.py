@@ -127,11 +127,11 @@ def idf_corpus():
     import tempfile
 
     from captious.captions import CaptionSet
-    from captious.text.idf import DocumentFrequency, save
+    from captious.text.idf import DocumentFrequency
 
     with tempfile.TemporaryDirectory() as folder:
         captions = CaptionSet.of(dict.fromkeys(IDS, ()), {key: others(i) for i, key in enumerate(IDS)})
-        save(DocumentFrequency.of(captions, "ptb", "mine"), Path(folder) / "mine.idf")
+        DocumentFrequency.of(captions, "ptb", "mine").save(Path(folder) / "mine.idf")
         return (Path(folder) / "mine.idf").read_bytes()
 
 
@@ -407,6 +407,7 @@ COMMANDS = {
         f"{{predictions}} --images {{images}} --samples 20 --out {{out}} {SEEN}",
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
         "{predictions} --references {references} --samples 20 --metrics rep_diversity,onlystyle({model},style=calm)",
+        "{predictions} --references {references} --samples 20 --engine serial --out {out} --keep words>3",
     ],
     "compare": [
         "{predictions} {system} --references {references} --samples 20 --permutations 50",

@@ -12,7 +12,7 @@ from captious.evaluation import evaluate
 from captious.metrics.bleu import Bleu
 from captious.metrics.cider import Cider
 from captious.metrics.diversity import DistinctN, DivN, Lsa, MBleu, Novelty, RepDiversity, SelfCider, VocabSize
-from captious.text.idf import DocumentFrequency, save
+from captious.text.idf import DocumentFrequency
 
 TEXTS = CaptionSet.of({"repeats": "a b a b a", "short": "a", "empty": ""})
 
@@ -85,7 +85,7 @@ def test_selfcider_by_its_definition():
 
 def test_selfcider_uses_the_idf_corpus_it_is_given(tmp_path):
     other = CaptionSet.of(dict.fromkeys("abcd", ""), {"a": ["red red"], "b": ["a red"], "c": ["red mat"], "d": ["x"]})
-    save(DocumentFrequency.of(other), tmp_path / "o.idf")
+    DocumentFrequency.of(other).save(tmp_path / "o.idf")
     given = SelfCider(idf=str(tmp_path / "o.idf")).measure(SEVERAL)
     assert given.items["1"] != pytest.approx(SelfCider().measure(SEVERAL).items["1"], abs=1e-6)
     assert given.items["1"] == pytest.approx(SelfCider().measure(SEVERAL, DocumentFrequency.of(other)).items["1"])

@@ -1,5 +1,5 @@
 import pickle
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate_shards
 from captious.metrics.cider import Cider
-from captious.text.idf import DocumentFrequency, find, from_pickle, load, named, named_path, save
+from captious.text.idf import DocumentFrequency, find, from_pickle, load, named, named_path
 from captious.text.tables import TextTable
 
 REFERENCES = {
@@ -23,13 +23,30 @@ def whole():
     return CaptionSet.of(CANDIDATES, REFERENCES)
 
 
+def counted(references):
+    """Every n-gram with the number of items whose references have it."""
+    counts = Counter()
+    for texts in references.values():
+        words = [text.split() for text in texts]
+        counts.update({tuple(one[i : i + n]) for n in range(1, 5) for one in words for i in range(len(one) - n + 1)})
+    return dict(counts)
+
+
 def written_out(corpus):
-    """Every n-gram as text with its frequency, zeros left out."""
-    texts, result = [()], {}
-    for parents, lasts, counts in zip(corpus.parents, corpus.lasts, corpus.counts, strict=True):
-        texts = [(*texts[p], corpus.vocabulary[w]) for p, w in zip(parents.tolist(), lasts.tolist(), strict=True)]
-        result |= {text: count for text, count in zip(texts, counts.tolist(), strict=True) if count}
+    """Every n-gram of `whole` that a corpus has as text with its frequency, and nothing that it has besides."""
+    table, result = TextTable.of(whole()), {}
+    for n in range(1, 5):
+        grams = [tuple(table.ngram(n, gram).split()) for gram in range(table.ngrams(n).size)]
+        result |= {
+            gram: count for gram, count in zip(grams, corpus.frequencies(table, n).tolist(), strict=True) if count
+        }
+    assert len(result) == len(corpus.counts)
     return result
+
+
+def test_frequencies_are_those_of_counting_in_sets():
+    assert written_out(DocumentFrequency.of(whole())) == counted(REFERENCES)
+    assert counted(REFERENCES)["a",] == 3 and counted(REFERENCES)["on", "a"] == 2
 
 
 def test_merged_shards_equal_the_whole():
@@ -43,7 +60,7 @@ def test_merged_shards_equal_the_whole():
 
 def test_a_saved_corpus_gives_the_same_values(tmp_path):
     captions = whole()
-    save(DocumentFrequency.of(captions, name="mine"), tmp_path / "my.idf")
+    DocumentFrequency.of(captions, name="mine").save(tmp_path / "my.idf")
     assert written_out(load(tmp_path / "my.idf")) == written_out(DocumentFrequency.of(captions))
     own = Cider().measure(captions).values
     from_file = Cider(idf=str(tmp_path / "my.idf")).measure(captions)
@@ -54,7 +71,7 @@ def test_a_saved_corpus_gives_the_same_values(tmp_path):
 def test_shards_scored_with_a_kept_corpus_count_it_once(tmp_path):
     captions = whole()
     path = tmp_path / "my.idf"
-    save(DocumentFrequency.of(captions), path)
+    DocumentFrequency.of(captions).save(path)
     shards = [captions.take([0]), captions.take([1, 2])]
     merged = evaluate_shards(shards, f"cider(idf={path})")[f"cider(idf={path})"]
     assert np.allclose(merged.values, Cider(idf=str(path)).measure(captions).values, rtol=0, atol=1e-12)
@@ -72,7 +89,7 @@ def test_an_ngram_the_corpus_lacks_has_frequency_0(tmp_path):
 
 def test_named_corpora_are_found_by_name(tmp_path, monkeypatch):
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path))
-    save(DocumentFrequency.of(whole(), name="coco"), named_path("coco"))
+    DocumentFrequency.of(whole(), name="coco").save(named_path("coco"))
     assert named() == ["coco"]
     assert find("coco").items == 3
     with pytest.raises(InputError, match=r"no idf corpus 'cocoa'.*named corpora: coco; did you mean 'coco'"):
@@ -85,8 +102,8 @@ def test_named_corpora_are_found_by_name(tmp_path, monkeypatch):
         (lambda content: content[:-10], "idf corpus cut short"),
         (lambda content: content[:-1] + bytes([content[-1] ^ 1]), "damaged idf corpus"),
         (
-            lambda content: content.replace(b'"captious-idf": 2', b'"captious-idf": 9'),
-            "idf corpus of format 9, expected 2",
+            lambda content: content.replace(b'"captious-idf": 3', b'"captious-idf": 2'),
+            "idf corpus of format 2, expected 3; make it again with: captious make idf",
         ),
         (lambda content: content.replace(b'"items": 3', b'"items": 4'), "damaged idf corpus"),
         (lambda content: b"hello", "is no idf corpus"),
@@ -94,7 +111,7 @@ def test_named_corpora_are_found_by_name(tmp_path, monkeypatch):
 )
 def test_a_damaged_or_foreign_file_is_refused(tmp_path, damage, message):
     path = tmp_path / "my.idf"
-    save(DocumentFrequency.of(whole()), path)
+    DocumentFrequency.of(whole()).save(path)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=message):
         load(path)
@@ -135,7 +152,7 @@ def test_a_pickle_that_would_run_code_is_refused(tmp_path):
 
 
 def test_a_corpus_of_another_tokenizer_is_refused(tmp_path):
-    save(DocumentFrequency.of(whole(), "whitespace"), tmp_path / "my.idf")
+    DocumentFrequency.of(whole(), "whitespace").save(tmp_path / "my.idf")
     with pytest.raises(InputError, match=r"tokenized by whitespace\.1, the metric uses ptb\.1"):
         Cider(idf=str(tmp_path / "my.idf")).measure(whole())
 

@@ -207,7 +207,7 @@ def idf(
     from captious.captions import CaptionSet
     from captious.io.formats import rows_of
     from captious.io.join import gather_references
-    from captious.text.idf import DocumentFrequency, from_pickle, named_path, save
+    from captious.text.idf import DocumentFrequency, from_pickle, named_path
 
     out, reading = session.output.out, session.reading
     if (out is None) == (name is None):
@@ -228,9 +228,8 @@ def idf(
             raise InputError(f"{source}: holds no captions")
         captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)
         corpus = DocumentFrequency.of(captions, tokenizer, name or path.stem)
-    save(corpus, path)
-    sizes = ", ".join(f"{len(counts):,}" for counts in corpus.counts)
-    typer.echo(f"{path}: {corpus} ({corpus.items:,} items; n-grams of orders 1 to 4: {sizes})")
+    corpus.save(path)
+    typer.echo(f"{path}: {corpus} ({corpus.items:,} items; {len(corpus.counts):,} n-grams of orders 1 to 4)")
 
 
 @command(app)

@@ -7,10 +7,9 @@ the new one. Processes end with the one that started them, however that ends.
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -39,7 +38,9 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_in_processes(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> Iterator[Finished[Any]]:
+def run_in_processes(
+    setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine
+) -> Generator[Finished[Any], None, None]:
     """Run tasks in ``engine.jobs`` processes, one per core if it is 0."""
     jobs = min(engine.jobs or cores(), len(tasks))
     threads = max(1, cores() // max(1, jobs))
@@ -188,9 +189,9 @@ def serve(parent: Pipes) -> None:
     Thread(target=_listen, args=(parent, messages), daemon=True).start()
     runtime, setup = messages.get()
     worker = Worker(runtime)
-    _send(parent, worker.start(setup))
+    parent.send(worker.start(setup))
     while True:
-        _send(parent, worker.run(messages.get()))
+        parent.send(worker.run(messages.get()))
 
 
 def _listen(parent: Pipes, messages: SimpleQueue[Any]) -> None:
@@ -199,11 +200,3 @@ def _listen(parent: Pipes, messages: SimpleQueue[Any]) -> None:
         while True:
             messages.put(parent.receive())
     os._exit(1)
-
-
-def _send(parent: Pipes, answer: Answer) -> None:
-    try:
-        pickle.dumps(answer.result)
-    except Exception as error:
-        answer = Answer(bug=RuntimeError(f"a result cannot be pickled: {error}"), traceback=traceback.format_exc())
-    parent.send(answer)

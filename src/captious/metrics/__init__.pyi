@@ -15,6 +15,9 @@ from captious.metrics.explanation import Part as Part
 from captious.metrics.registry import names as names
 from captious.metrics.registry import parse as parse
 from captious.metrics.registry import parse_all as parse_all
+from captious.metrics.states import merge_states as merge_states
+from captious.metrics.states import open_state as open_state
+from captious.metrics.states import save_state as save_state
 from captious.metrics.style.explain import explain
 from captious.metrics.style.model import fit, save
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, enc
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import OomBackoff
 from captious.options import current
+from captious.text.counts import CorpusState, CountsKind, KeyCounts
 
 Weigh = Callable[[Sequence[int]], Floats]
 """How much each token of a text counts."""
@@ -27,25 +28,26 @@ BLOCK = 128
 
 
 @dataclass(frozen=True, eq=False)
-class TokenWeights:
-    """The model, and how many references each token occurs in; shards add up."""
+class TokenWeights(CorpusState):
+    """The model by its id, and how many references each token occurs in; shards add up."""
 
-    model: Contextual
+    model: str
     documents: int = 0
-    frequency: Counter[int] = field(default_factory=Counter)
+
+    kind: ClassVar[CountsKind] = CountsKind("captious-token-weights", 1, "state of BERTScore", "captious score")
 
     def merge(self, other: TokenWeights) -> TokenWeights:
         """Both sets of references."""
-        if self.model.fingerprint != other.model.fingerprint:
-            raise InputError(f"cannot merge shards scored by {_model_id(self.model)} and {_model_id(other.model)}")
-        return TokenWeights(self.model, self.documents + other.documents, self.frequency + other.frequency)
+        if self.model != other.model:
+            raise InputError(f"cannot merge shards scored by {self.model} and {other.model}")
+        counts = KeyCounts.sum([self.counts, other.counts])
+        return TokenWeights(counts, self.model, self.documents + other.documents)
 
-    def weights(self, ids: Sequence[int]) -> Floats:
+    def weights(self, ids: Sequence[int], special: Container[int]) -> Floats:
         """How much each token counts: its idf where references were counted, else 1; the ends of a text nothing."""
         if not self.documents:
-            return np.array([0.0 if one in self.model.special_token_ids else 1.0 for one in ids])
-        frequency = np.array([self.frequency[one] for one in ids], np.float64)
-        weights: Floats = np.log((self.documents + 1) / (frequency + 1))
+            return np.array([0.0 if one in special else 1.0 for one in ids])
+        weights: Floats = np.log((self.documents + 1) / (self.counts.lookup(np.array(ids, np.uint64)) + 1))
         return weights
 
 
@@ -92,34 +94,47 @@ class BertScore(MeanMetric):
         """BERTScore, and which value if not F1."""
         return "BERTScore" if self.value == "f1" else f"BERTScore {self.value}"
 
+    @property
+    def needs_corpus(self) -> bool:
+        """Whether tokens are weighted by their idf among the references."""
+        return self.idf == "refs"
+
+    def model(self) -> Contextual:
+        """The language model, read up to the layer."""
+        return load_contextual(self.weights, self.layer)
+
     def prepare(self, captions: CaptionSet) -> TokenWeights:
-        """The model and, for ``idf=refs``, the references' tokens."""
-        model = load_contextual(self.weights, self.layer)
+        """The id of the model and, for ``idf=refs``, the references' tokens."""
+        model = self.model()
         if self.idf == "none":
-            return TokenWeights(model)
+            return TokenWeights(KeyCounts(), _model_id(model))
         ids, _ = model.tokens([text for text in captions.references.values if text.strip()])
-        return TokenWeights(model, len(ids), Counter(token for one in ids for token in set(one)))
+        tokens = np.array([token for one in ids for token in set(one)], np.uint64)
+        return TokenWeights(KeyCounts.of(tokens, np.ones(len(tokens))), _model_id(model), len(ids))
 
     def settings(self, state: TokenWeights) -> Mapping[str, str]:
         """The model by name and content, its layer and precision."""
-        model = state.model
+        model = self.model()
         settings = {"model": _model_id(model), "layer": str(model.layer), "precision": model.precision}
         return {**settings, "idf": f"refs:{state.documents}"} if self.idf == "refs" else settings
 
     def score_items(self, captions: CaptionSet, state: TokenWeights) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
-        key = ("bertscore", state.model.fingerprint, self.idf, state.documents)
-        matches, lengths = captions.once(key, lambda: _matches(captions, state))
+        model = self.model()
+        if state.model != _model_id(model):
+            raise InputError(f"cannot score by {_model_id(model)} with the token weights of {state.model}")
+        key = ("bertscore", state.model, self.idf, state.documents)
+        matches, lengths = captions.once(key, lambda: _matches(captions, model, state))
         values = (matches[:, VALUES.index(self.value)] - self.baseline) / (1 - self.baseline)
         reasons = blank_texts(captions, references=True)
-        return encoded_means(self.label, captions, values, reasons, lengths, state.model.limit)
+        return encoded_means(self.label, captions, values, reasons, lengths, model.limit)
 
 
-def _matches(captions: CaptionSet, state: TokenWeights) -> tuple[Floats, Ints]:
+def _matches(captions: CaptionSet, model: Contextual, state: TokenWeights) -> tuple[Floats, Ints]:
     """Precision, recall and F1 of every candidate, and its number of tokens."""
     candidates, references = captions.candidates, captions.references
-    ids, lengths = state.model.tokens(candidates.values)
-    others, _ = state.model.tokens(references.values)
+    ids, lengths = model.tokens(candidates.values)
+    others, _ = model.tokens(references.values)
     result = np.full((len(ids), len(VALUES)), np.nan)
     runtime = current()
     for first in range(0, len(captions), BLOCK):
@@ -133,7 +148,7 @@ def _matches(captions: CaptionSet, state: TokenWeights) -> tuple[Floats, Ints]:
         ]
         if pairs:
             sides = [ids[one] for one, _ in pairs], [others[other] for _, other in pairs]
-            values = matched(state.model, *sides, state.weights)
+            values = matched(model, *sides, partial(state.weights, special=model.special_token_ids))
             np.fmax.at(result, [one for one, _ in pairs], values)
         runtime.progress("captions", last, len(captions))
     return result, lengths

@@ -62,6 +62,11 @@ class Cider(CandidateMetric, MeanMetric):
         name = "CIDEr-D" if self.variant == "d" else "CIDEr"
         return name if self.idf == "refs" else f"{name} ({self.idf})"
 
+    @property
+    def needs_corpus(self) -> bool:
+        """Whether the references of the set are counted, and no corpus is named."""
+        return self.idf == "refs"
+
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
         return frequencies(self.idf, captions, self.tokenizer)
@@ -147,7 +152,7 @@ class Cider(CandidateMetric, MeanMetric):
 def frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequency:
     """The document frequencies an ``idf`` parameter asks for."""
     if idf == "refs":
-        return DocumentFrequency.of(captions, tokenizer)
+        return captions.once(("idf", tokenizer), lambda: DocumentFrequency.of(captions, tokenizer))
     return find(idf).for_tokenizer(tokenizer)
 
 

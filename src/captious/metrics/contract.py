@@ -345,6 +345,14 @@ class Metric(ABC):
         """What tables call the metric."""
         return str(self)
 
+    @property
+    def needs_corpus(self) -> bool:
+        """Whether a value depends on the other items, so that all shards are prepared before one is scored.
+
+        The states of shards are then merged (`captious.metrics.states`). Otherwise each shard prepares its own.
+        """
+        return False
+
     def prepare(self, captions: CaptionSet) -> Any:
         """What the metric must know of the whole corpus first, such as document frequencies; it merges over shards."""
         return Shared(None, "")

@@ -42,6 +42,8 @@ FORMAT = 1
 """Of the folder; one of another format is refused."""
 KEY = b"captious"
 """Of the summary in the schema metadata of a shard's Parquet file."""
+REPORT = ("report.html", "report.json", "report.tex", "report.txt", "scores.csv", "unscored.csv", "faults.csv")
+"""Files of the report; those of other tables are always written."""
 FOLDERS = ("items", "types", "states")
 FACTS = ("id", "candidates", "words", "unscored")
 """Columns of a shard's Parquet file besides the metrics'."""
@@ -241,7 +243,7 @@ class ShardFolder:
 
     def distinct(self, metric: str) -> int:
         """How many distinct things a metric counts over all shards."""
-        names = [self.types_name(shard.name, metric) for shard in self.manifest.shards]
+        names = [self.types_name(shard, metric) for shard, summary in self.finished().items() if summary.items]
         return count_distinct(np.load(io.BytesIO(self.storage.read(name))) for name in names)
 
     def tidy(self) -> None:
@@ -260,7 +262,7 @@ class ShardFolder:
         folders = [f"{parent}/{index}" for index, _ in enumerate(self.manifest.metrics) for parent in ("types", states)]
         for folder in (*folders, states):
             names += [f"{folder}/{name}" for name in self.storage.names(folder)]
-        for name in [*names, MANIFEST]:
+        for name in [*names, *REPORT, MANIFEST]:
             self.storage.remove(name)
         self.tidy()
         if not is_remote(self.address):

@@ -1,3 +1,6 @@
+from captious.text.counts import CorpusState as CorpusState
+from captious.text.counts import CountsKind as CountsKind
+from captious.text.counts import KeyCounts as KeyCounts
 from captious.text.idf import DocumentFrequency as DocumentFrequency
 from captious.text.ptb import split, tokenize
 from captious.text.tables import NgramTable as NgramTable

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.captions import CaptionSet, Memo, Ragged
+from captious.text.counts import Keys, mix, word_keys
 from captious.text.tokenizers import Tokenizer, tokenizer_named
 
 
@@ -304,6 +305,31 @@ class TextTable(Memo):
             words.append(self.vocabulary[grams.last[gram]])
             gram = int(grams.parent[gram])
         return " ".join(reversed(words))
+
+    @cached_property
+    def word_keys(self) -> Keys:
+        """A 64-bit hash of each word of the vocabulary."""
+        if self.base is None:
+            return word_keys(self.vocabulary)
+        return np.concatenate([self.base.word_keys, word_keys(self.vocabulary[len(self.base.vocabulary) :])])
+
+    def ngram_keys(self, n: int) -> Keys:
+        """A 64-bit hash of each n-gram, which is the same in every table."""
+        if n == 0:
+            return np.zeros(1, dtype=np.uint64)
+        grams = self.ngrams(n)
+        parents = self.once(("keys", n - 1), lambda: self.ngram_keys(n - 1))
+        return mix(parents.take(grams.parent), self.word_keys.take(grams.last))
+
+    def caption_keys(self, captions: Ints) -> Keys:
+        """A 64-bit hash of the words of each of these captions, which is the same in every table."""
+        keys = np.zeros(len(captions), dtype=np.uint64)
+        lengths, starts = self.lengths[captions], self.starts[captions]
+        for position in range(int(lengths.max(initial=0))):
+            longer = np.flatnonzero(lengths > position)
+            words = self.word_keys.take(self.tokens.take(starts.take(longer) + position))
+            keys[longer] = mix(keys.take(longer), words)
+        return keys
 
     def shared_runs(self, caption: int, highest: int = 4) -> list[int]:
         """Of each word of a candidate, the number of its run of words that a reference has too; 0 where none has it.

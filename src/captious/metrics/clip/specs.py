@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -16,6 +17,7 @@ from captious.metrics.clip.encoded import EncodedMetric, domain_warning, similar
 from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, candidate_means, truncation_warning
 from captious.metrics.explanation import Breakdown
 from captious.models.encoder import Encoder, encoder_id
+from captious.text.counts import CorpusState, CountsKind, KeyCounts
 
 CITATION = (
     "Chen, Salazar, Kementchedjhieva. SPECS: specificity-enhanced CLIPScore for long image caption evaluation. 2025."
@@ -59,27 +61,55 @@ class Specs(EncodedMetric):
         return np.maximum(cosines, 0.0) if self.value == "paper" else (cosines + 1) / 2
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Both encoders, and the cosines of a whole corpus under each: how many, their sums, and sums of squares."""
+UNIT = 2.0**40
+"""Sums of cosines are whole numbers of 1 / UNIT, so that those of shards add up to the same digits in any order."""
+BLOCK = 1 << 20
+"""Cosines whose sum a 64-bit number holds."""
 
-    short: Encoder
-    long: Encoder
-    sums: Floats
+
+@dataclass(frozen=True, eq=False)
+class Moments(CorpusState):
+    """Both encoders by their ids, and the cosines of a corpus under each: their number, sums, and sums of squares."""
+
+    short: str
+    long: str
+    number: int = 0
+    short_sum: int = 0
+    short_squares: int = 0
+    long_sum: int = 0
+    long_squares: int = 0
+
+    kind: ClassVar[CountsKind] = CountsKind("captious-moments", 1, "state of SPECS-routed", "captious score")
 
     def merge(self, other: Moments) -> Moments:
         """Of two shards."""
-        if (self.short.fingerprint, self.long.fingerprint) != (other.short.fingerprint, other.long.fingerprint):
+        if (self.short, self.long) != (other.short, other.long):
             raise InputError("cannot merge shards scored by different encoders")
-        return Moments(self.short, self.long, self.sums + other.sums)
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in SUMS})
 
     def matched(self, cosines: Floats) -> Floats:
         """Cosines of the long encoder with mean and spread of the short one's."""
-        number = self.sums[:, 0]
-        mean = self.sums[:, 1] / number
-        spread = np.sqrt(np.maximum(self.sums[:, 2] / number - mean**2, 0.0))
-        result: Floats = mean[0] + (cosines - mean[1]) * (spread[0] / spread[1] if spread[1] > 0 else 1.0)
+        mean, spread = _mean_and_spread(self.number, self.short_sum, self.short_squares)
+        own_mean, own_spread = _mean_and_spread(self.number, self.long_sum, self.long_squares)
+        result: Floats = mean + (cosines - own_mean) * (spread / own_spread if own_spread > 0 else 1.0)
         return result
+
+
+SUMS = ("number", "short_sum", "short_squares", "long_sum", "long_squares")
+
+
+def _mean_and_spread(number: int, total: int, squares: int) -> tuple[float, float]:
+    """From sums in units of 1 / `UNIT`; NaN where there is nothing."""
+    if not number:
+        return math.nan, math.nan
+    mean = total / number / UNIT
+    return mean, math.sqrt(max(squares / number / UNIT - mean**2, 0.0))
+
+
+def _units(values: Floats) -> int:
+    """The sum of values in units of 1 / `UNIT`, each rounded."""
+    units = np.rint(values * UNIT).astype(np.int64)
+    return sum(int(units[first : first + BLOCK].sum()) for first in range(0, len(units), BLOCK))
 
 
 @dataclass(frozen=True)
@@ -129,25 +159,38 @@ class SpecsRouted(MeanMetric):
             return ClipScore().scaled(np.where(long, state.matched(cosines), cosines))
         return (cosines + 1) / 2
 
+    @property
+    def needs_corpus(self) -> bool:
+        """Whether the long encoder's cosines are matched to the short one's over all captions."""
+        return self.scale == "matched"
+
+    def encoders(self) -> tuple[Encoder, Encoder]:
+        """That of short captions and that of long ones."""
+        return ClipScore(self.short).encoder(), Specs(self.long).encoder()
+
     def prepare(self, captions: CaptionSet) -> Moments:
-        """Both encoders; with ``scale=matched`` also the moments of their cosines on all captions."""
-        short, long = ClipScore(self.short).encoder(), Specs(self.long).encoder()
+        """The ids of both encoders; with ``scale=matched`` also the moments of their cosines on all captions."""
+        short, long = self.encoders()
+        ids = encoder_id(short), encoder_id(long)
         if self.scale != "matched":
-            return Moments(short, long, np.zeros((2, 3)))
+            return Moments(KeyCounts(), *ids)
         both = np.stack([similarity(captions, short, self.prefix).cosine, similarity(captions, long).cosine])
         both = both[:, ~np.isnan(both).any(axis=0)]
-        sums = np.stack([np.full(2, both.shape[1], dtype=np.float64), both.sum(axis=1), (both**2).sum(axis=1)], axis=1)
-        return Moments(short, long, sums)
+        sums = (_units(values) for row in both for values in (row, row**2))
+        return Moments(KeyCounts(), *ids, both.shape[1], *sums)
 
     def score_items(self, captions: CaptionSet, state: Moments) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
-        is_long: Bools = token_lengths(captions, state.long) >= self.under
+        encoders = self.encoders()
+        if (state.short, state.long) != tuple(map(encoder_id, encoders)):
+            raise InputError(f"cannot score by other encoders than {state.short} and {state.long}, which were prepared")
+        is_long: Bools = token_lengths(captions, encoders[1]) >= self.under
         short_only, long_only = (None, None) if self.scale == "matched" else (~is_long, is_long)
-        short = similarity(captions, state.short, self.prefix, short_only)
-        long = similarity(captions, state.long, "", long_only)
+        short = similarity(captions, encoders[0], self.prefix, short_only)
+        long = similarity(captions, encoders[1], "", long_only)
         cosine = np.where(is_long, long.cosine, short.cosine)
         scored = ~np.isnan(cosine)
-        limit = np.where(is_long, state.long.limit, state.short.limit)
+        limit = np.where(is_long, encoders[1].limit, encoders[0].limit)
         lengths = np.where(is_long, long.lengths, short.lengths)
         truncated = captions.candidates.owners[lengths > limit].tolist()
         counts = {
@@ -155,8 +198,8 @@ class SpecsRouted(MeanMetric):
             "by_long": int((scored & is_long).sum()),
             "truncated": len(truncated),
         }
-        warnings = truncation_warning(self.label, captions, truncated, state.long.limit)
-        warnings += [line for one in (state.short, state.long) for line in domain_warning(self.label, captions, one)]
+        warnings = truncation_warning(self.label, captions, truncated, encoders[1].limit)
+        warnings += [line for one in encoders for line in domain_warning(self.label, captions, one)]
         if counts["by_short"] and counts["by_long"] and self.scale != "matched":
             warnings.append(
                 f"{self.label}: {counts['by_short']:,} captions are scored by CLIP and {counts['by_long']:,} by SPECS, "
@@ -171,10 +214,11 @@ class SpecsRouted(MeanMetric):
 
     def break_down(self, item: CaptionSet, state: Moments) -> Breakdown:
         """Detail units under the encoder that the whole caption goes to."""
-        is_long: Bools = token_lengths(item, state.long) >= self.under
+        short, long = self.encoders()
+        is_long: Bools = token_lengths(item, long) >= self.under
 
         def scores(rank: int, texts: Sequence[str]) -> Floats:
-            encoder, prefix = (state.long, "") if is_long[rank] else (state.short, self.prefix)
+            encoder, prefix = (long, "") if is_long[rank] else (short, self.prefix)
             cosine = similarity(replace(item, candidates=Ragged.of([texts])), encoder, prefix).cosine
             return self.scaled(cosine, np.full(len(cosine), is_long[rank]), state)
 
@@ -182,5 +226,5 @@ class SpecsRouted(MeanMetric):
 
     def settings(self, state: Moments) -> Mapping[str, str]:
         """Both encoders, and with ``scale=matched`` how many captions matched them."""
-        named = {"short": encoder_id(state.short), "long": encoder_id(state.long), "precision": state.short.precision}
-        return {**named, "matched": f"{int(state.sums[0, 0])}"} if self.scale == "matched" else named
+        named = {"short": state.short, "long": state.long, "precision": self.encoders()[0].precision}
+        return {**named, "matched": str(state.number)} if self.scale == "matched" else named
