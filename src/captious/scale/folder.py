@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import digest, refuse_irregular, remove_drafts, sweep
+from captious._files import SHARDS_MARKER, digest, refuse_irregular, remove_drafts, sweep
 from captious._version import __version__
 from captious.errors import InputError
 from captious.io.shards import Shard
@@ -37,7 +37,7 @@ from captious.scale.summary import Hashes, ShardSummary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MANIFEST = "captious-shards.json"
+MANIFEST = SHARDS_MARKER
 FORMAT = 1
 """Of the folder; one of another format is refused."""
 KEY = b"captious"
