@@ -460,6 +460,7 @@ COMMANDS = {
         f"{{predictions}} --images {{images}} --samples 20 --out {{out}} {SEEN}",
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
         "{predictions} --references {references} --samples 20 --metrics rep_diversity,onlystyle({model},style=calm)",
+        "{predictions} --references {references} --samples 20 --engine serial --out {out} --keep words>3",
     ],
     "keep": [
         "{shards} {filter} --json",

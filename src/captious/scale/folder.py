@@ -251,7 +251,7 @@ class ShardFolder:
 
     def distinct(self, metric: str) -> int:
         """How many distinct things a metric counts over all shards."""
-        names = [self.types_name(shard.name, metric) for shard in self.manifest.shards]
+        names = [self.types_name(shard, metric) for shard, summary in self.finished().items() if summary.items]
         return count_distinct(np.load(io.BytesIO(self.storage.read(name))) for name in names)
 
     def tidy(self) -> None:
