@@ -174,6 +174,8 @@ def members(file: IO[bytes], name: str, report: Report) -> Iterator[Member]:
         header = file.read(BLOCK)
         if len(header) == BLOCK and not header.strip(b"\0"):
             return
+        if position and len(header) < BLOCK:
+            break
         try:
             kind, size = _kind_and_size(header, records)
         except _Damage as damage:
