@@ -49,6 +49,17 @@ def test_items_are_written_with_every_value_and_every_reason(report, tmp_path):
     assert table["style"] == ["plain", "odd"] and json.loads(table["boxes"][1]) == {"x": 1}
 
 
+def test_items_are_written_in_blocks_as_in_one_piece(report, tmp_path, monkeypatch):
+    report.save(tmp_path / "whole")
+    monkeypatch.setattr("captious.evaluation.BLOCK", 1)
+    report.save(tmp_path / "blocks")
+    for name in ("items.jsonl", "items.csv"):
+        assert (tmp_path / "blocks" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    whole, blocks = (pq.read_table(tmp_path / run / "items.parquet") for run in ("whole", "blocks"))
+    assert blocks.equals(whole) and blocks.schema == whole.schema
+    assert pq.ParquetFile(tmp_path / "blocks" / "items.parquet").num_row_groups == 2
+
+
 def test_a_run_that_is_there_is_not_touched_unless_told(report, tmp_path):
     report.save(tmp_path / "run")
     before = (tmp_path / "run" / MARKER).read_bytes()

@@ -34,7 +34,7 @@ def train(data: Path, grid: Path | None, folder: Path, quick: bool) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     folder.mkdir(parents=True, exist_ok=True)
     pack(data, folder / "flickrstyle.npz", grid, images=1500 if quick else 0)
-    settings = Settings(epochs=10, rate=2e-3, width=128) if quick else Settings()
+    settings = Settings(epochs=6, batch=32, rate=2e-3, width=128) if quick else Settings()
     processes = 4 if device == "cuda" else max(1, (os.cpu_count() or 1))
     run_all(folder / "flickrstyle.npz", folder, settings, 1 if quick else 3, processes, device)
 

@@ -28,7 +28,7 @@ class Captioner(nn.Module):
         self.place = nn.Parameter(torch.zeros(vectors, width))
         self.embed = nn.Sequential(nn.Embedding(words + len(STYLES), width, PAD), nn.Dropout(dropout))
         self.tag = nn.Embedding(len(STYLES), width)
-        self.output = nn.Sequential(nn.Dropout(dropout), nn.Linear(width, words))
+        self.output = nn.Sequential(nn.LayerNorm(width), nn.Dropout(dropout), nn.Linear(width, words))
 
     def first(self, style: torch.Tensor) -> torch.Tensor:
         """The word that starts a caption: START, or the style, whose numbers follow those of the words."""
@@ -52,7 +52,7 @@ class UpDown(Captioner):
     """Top-down attention (Anderson et al. 2018): one LSTM looks where to attend, a second one writes."""
 
     def __init__(self, words: int, vectors: int, features: int, form: str, width: int = 512) -> None:
-        super().__init__(words, vectors, features, form, width, dropout=0.5)
+        super().__init__(words, vectors, features, form, width, dropout=0.3)
         self.look = nn.LSTMCell(3 * width, width)
         self.write = nn.LSTMCell(2 * width, width)
         self.key, self.query = nn.Linear(width, width), nn.Linear(width, width, bias=False)
@@ -92,7 +92,7 @@ class Transformer(Captioner):
     def __init__(self, words: int, vectors: int, features: int, form: str, width: int = 256) -> None:
         super().__init__(words, vectors, features, form, width, dropout=0.3)
         layer = nn.TransformerDecoderLayer(width, 4, 4 * width, dropout=0.3, batch_first=True, norm_first=True)
-        self.decoder = nn.TransformerDecoder(layer, num_layers=3, norm=nn.LayerNorm(width))
+        self.decoder = nn.TransformerDecoder(layer, num_layers=3)
         self.position = nn.Parameter(torch.randn(LONGEST + 1, width) * 0.02)
 
     def start(self, features: torch.Tensor, style: torch.Tensor) -> State:

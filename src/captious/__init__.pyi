@@ -28,6 +28,11 @@ from captious.runs import Run as Run
 from captious.runs import read_run as read_run
 from captious.samples import Demo as Demo
 from captious.samples import demo as demo
+from captious.scale.comparing import compare_shards as compare_shards
+from captious.scale.keep import Selection as Selection
+from captious.scale.keep import keep as keep
+from captious.scale.report import ShardReport as ShardReport
+from captious.scale.scoring import score_shards as score_shards
 from captious.scorer import Scorer as Scorer
 from captious.study._correlate import correlate as correlate
 from captious.study.study import Study as Study

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from os import PathLike
 from pathlib import Path, PurePath
 from types import NoneType
@@ -42,7 +42,7 @@ from captious.render import (
     link,
 )
 from captious.render.document import Value
-from captious.render.tables import dumps, finite, write_csv, write_jsonl, write_parquet
+from captious.render.tables import dumps, finite, to_arrow, write_csv, write_jsonl, write_parquet_parts
 from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.correlation import Moments
 
@@ -52,6 +52,8 @@ ITEMS = "items"
 """What frames and files call the values of every item."""
 REASONS = 5
 """Different reasons that a warning names."""
+BLOCK = 20_000
+"""Items that are brought into the form of a file at a time."""
 
 
 class ByMetric(dict[str, T]):
@@ -284,36 +286,70 @@ class Report(Result):
         return columns
 
     def write_files(self, folder: Path) -> None:
-        """Write the values of every item: ``items.jsonl``, ``items.parquet``, ``items.csv``."""
+        """Write the values of every item, block by block: ``items.jsonl``, ``items.parquet``, ``items.csv``."""
+        write_jsonl(folder / "items.jsonl", self._records())
+        captions = self.captions
+        columns: dict[str, Iterable[Any]] = {
+            "id": captions.ids,
+            "candidate": (" | ".join(texts) for texts in captions.candidates),
+            **{key: _streamed(one.values) for key, one in self.measurements.items()},
+        }
+        write_csv(columns, folder / "items.csv")
+        write_parquet_parts(folder / "items.parquet", self._tables())
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        """Each item with its scores, why one is missing, and its further fields."""
+        scores = zip(*(_streamed(one.values) for one in self), strict=True) if self.measurements else repeat(())
+        unscored = {key: one.reasons for key, one in self.measurements.items() if one.reasons}
+        for item, values in zip(self.captions, scores, strict=False):
+            record = {
+                "id": item.id,
+                "candidates": item.candidates,
+                "references": item.references,
+                "scores": dict(zip(self.measurements, values, strict=True)),
+            }
+            if reasons := {key: why[item.id] for key, why in unscored.items() if item.id in why}:
+                record["unscored"] = reasons
+            if fields := {name: value for name, value in item.fields.items() if not isinstance(value, ImageData)}:
+                record["fields"] = fields
+            yield record
+
+    def _tables(self) -> Iterator[Any]:
+        """Blocks of items as Arrow tables."""
         import pyarrow as pa
 
-        values = {key: finite(one.values) for key, one in self.measurements.items()}
-        records, rows = [], []
-        for index, item in enumerate(self.captions):
-            scores = {key: column[index] for key, column in values.items()}
-            reasons = {key: one.reasons[item.id] for key, one in self.measurements.items() if item.id in one.reasons}
-            record = {"id": item.id, "candidates": item.candidates, "references": item.references, "scores": scores}
-            fields = {name: value for name, value in item.fields.items() if not isinstance(value, ImageData)}
-            details = {"unscored": reasons, "fields": fields}
-            records.append({**record, **{name: part for name, part in details.items() if part}})
-            rows.append((item.id, " | ".join(item.candidates), *scores.values()))
-        write_jsonl(folder / "items.jsonl", records)
-        scored = [Column(self.label(key), key=key) for key in values]
-        write_csv(Table("items", "Items", ["id", "candidate", *scored], rows), folder / "items.csv")
-        texts = pa.list_(pa.string())
-        columns = {
-            "id": pa.array(self.captions.ids, pa.string()),
-            "candidates": pa.array([record["candidates"] for record in records], texts),
-            "references": pa.array([record["references"] for record in records], texts),
-            **{key: pa.array(column, pa.float64()) for key, column in values.items()},
-            "unscored": pa.array(
-                [dumps(one["unscored"], None) if "unscored" in one else None for one in records], pa.string()
-            ),
-        }
-        further = {name: column for name, column in self.captions.columns.items() if name not in columns}
+        captions, names = self.captions, {"id", "candidates", "references", "unscored", *self.measurements}
+        further = {name: column for name, column in captions.columns.items() if name not in names}
         if any(isinstance(image, ImageData) for image in further.get("image", ())):
             del further["image"]  # what is in memory stays there
-        write_parquet(folder / "items.parquet", {**columns, **further})
+        rest = to_arrow(further)
+        unscored = {key: one.reasons for key, one in self.measurements.items() if one.reasons}
+        for first in range(0, max(len(captions), 1), BLOCK):
+            end = min(first + BLOCK, len(captions))
+            ids = captions.ids[first:end]
+            reasons = [{key: why[id] for key, why in unscored.items() if id in why} for id in ids]
+            columns = {
+                "id": pa.array(ids, pa.string()),
+                "candidates": _arrow_lists(captions.candidates.part(first, end)),
+                "references": _arrow_lists(captions.references.part(first, end)),
+                **{
+                    key: pa.array(finite(one.values[first:end]), pa.float64()) for key, one in self.measurements.items()
+                },
+                "unscored": pa.array([dumps(why, None) if why else None for why in reasons], pa.string()),
+            }
+            yield pa.table({**columns, **{name: rest[name].slice(first, end - first) for name in further}})
+
+
+def _streamed(values: Floats) -> Iterator[float | None]:
+    """Values as JSON holds them, without a list of them all."""
+    for first in range(0, len(values), BLOCK):
+        yield from finite(values[first : first + BLOCK])
+
+
+def _arrow_lists(texts: Ragged) -> Any:
+    import pyarrow as pa
+
+    return pa.ListArray.from_arrays(pa.array(texts.offsets, pa.int32()), pa.array(texts.values, pa.string()))
 
 
 def written_form(key: str, metrics: Sequence[Metric]) -> str:

@@ -165,7 +165,7 @@ def _items(references: Any, images: Any) -> CaptionSet:
             ids=tuple(keys),
             candidates=Ragged.of([()] * len(keys)),
             references=Ragged.of(gathered.references.values()),
-            columns={name: tuple(gathered.fields[key].get(name) for key in keys) for name in names},
+            columns={name: tuple(gathered.fields.get(key, {}).get(name) for key in keys) for name in names},
             name=name_of(references),
         )
     if not len(items):

@@ -20,7 +20,7 @@ from captious.options import Argument, declared
 
 REPOSITORY = Path(__file__).parents[2]
 PANELS = {
-    "Everyday": ["score", "compare", "arena", "view", "check", "metrics", "demo"],
+    "Everyday": ["score", "keep", "compare", "arena", "view", "check", "metrics", "demo"],
     "Judge metrics": ["study", "probe", "studio"],
     "Audit": ["bias", "style"],
     "Models and data": ["train", "make", "cache"],
@@ -37,6 +37,7 @@ SEVERAL_MEANINGS = {
     "--style": "one style is explained, several are listed",
     "--captions": "a study takes those of several systems, a cache one file",
     "--margin": "each objective has its own",
+    "--keep": "scores keep the items that pass a filter; a cache keeps a size",
     "--encoder": "probes compare several encoders; cache prune names one in the cache",
 }
 VERBS = {

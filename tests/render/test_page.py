@@ -15,7 +15,7 @@ from PIL import Image
 
 from captious.render import Column, Document, Phrase, Span, Table, Text
 from captious.render.html import page
-from captious.render.items import select
+from captious.render.items import explorer, select
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium to draw the page with")
@@ -208,6 +208,27 @@ def test_the_browser_lists_items_as_the_address_says(samples, tmp_path, address,
     drawn = rendered(page(samples.everything().document()), tmp_path, address)
     assert re.findall(r'<article [^>]*data-id="(\w+)"', drawn)[0] == first
     assert "<script>alert" not in drawn.partition('<script type="application/json"')[0]
+
+
+def test_a_page_of_very_many_items_holds_the_selected_and_a_random_remainder(samples, monkeypatch):
+    monkeypatch.setattr("captious.render.items.ITEMS", 3)
+    items = samples.items(limit=2)
+    data, _ = explorer(items)
+    assert data["whole"] == len(items.ids) == 4 and len(data["ids"]) == 3
+    shown = [data["ids"][number] for number in data["shown"]]
+    assert shown == [items.ids[index] for index in select([items.values[0][0]], 4, 2)]
+    for number, key in enumerate(data["ids"]):
+        value = items.values[0][0][items.ids.index(key)]
+        assert data["values"][0][0][number] == pytest.approx(value, abs=1e-6, nan_ok=True)
+    assert data["candidates"][0] == [items.texts[0][items.ids.index(key)] for key in shown]
+    assert all(key in data["ids"] for system in data["reasons"] for why in system for key in why)
+
+
+@needs_browser
+def test_the_browser_says_that_it_holds_a_part_of_very_many_items(samples, tmp_path, monkeypatch):
+    monkeypatch.setattr("captious.render.items.ITEMS", 3)
+    drawn = rendered(page(samples.Sample([samples.items(limit=2)]).document()), tmp_path)
+    assert "This page holds 3 of 4 items, and captions of 2" in drawn
 
 
 @needs_browser

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 
+import numpy as np
 import pyarrow as pa
 
 from captious.io.shards import expand, read_shard
+from captious.metrics.contract import Measurement
 from captious.metrics.registry import parse_all
-from captious.options import Reading
 from captious.scale.folder import Manifest, ShardFolder
 from captious.scale.summary import MetricSummary, ShardSummary, ids_fingerprint
 
@@ -35,15 +38,17 @@ def write_tar(path: Path, members: Mapping[str, bytes], format: int = tarfile.PA
             tar.addfile(info, BytesIO(content))
 
 
-def scored(pattern: str, out: Path, metrics: str = "rouge", reading: Reading = Reading()) -> ShardFolder:
-    """The folder of these shards, scored by metrics that need no corpus."""
+def scored(
+    pattern: str, out: Path, metrics: str = "rouge", broken: Mapping[str, str] = MappingProxyType({})
+) -> ShardFolder:
+    """The folder of these shards, by metrics that need no corpus; ``broken`` items have a reason and no value."""
     shards = expand(pattern)
     chosen = parse_all(metrics)
     folder = ShardFolder.open(out, Manifest(tuple(map(str, chosen)), shards))
     for shard in shards:
-        content = read_shard(shard, reading, images=False)
+        content = read_shard(shard, images=False)
         captions = content.captions
-        measurements = [metric.measure(captions) for metric in chosen] if len(captions) else []
+        measurements = [without(metric.measure(captions), broken) for metric in chosen] if len(captions) else []
         reasons: dict[str, dict[str, str]] = {}
         for one in measurements:
             for key, reason in one.reasons.items():
@@ -74,3 +79,14 @@ def scored(pattern: str, out: Path, metrics: str = "rouge", reading: Reading = R
         )
         folder.write_shard(summary, table, {})
     return folder
+
+
+def without(measurement: Measurement, broken: Mapping[str, str]) -> Measurement:
+    """A measurement in which some items have a reason in place of a value."""
+    reasons = {key: broken[key] for key in measurement.ids if key in broken}
+    if not reasons:
+        return measurement
+    missing = np.array([key in reasons for key in measurement.ids])[:, None]
+    rows = np.where(missing, np.nan, np.asarray(measurement.rows))
+    signature = replace(measurement.signature, unscored=len(reasons))
+    return replace(measurement, rows=rows, reasons=reasons, signature=signature)

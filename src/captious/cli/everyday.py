@@ -1,4 +1,4 @@
-"""``captious score``, ``compare``, ``arena``, ``check``, ``metrics`` and ``demo``."""
+"""``captious score``, ``keep``, ``compare``, ``arena``, ``check``, ``metrics`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -12,31 +12,39 @@ import typer
 
 from captious.cli.params import Only, command
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, Systems
-from captious.options import PERMUTATIONS, Argument, Option, Output, Runtime, choices_of, without_none
+from captious.errors import InputError
+from captious.options import PERMUTATIONS, Argument, Engine, Option, Output, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
+    from captious.render import Result
 
+Keep = Annotated[
+    str | None,
+    Option("Of shards, also write the ids that pass, such as 'cider > 0.3 and words > 4'.", metavar="FILTER"),
+]
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.")]
 USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
 
 
-NAMES = ("score", "compare", "arena", "view", "check", "metrics", "demo")
+NAMES = ("score", "keep", "compare", "arena", "view", "check", "metrics", "demo")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for function in (score, compare, arena, view, check, metrics, demo):
+    for function in (score, keep, compare, arena, view, check, metrics, demo):
         command(app, panel=EVERYDAY)(function)
 
 
 def score(
     predictions: Predictions,
     session: Session,
+    engine: Engine,
     metrics: Metrics = USUAL,
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
+    keep: Keep = None,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
@@ -46,13 +54,24 @@ def score(
 
     --explain 1002 says why item 1002 has its scores: the n-grams, words or tuples that add up to each.
 
+    A pattern or a folder means shards, which are scored one by one, several at a time, into the folder of --out.
+    The same command again goes on where it stopped.
+
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
+    Example: captious score 'shards/{000..499}.tar' --metrics clipscore --engine ray --gpus 0.5 --out scores/
     """
     from captious.evaluation import evaluate
+    from captious.io.shards import is_sharded
     from captious.metrics.registry import parse_all
 
     parse_all(metrics)  # a misspelt name is said before anything is read
+    if engine.engine is not None or is_sharded(predictions):
+        _score_shards(predictions, session, engine, metrics, worst, explain, keep)
+        return
+    for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
+        if value:
+            raise InputError(f"{name}={value!r} is for shards; name several, or pass engine=...")
     if session.runtime.judging.dry_run:
         session.deliver_plan({predictions: session.read(predictions)}, metrics)
         return
@@ -70,6 +89,101 @@ def score(
         (listed.in_percent() if output.percent else listed).print()
 
 
+def _score_shards(
+    source: str,
+    session: Session,
+    engine: Engine,
+    metrics: Metrics,
+    worst: int,
+    explain: str | None,
+    keep: str | None,
+) -> None:
+    """Score shards into a folder."""
+    from captious.metrics.registry import parse_all
+    from captious.render.document import is_file
+    from captious.scale.expression import parse_filter
+    from captious.scale.keep import keep as keep_items
+    from captious.scale.scoring import ShardsFailed, plan_shards, score_shards
+
+    output = session.output
+    printing = replace(session, output=replace(output, out=None))
+    if explain is not None:
+        raise InputError(f"explain={explain} is not for shards; score the file that holds the item by itself")
+    if session.runtime.judging.dry_run:
+        with printing.working() as step:
+            plan = plan_shards(source, metrics, session.reading, step)
+        printing.deliver(plan)
+        return
+    if output.out is None:
+        raise InputError("shards are scored into a folder; pass out=..., such as out=scores")
+    if is_file(output.out):
+        raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
+    if keep is not None:
+        parse_filter(keep, parse_all(metrics))  # a mistake is said before anything is read
+    shown: list[Result] = []
+    try:
+        with printing.working(every=60.0) as step:
+            report = score_shards(
+                source,
+                metrics,
+                out=output.out,
+                reading=session.reading,
+                resampling=session.resampling,
+                engine=engine,
+                progress=step,
+                overwrite=output.overwrite,
+            )
+            if output.percent:
+                report.write(percent=True)
+            shown.append(report)
+            if keep is not None:
+                kept = Path(output.out) / "kept.parquet"
+                selection = keep_items(output.out, keep, kept, engine=engine, overwrite=True, progress=step)
+                shown.append(selection)
+                if output.json:
+                    shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
+    except ShardsFailed as error:
+        raise InputError(error.summary) from None  # the shards were named as they failed
+    if worst:
+        shown.append(report.worst(worst))
+    for result in shown[:1] if output.json or output.latex or output.csv else shown:
+        printing.deliver(result)
+    typer.echo(f"written: {Path(output.out) / 'report.html'}", err=True)
+
+
+def keep(
+    scores: Annotated[str, Argument("Folder that captious score wrote from shards.", metavar="SCORES")],
+    filter: Annotated[str, Argument("Such as 'clipscore > 0.28 and words > 4'.", metavar="FILTER")],
+    session: Annotated[Session, Only("out", "overwrite", "json")],
+    engine: Engine,
+    write: Annotated[Literal["ids", "shards"], Option("Write the ids that pass, or the shards with them.")] = "ids",
+) -> None:
+    """Say how many items of scored shards pass a filter and why the others do not; with --out, write those that pass.
+
+    --out kept.parquet writes ids; also .jsonl and .txt.
+    --out kept/ --write shards writes the shards again, Parquet, JSONL or tar, with the rows or samples that pass.
+
+    A filter has and, or, not; < <= > >= == !=, also 0.2 < cider < 2; + - * /; words, characters, candidates;
+    "dog" in caption; id in ("7", "12"); top(clipscore, 0.3) for the 30 % with the highest values, bottom(...),
+    quantile(...). A metric is named as in the report, in back quotes if its name has spaces. An item without a value
+    that the filter needs does not pass.
+
+    Example: captious keep scores/ 'clipscore > 0.28 and words > 4' --out kept.parquet
+    Example: captious keep scores/ 'top(clipscore, 0.3)' --out kept/ --write shards
+    """
+    from captious.scale.keep import keep
+
+    output = session.output
+    printing = replace(session, output=replace(output, out=None))
+    with printing.working() as step:
+        selection = keep(
+            scores, filter, output.out, write=write, engine=engine, overwrite=output.overwrite, progress=step
+        )
+    printing.deliver(selection)
+    if output.out is not None:
+        typer.echo(f"written: {output.out}", err=True)
+
+
 def compare(
     systems: Systems,
     session: Session,
@@ -80,14 +194,25 @@ def compare(
 ) -> None:
     """Compare systems on the same items with paired tests, Holm-adjusted over the systems.
 
+    Folders that captious score wrote from shards are compared on the metrics they hold, shard by shard.
+
     Example: captious compare a.json b.json c.json --references refs.json
     Example: captious compare XE=ck0/results.json RL=ck1/results.json --references refs.json
+    Example: captious compare XE=scores0/ RL=scores1/
     """
     from captious.comparison import compare
     from captious.metrics.registry import parse_all
+    from captious.scale.comparing import compare_shards, is_scored
 
     parse_all(metrics)  # a misspelt name is said before anything is read
     paths = systems.files()
+    tests: dict[str, Any] = {"test": test, "permutations": permutations, "every_pair": every_pair}
+    if any(map(is_scored, paths.values())):
+        wanted = None if metrics == USUAL else metrics
+        with session.working() as step:
+            result: Result = compare_shards(paths, wanted, session.resampling, step, **tests)
+        session.deliver(result)
+        return
     if session.runtime.judging.dry_run:
         session.deliver_plan({name: session.read(path) for name, path in paths.items()}, metrics)
         return
@@ -98,9 +223,7 @@ def compare(
             session.resampling,
             progress=step,
             missing=session.reading.missing,
-            test=test,
-            permutations=permutations,
-            every_pair=every_pair,
+            **tests,
         )
     session.deliver(result)
 

@@ -110,10 +110,10 @@ class Session(Options):
         return read(source, reading=self.reading)
 
     @contextmanager
-    def working(self) -> Iterator[Callable[[str], None]]:
+    def working(self, every: float | None = None) -> Iterator[Callable[[str], None]]:
         """Work with progress on standard error, in the session's runtime; gives what to call with each step.
 
-        An occupied output is refused before any work.
+        An occupied output is refused before any work. ``every`` is as in `captious.render.progress.display`.
         """
         from captious.render.document import refuse_output
         from captious.render.progress import display
@@ -121,7 +121,7 @@ class Session(Options):
         if self.output.out is not None:
             refuse_output(self.output.out, self.output.overwrite)
         with (
-            display() as shown,
+            display(every) as shown,
             using(replace(self.runtime, progress=shown.advance, log=shown.log)),
         ):
             yield shown.step

@@ -10,7 +10,7 @@ import os
 import pickle
 import subprocess
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -39,7 +39,9 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_in_processes(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> Iterator[Finished[Any]]:
+def run_in_processes(
+    setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine
+) -> Generator[Finished[Any], None, None]:
     """Run tasks in ``engine.jobs`` processes, one per core if it is 0."""
     jobs = min(engine.jobs or cores(), len(tasks))
     threads = max(1, cores() // max(1, jobs))

@@ -5,7 +5,7 @@ A task is a small value, such as the address of a shard, and so is its result: d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -30,7 +30,7 @@ class Finished(Generic[Result]):
 
 def run_tasks(
     setup: Setup[Task, Result], tasks: Sequence[Task], engine: Engine = Engine()
-) -> Iterator[Finished[Result]]:
+) -> Generator[Finished[Result], None, None]:
     """Run every task and yield each as it ends, in any order.
 
     ``setup``, tasks and results must be picklable. An `InputError` ends its task alone; any other exception is a fault
@@ -51,7 +51,7 @@ def run_tasks(
     return run_in_processes(setup, tasks, engine)
 
 
-def _serial(setup: Setup[Any, Any], tasks: Sequence[Any]) -> Iterator[Finished[Any]]:
+def _serial(setup: Setup[Any, Any], tasks: Sequence[Any]) -> Generator[Finished[Any], None, None]:
     """One task after the other, in this process."""
     if not tasks:
         return

@@ -57,13 +57,19 @@ def rows_of(
 def rows_of_content(content: bytes, name: str, format: str | None = None) -> Iterator[Row]:
     """Rows of the unpacked content of a file; ``name`` is what messages call it."""
     rows = _READERS[format or _format_of(name, content)](content, name)
-    return _sound(rows) if _SUSPICIOUS.search(content) else rows
+    return _sound(rows) if _is_suspicious(content) else rows
 
 
 DEPTH = 50
 """Lists within lists that a value may have: more is a mistake, and nothing could write it."""
-_SUSPICIOUS = re.compile(rb"\\u[dD][89a-fA-F]|(?:[\[{][^\[\]{}]*){%d}" % DEPTH)
-"""An escape of JSON that may be half a character, or brackets that may be a deeply nested value."""
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+_NESTED = re.compile(rb"[\[{]{%d}" % DEPTH)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def _is_suspicious(content: bytes) -> bool:
+    """Whether JSON has an escape that may be half a character, or brackets that may be a deeply nested value."""
+    return bool(_HALF_CHARACTER.search(content) or _NESTED.search(content.translate(None, _NO_BRACKETS)))
 
 
 def _sound(rows: Iterator[Row]) -> Iterator[Row]:
@@ -259,7 +265,7 @@ def unpack(content: bytes, name: str) -> bytes:
             content = gzip.decompress(content)
         except (EOFError, OSError, zlib.error) as error:
             raise InputError(f"{name}: damaged gzip file ({error})") from None
-    if not content.strip():
+    if not content or content.isspace():
         raise InputError(f"{name}: is empty, expected captions")
     return content
 
@@ -283,7 +289,7 @@ def _format_of(name: str, content: bytes) -> str:
     return "tsv" if b"\t" in first_line else "csv"
 
 
-_QUOTED_CELL = re.compile(r'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
+_QUOTED_CELL = re.compile(rb'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
 _NUMBERED_REFERENCE = re.compile(r"ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
 
 
@@ -292,11 +298,11 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
 
     Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a JSON list is one.
     """
-    text = decoded(content, name)
     # Captions with a quotation mark here and there are common in TSV, where nothing needs quoting.
-    bare = delimiter == "\t" and not _QUOTED_CELL.search(text)
+    bare = delimiter == "\t" and not _QUOTED_CELL.search(content)
     quoting: Literal[0, 3] = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+    lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     try:
         header = [column.strip() for column in next(reader, [])]
         if not header:
@@ -318,6 +324,8 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
             if numbered:
                 fields["references"] = [cells[index] for index in numbered if cells[index].strip()]
             yield Row(where, fields)
+    except UnicodeDecodeError:
+        decoded(content, name)  # says where
     except csv.Error as error:
         raise InputError(f"{name}: line {reader.line_num}: not valid delimited text ({error})") from None
 
@@ -334,16 +342,20 @@ def _cell(cell: str) -> Any:
 
 def _jsonl(content: bytes, name: str) -> Iterator[Row]:
     """Rows of a JSON Lines file; blank lines are passed over."""
-    for number, line in enumerate(decoded(content, name).split("\n"), start=1):
-        if not line.strip():
-            continue
-        yield _record(line, f"{name}: row {number}")
+    # Line by line: the whole file as text would take as much memory again, or four times as much.
+    for number, line in enumerate(io.BytesIO(content), start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
+        except UnicodeDecodeError:
+            text = decoded(content, name)  # says where
+        if text.strip():
+            yield _record(text, f"{name}: row {number}")
 
 
 def json_row(content: bytes, where: str) -> Row:
     """The row that one JSON object is."""
     row = _record(decoded(content, where), where)
-    if _SUSPICIOUS.search(content):
+    if _is_suspicious(content):
         _refuse_unsound(row)
     return row
 

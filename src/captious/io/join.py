@@ -6,7 +6,7 @@ Every complaint goes through one callback. ``captious.read`` passes one that rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, NoReturn
@@ -139,9 +139,7 @@ def join(
         keys = [key for key in keys if key not in without]
     if not keys:
         complain(f"{name}: no id is also in {references_name}, such as {', '.join(list(candidates.candidates)[:3])}")
-    rows = [{**(others.fields.get(key, {}) if others else {}), **candidates.fields.get(key, {})} for key in keys]
-    names = dict.fromkeys(column for row in rows for column in row)
-    columns = {column: tuple(row.get(column) for row in rows) for column in names}
+    columns = _columns(keys, [candidates.fields, *([others.fields] if others else [])])
     if reading.images is not None:
         try:
             # An id of several columns names its image by the first.
@@ -160,6 +158,19 @@ def join(
     )
 
 
+def _columns(keys: Collection[str], sources: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, tuple[Any, ...]]:
+    """The further fields of items as columns; of a field that two sources have, the first counts."""
+    if not any(sources):
+        return {}
+    none: Mapping[str, Any] = {}
+    names = dict.fromkeys(column for key in keys for source in reversed(sources) for column in source.get(key, none))
+    columns = {}
+    for name in names:
+        having = [next((source[key] for source in sources if name in source.get(key, none)), none) for key in keys]
+        columns[name] = tuple([fields.get(name) for fields in having])
+    return columns
+
+
 def _same(one: Any, other: Any) -> bool:
     """Whether two values are equal; arrays only if they are one object."""
     equal = one is other or one == other
@@ -167,11 +178,11 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], several: bool = False) -> None:
-    fields = gathered.fields.setdefault(key, {})
     image = _pick(row, None, IMAGE_COLUMNS)
     for column, value in row.fields.items():
         if column in used or column in ("id", "image_id"):
             continue
+        fields = gathered.fields.setdefault(key, {})
         name = "image" if column == image else column
         if several and name in fields:
             fields[name].append(value)
@@ -214,6 +225,8 @@ def _references(row: Row, column: str, complain: Complain) -> list[str]:
 def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
     value = row.fields[column]
     entries = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
+    if entries and set(map(type, entries)) == {str} and "".join(entries).isascii():
+        return entries  # nearly always, and quickly
     for entry in entries:
         if not isinstance(entry, str):
             complain(f"{row.where}: {what} is {described(entry)}, expected a string")

@@ -435,6 +435,7 @@ def _candidates(rows: Iterable[Row], shard: Shard, reading: Reading, faults: Fau
     # A row whose caption is of the wrong type leaves its id without a caption.
     for key in [key for key, texts in gathered.candidates.items() if not texts]:
         del gathered.candidates[key]
+        gathered.references.pop(key, None)
     return gathered
 
 

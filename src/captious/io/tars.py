@@ -197,7 +197,7 @@ def members(file: IO[bytes], name: str, report: Report) -> Iterator[Member]:
 def _kind_and_size(header: bytes, records: Mapping[bytes, bytes]) -> tuple[bytes, int]:
     if len(header) < BLOCK:
         raise _Damage(f"{len(header)} bytes, expected a header of {BLOCK}")
-    if _number(header[148:156]) != sum(header) - sum(header[148:156]) + 8 * ord(" "):
+    if _number(header[148:156]) != sum(header[:148]) + sum(header[156:]) + 8 * ord(" "):
         raise _Damage("no header with a valid checksum")
     size = records.get(b"size")
     return header[156:157], _number(header[124:136]) if size is None else _decimal(size)

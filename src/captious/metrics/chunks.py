@@ -7,7 +7,7 @@ are merged, and a second pass scores. Values are those of the set scored in one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
@@ -28,27 +28,38 @@ def measure_all(
 
     ``progress`` is called with the name of each step as it begins.
     """
-    step = progress or (lambda name: None)
     for metric in metrics:
         metric.refuse_unfit(captions)
-    measurements = _by_chunk(captions, [metric for metric in metrics if metric.by_chunk], step)
+    measurements = measure_shard(captions, metrics, {}, progress)
+    for metric, one in measurements.items():
+        metric.refuse_empty(one, captions.name)
+    return {str(metric): one for metric, one in measurements.items()}
+
+
+def measure_shard(
+    captions: CaptionSet, metrics: Sequence[Metric], states: Mapping[Metric, Any], progress: Progress | None = None
+) -> dict[Metric, Measurement]:
+    """Measurements of a set that may be a part of a larger one, of which ``states`` holds what is known already."""
+    step = progress or (lambda name: None)
+    measurements = _by_chunk(captions, [metric for metric in metrics if metric.by_chunk], states, step)
     for metric in metrics:
         if not metric.by_chunk:
             step(metric.label)
-            measurements[metric] = metric.measure(captions)
-            metric.refuse_empty(measurements[metric], captions.name)
-    return {str(metric): measurements[metric] for metric in metrics}
+            measurements[metric] = metric.measure(captions, states.get(metric))
+    return {metric: measurements[metric] for metric in metrics}
 
 
-def _by_chunk(captions: CaptionSet, metrics: Sequence[Metric], step: Progress) -> dict[Metric, Measurement]:
-    states: dict[Metric, Any] = {}
+def _by_chunk(
+    captions: CaptionSet, metrics: Sequence[Metric], known: Mapping[Metric, Any], step: Progress
+) -> dict[Metric, Measurement]:
+    states = {metric: state for metric, state in known.items() if metric in metrics}
     partial_states: dict[Metric, _States] = {}
     parts: dict[Metric, list[Scored]] = {metric: [] for metric in metrics}
     tables: list[dict[str, TextTable]] = []
     for chunk, place in _chunks(captions):
         for metric in metrics:
             step(f"{metric.label}{place}")
-            if metric.needs_corpus:
+            if metric.needs_corpus and metric not in states:
                 state = metric.prepare(chunk)
                 if chunk is not captions:
                     state.release()
@@ -72,7 +83,6 @@ def _by_chunk(captions: CaptionSet, metrics: Sequence[Metric], step: Progress) -
     measurements = {}
     for metric in metrics:
         measurements[metric] = metric.measurement(captions, states[metric], Scored.joined(parts.pop(metric), sizes))
-        metric.refuse_empty(measurements[metric], captions.name)
     return measurements
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from itertools import chain, zip_longest
@@ -32,6 +32,8 @@ UNSCORED = 4
 """At most one in so many of them is of an item without a value."""
 ROWS = 60
 """Rows of a table in an explanation, such as facts."""
+ITEMS = 100_000
+"""Items on a page at most; of more, charts show those whose texts are there and a random remainder."""
 SEED = 0
 SIDE = 224
 """Longest side of a thumbnail in pixels."""
@@ -43,19 +45,24 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
     signs = [1 if metric.higher_is_better else -1 for metric in items.metrics]
     columns = [sign * column for system in items.values for sign, column in zip(signs, system, strict=True)]
     shown = select(columns, len(items.ids), items.limit)
+    present = _with_remainder(shown, len(items.ids))
+    numbers = {index: number for number, index in enumerate(present)}
     sources = [items.images[index] for index in shown] if items.images else [None] * len(shown)
     images, pictures = thumbnails(sources)
+    ids = [items.ids[index] for index in present]
     data = {
-        "ids": items.ids,
+        "ids": ids,
+        "whole": len(items.ids),
         "systems": [{"name": name} for name in items.systems],
         "metrics": [
             {"key": one.key, "label": one.label, "higher": one.higher_is_better, "range": one.range}
             for one in items.metrics
         ],
-        "values": [[np.round(column, DECIMALS) for column in system] for system in items.values],
-        "lengths": [[_words(texts[index]) for index in range(len(items.ids))] for texts in items.texts],
-        "reasons": items.reasons or [[{} for _ in items.metrics] for _ in items.systems],
-        "shown": shown,
+        "values": [[np.round(column[present], DECIMALS) for column in system] for system in items.values],
+        "lengths": [[_words(texts[index]) for index in present] for texts in items.texts],
+        "reasons": [[{key: why[key] for key in ids if key in why} for why in system] for system in items.reasons]
+        or [[{} for _ in items.metrics] for _ in items.systems],
+        "shown": [numbers[index] for index in shown],
         "candidates": [[texts[index] for index in shown] for texts in items.texts],
         "references": [items.references[index] if len(items.references) else () for index in shown],
         "fields": [
@@ -63,14 +70,23 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
             for index in shown
         ],
         "pictures": pictures,
-        "explanations": _explanations(items, shown),
+        "explanations": _explanations(items, shown, numbers),
         "unreadable": sum(bool(one) and number is None for one, number in zip(sources, pictures, strict=True)),
     }
     return data, images
 
 
-def _explanations(items: Items, shown: Sequence[int]) -> list[dict[str, Any]]:
-    """For each explained metric why items have their values, by system and item."""
+def _with_remainder(shown: Sequence[int], items: int) -> list[int]:
+    """The items that the page knows of: all, or those with texts and so many others, drawn at random."""
+    if items <= ITEMS:
+        return list(range(items))
+    drawn = np.random.default_rng(SEED).permutation(items)
+    others = drawn[~np.isin(drawn, shown)][: max(ITEMS - len(shown), 0)]
+    return sorted([*shown, *others.tolist()])
+
+
+def _explanations(items: Items, shown: Sequence[int], numbers: Mapping[int, int]) -> list[dict[str, Any]]:
+    """For each explained metric why items have their values, by system and the item's number on the page."""
     explained = [number for number, metric in enumerate(items.metrics) if metric.explained]
     if items.explain is None or not explained:
         return []
@@ -79,7 +95,8 @@ def _explanations(items: Items, shown: Sequence[int]) -> list[dict[str, Any]]:
     for metric in explained:
         chosen = shown if len(shown) <= most else _worth_explaining(items, metric, shown, most)
         systems = [items.explain(system, metric, chosen) for system in range(len(items.systems))]
-        by_item = [dict(zip(map(str, chosen), map(_why, whys), strict=True)) for whys in systems if whys]
+        keys = [str(numbers[index]) for index in chosen]
+        by_item = [dict(zip(keys, map(_why, whys), strict=True)) for whys in systems if whys]
         if len(by_item) == len(systems):
             whole = len(chosen) == len(shown)
             explanations.append({"metric": metric, "whole": whole, "number": len(chosen), "systems": by_item})
@@ -115,7 +132,7 @@ def select(columns: Sequence[Floats], items: int, limit: int) -> list[int]:
     drawn = [np.random.default_rng(SEED).permutation(items)]
     chosen: dict[int, None] = {}
     for orders, total in ((worst, limit // 2), (best, limit - limit // 4), (drawn, limit)):
-        for index in chain.from_iterable(zip_longest(*(order.tolist() for order in orders))):
+        for index in chain.from_iterable(zip_longest(*(order[:limit].tolist() for order in orders))):
             if len(chosen) >= total:
                 break
             if index is not None:

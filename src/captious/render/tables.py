@@ -10,8 +10,9 @@ import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -84,21 +85,25 @@ def records(table: Table) -> list[dict[str, Any]]:
     return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
 
 
-def write_csv(table: Table | Mapping[str, Sequence[Any]], path: Path) -> None:
-    """Write a table, or columns, as `csv_text` writes them."""
+def write_csv(table: Table | Mapping[str, Iterable[Any]], path: Path) -> None:
+    """Write a table, or columns, as `csv_text` writes them, a row at a time."""
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        file.write(csv_text(table))
+        _write_csv(table, file)
 
 
-def csv_text(table: Table | Mapping[str, Sequence[Any]]) -> str:
+def csv_text(table: Table | Mapping[str, Iterable[Any]]) -> str:
     """A table, or columns, as CSV: a missing number is an empty field, and the texts of a list are joined by bars."""
-    plain = columns(table) if isinstance(table, Table) else table
     file = io.StringIO()
+    _write_csv(table, file)
+    return file.getvalue()
+
+
+def _write_csv(table: Table | Mapping[str, Iterable[Any]], file: TextIO) -> None:
+    plain = columns(table) if isinstance(table, Table) else table
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(plain)
     for row in zip(*plain.values(), strict=True):
         writer.writerow(" | ".join(cell) if isinstance(cell, (list, tuple)) else finite(cell) for cell in row)
-    return file.getvalue()
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -125,11 +130,23 @@ def write_parquet(path: Path, values: Mapping[str, Any]) -> None:
     pq.write_table(to_arrow(values), path)
 
 
+def write_parquet_parts(path: Path, parts: Iterable[Any]) -> None:
+    """Write Arrow tables with the same columns one after the other; only one is in memory at a time."""
+    import pyarrow.parquet as pq
+
+    parts = iter(parts)
+    first = next(parts)
+    with pq.ParquetWriter(path, first.schema) as writer:
+        for part in chain([first], parts):
+            writer.write_table(part)
+
+
 def to_arrow(values: Mapping[str, Any]) -> Any:
     """Columns as an Arrow table: lists as Arrow has them, or as JSON text where it has no one type."""
     import pyarrow as pa
 
-    return pa.table({name: one if isinstance(one, pa.Array) else _arrow(list(one)) for name, one in values.items()})
+    arrow = (pa.Array, pa.ChunkedArray)
+    return pa.table({name: one if isinstance(one, arrow) else _arrow(list(one)) for name, one in values.items()})
 
 
 def _arrow(values: Sequence[Any]) -> Any:

@@ -15,7 +15,9 @@ import numpy as np
 
 from captious.comparison import Comparison, Difference, PairedTest, StatisticPair, Test, system_folders
 from captious.errors import InputError
-from captious.evaluation import settings_of
+from captious.evaluation import Specs, metric_specs, settings_of
+from captious.io.storage import Storage
+from captious.metrics.registry import parse_all
 from captious.options import PERMUTATIONS, Resampling
 from captious.render import Section
 from captious.render.tables import write_csv
@@ -47,11 +49,12 @@ class ShardComparison(Comparison):
 
 def is_scored(path: Any) -> bool:
     """Whether a path is a folder that ``score_shards`` wrote."""
-    return isinstance(path, (str, os.PathLike)) and (Path(path) / MANIFEST).is_file()
+    return isinstance(path, (str, os.PathLike)) and Storage.at(path).exists(MANIFEST)
 
 
 def compare_shards(
     systems: Mapping[str, str | os.PathLike[str]],
+    metrics: Specs | None = None,
     resampling: Resampling = Resampling(),
     progress: Callable[[str], None] | None = None,
     *,
@@ -66,6 +69,8 @@ def compare_shards(
     ----------
     systems
         Folders that ``score_shards`` wrote, by the name of the system. They hold the same shards and the same ids.
+    metrics
+        Those to compare on; without it, all that the folders share.
     resampling, test, permutations, every_pair, convention
         As in ``compare``, with shards in place of items.
     progress
@@ -82,7 +87,7 @@ def compare_shards(
         if progress:
             progress(name)
         reports[name] = ShardReport.of(folder, resampling)
-    reports = _on_shared_metrics(reports)
+    reports = _on_shared_metrics(reports, metrics)
 
     def paired(baseline: str, system: str, key: str) -> StatisticPair:
         ours, theirs = (reports[name].measurements[key] for name in (baseline, system))
@@ -122,10 +127,14 @@ def _differing_id(one: ShardFolder, other: ShardFolder, shard: str) -> str:
     return min(ours ^ theirs, default="")
 
 
-def _on_shared_metrics(reports: Mapping[str, ShardReport]) -> dict[str, ShardReport]:
-    """The reports with the metrics that all have; those of different settings are refused."""
+def _on_shared_metrics(reports: Mapping[str, ShardReport], metrics: Specs | None) -> dict[str, ShardReport]:
+    """The reports with the metrics that all have, or with those asked for; different settings are refused."""
     (first, base), *others = reports.items()
-    shared = [key for key in base.measurements if all(key in report.measurements for _, report in others)]
+    wanted = list(base.measurements) if metrics is None else list(map(str, parse_all(metric_specs(metrics))))
+    shared = [key for key in wanted if all(key in report.measurements for report in reports.values())]
+    for name, report in reports.items() if metrics is not None else ():
+        if lacking := [key for key in wanted if key not in report.measurements]:
+            raise InputError(f"{name} has no {lacking[0]}, only {', '.join(report.measurements)}")
     if not shared:
         held = "; ".join(f"{name} holds {', '.join(report.measurements) or 'none'}" for name, report in reports.items())
         raise InputError(f"no metric is in all folders: {held}")

@@ -42,6 +42,8 @@ FORMAT = 1
 """Of the folder; one of another format is refused."""
 KEY = b"captious"
 """Of the summary in the schema metadata of a shard's Parquet file."""
+REPORT = ("report.html", "report.json", "report.tex", "report.txt", "scores.csv", "unscored.csv", "faults.csv")
+"""Files of the report; those of other tables are always written."""
 FOLDERS = ("items", "types", "states")
 FACTS = ("id", "candidates", "words", "unscored")
 """Columns of a shard's Parquet file besides the metrics'."""
@@ -260,7 +262,7 @@ class ShardFolder:
         folders = [f"{parent}/{index}" for index, _ in enumerate(self.manifest.metrics) for parent in ("types", states)]
         for folder in (*folders, states):
             names += [f"{folder}/{name}" for name in self.storage.names(folder)]
-        for name in [*names, MANIFEST]:
+        for name in [*names, *REPORT, MANIFEST]:
             self.storage.remove(name)
         self.tidy()
         if not is_remote(self.address):

@@ -25,6 +25,7 @@ from captious.render import Cell, Chart, Column, Document, Group, Result, Sectio
 from captious.scale.folder import ShardFolder
 from captious.scale.histogram import Histogram
 from captious.scale.ids import repeated_ids
+from captious.scale.summary import WORST as LISTED
 from captious.scale.summary import MetricSummary, Reason, ShardSummary, WorstItem
 from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.resampling import Statistic
@@ -71,7 +72,7 @@ class ShardedMeasurement:
             for text, reason in part.reasons.items():
                 reasons[text] = reasons[text].merge(reason) if text in reasons else reason
         sign = 1 if metric.higher_is_better else -1
-        worst = heapq.nsmallest(WORST, (item for part in parts for item in part.worst), lambda item: sign * item.value)
+        worst = heapq.nsmallest(LISTED, (item for part in parts for item in part.worst), lambda item: sign * item.value)
         return cls(
             metric,
             signature,
@@ -262,13 +263,23 @@ class ShardReport(Result):
                 charts.append(Chart("histogram", [series], self.label(key), x=self.label(key), y="items"))
         return charts
 
+    def worst(self, number: int = 10, metric: str | None = None) -> Document:
+        """The items with the worst value of a metric, the last one unless named; a summary lists at most 50."""
+        key = str(self[metric].metric) if metric else list(self.measurements)[-1]
+        table = self._worst_table(key, number)
+        return Document(table.title, sections=[table])
+
     def _worst(self) -> Iterator[Table]:
-        for key, one in self.measurements.items():
-            percent = None if one.metric.is_count else 1
-            shown = 4 if any(item.reference for item in one.worst) else 3
-            columns = ("id", Column(self.label(key), key=key, percent=percent), "candidate", "first reference")
-            rows = [(item.id, item.value, item.candidate, item.reference)[:shown] for item in one.worst]
-            yield Table(f"worst_{key}", f"Worst by {self.label(key)}", columns[:shown], rows)
+        for key in self.measurements:
+            yield self._worst_table(key, WORST)
+
+    def _worst_table(self, key: str, number: int) -> Table:
+        one = self.measurements[key]
+        percent = None if one.metric.is_count else 1
+        shown = 4 if any(item.reference for item in one.worst) else 3
+        columns = ("id", Column(self.label(key), key=key, percent=percent), "candidate", "first reference")
+        rows = [(item.id, item.value, item.candidate, item.reference)[:shown] for item in one.worst[:number]]
+        return Table(f"worst_{key}", f"Worst by {self.label(key)}", columns[:shown], rows)
 
     def _steps(self) -> Table:
         seconds, items = self.seconds, len(self)
@@ -420,7 +431,8 @@ def _warnings(
     repeated, examples = repeated_ids(folder)
     if repeated:
         such = f"such as {examples[0]}"
-        warnings.append(f"{repeated:,} ids occur more than once over the shards, {such}: their items count twice")
+        occur = "id occurs" if repeated == 1 else "ids occur"
+        warnings.append(f"{repeated:,} {occur} more than once over the shards, {such}: their items count twice")
     if empty := [shard.shard for shard in shards if not shard.items]:
         warnings.append(f"{len(empty):,} of {len(shards):,} shards hold no item, such as {empty[0]}")
     if intervals and full < FEW:

@@ -21,7 +21,7 @@ from captious.io.formats import Row, json_row, parquet_rows
 from captious.io.join import row_id
 from captious.io.shards import Faults, Shard, open_shard, unpacked
 from captious.io.storage import Storage, is_remote
-from captious.io.tars import BLOCK, members, split_key, tar_samples
+from captious.io.tars import BLOCK, KEY, members, split_key, tar_samples
 from captious.options import Engine, Reading, current
 from captious.scale.expression import Filter
 from captious.scale.folder import ShardFolder
@@ -178,6 +178,7 @@ def _jsonl(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]
 def _tar(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
     """The members of the samples, with their headers, byte for byte."""
     tar = unpacked(file, shard.address, Faults())
+    reading = replace(reading, id_column=reading.id_column or KEY)
     samples = tar_samples(tar, shard.address, reading, False, _ignore)
     keys = {key for key, row in samples if _id(row, reading) in ids}
     parts, begin = [], 0

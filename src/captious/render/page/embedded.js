@@ -158,7 +158,7 @@ function lengthsOf(system, metric, domain, size) {
 }
 
 const source = {
-  total: data.ids.length, listable: data.shown.length, unreadable: data.unreadable, explanations: data.explanations, rated: Boolean(data.gaps),
+  total: data.ids.length, listable: data.shown.length, whole: data.whole, unreadable: data.unreadable, explanations: data.explanations, rated: Boolean(data.gaps),
   idOf: (item) => data.ids[item],
   itemOf: (id) => { const item = data.ids.indexOf(id); return item < 0 ? null : item; },
   bounds(metric) {

@@ -129,7 +129,10 @@ function drawList() {
   byId("item-list").className = `as-${state.layout}`;
   byId("item-list").replaceChildren(...records.map((record, place) => draw(record, first + place + 1)));
   const whose = several && !["gap", "given", "between"].includes(state.order) ? (state.system === null ? " (mean over systems)" : ` (${systems[state.system].name})`) : "";
-  const limited = source.listable < source.total ? `Captions of ${count(source.listable)} of ${count(source.total)} items are on this page: the worst and the best by every metric, and a random remainder. Tables and charts show all items. ` : "";
+  const choice = "the worst and the best by every metric, and a random remainder";
+  const limited = source.whole > source.total
+    ? `This page holds ${count(source.total)} of ${count(source.whole)} items, and captions of ${count(source.listable)}: ${choice}. Charts show what it holds; tables count all items, and captious view shows all of them. `
+    : source.listable < source.total ? `Captions of ${count(source.listable)} of ${count(source.total)} items are on this page: ${choice}. Tables and charts show all items. ` : "";
   const unread = source.unreadable ? `${plural(source.unreadable, "image")} could not be read. ` : "";
   byId("item-note").replaceChildren(limited, unread, `${plural(total, "item")}${total < source.listable ? ` of ${count(source.listable)}` : ""}, ${ordering()}${whose}. `,
     "Words ", h("span", { class: "hit" }, "found"), " and ", h("span", { class: "miss" }, "not found"), " in the references are marked. ",

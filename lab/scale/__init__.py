@@ -1,0 +1,1 @@
+"""Shards of any number and size, for tests, benchmarks and the documentation."""

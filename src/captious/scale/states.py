@@ -1,0 +1,103 @@
+"""What metrics must know of the whole corpus, in the folder of scored shards.
+
+::
+
+    states/DIGEST/INDEX/NAME-SIZE.state     of one shard, until all are merged
+    states/DIGEST/INDEX.state               of all shards
+
+The digest is that of the manifest, the index that of the metric in it. A shard that changed is prepared again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from captious.io.shards import Shard
+from captious.io.storage import is_remote
+from captious.metrics.contract import Metric
+from captious.metrics.states import merge_states, open_state, save_state
+from captious.scale.folder import ShardFolder
+
+
+@dataclass(frozen=True)
+class CorpusStates:
+    """The states of one metric."""
+
+    folder: ShardFolder
+    metric: Metric
+
+    @property
+    def _name(self) -> str:
+        """The folder of the shards' states; the merged one has this name with an ending."""
+        manifest = self.folder.manifest
+        return f"states/{manifest.digest}/{manifest.metrics.index(str(self.metric))}"
+
+    def prepared(self) -> set[str]:
+        """Shards whose state is there."""
+        there = set(self.folder.storage.names(self._name))
+        return {shard.name for shard in self.folder.manifest.shards if _file_name(shard) in there}
+
+    def save(self, shard: Shard, state: Any) -> None:
+        """Write the state of a shard; an empty file for None."""
+        name = f"{self._name}/{_file_name(shard)}"
+        if state is None:
+            self.folder.storage.write(name, b"")
+            return
+        with self._to_write(name) as path:
+            save_state(state, path)
+
+    def merged(self) -> bool:
+        """Whether the states of all shards have been merged."""
+        return self.folder.storage.exists(f"{self._name}.state")
+
+    def merge(self) -> None:
+        """Merge the states of all shards, which are then removed."""
+        storage = self.folder.storage
+        sizes = storage.sizes(self._name)
+        full = [name for name in map(_file_name, self.folder.manifest.shards) if sizes[name]]
+        with ExitStack() as stack:
+            paths = [stack.enter_context(self._to_read(f"{self._name}/{name}")) for name in full]
+            with self._to_write(f"{self._name}.state") as path:
+                merge_states(paths, path)
+        for name in sizes:
+            storage.remove(f"{self._name}/{name}")
+
+    def open(self) -> Any:
+        """The state of all shards, memory-mapped."""
+        with self._to_read(f"{self._name}.state") as path:
+            return open_state(path)
+
+    @contextmanager
+    def _to_read(self, name: str) -> Iterator[Path]:
+        """A file as a path of this machine. What is memory-mapped stays readable after the block."""
+        if not is_remote(self.folder.address):
+            yield Path(self.folder.address) / name
+            return
+        with _temporary() as path:
+            path.write_bytes(self.folder.storage.read(name))
+            yield path
+
+    @contextmanager
+    def _to_write(self, name: str) -> Iterator[Path]:
+        """A path of this machine to write whole; what it holds at the end of the block gets the name."""
+        if not is_remote(self.folder.address):
+            yield Path(self.folder.address) / name
+            return
+        with _temporary() as path:
+            yield path
+            self.folder.storage.write(name, path.read_bytes())
+
+
+@contextmanager
+def _temporary() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="captious-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder) / "state"
+
+
+def _file_name(shard: Shard) -> str:
+    return f"{shard.name}-{shard.size}.state"

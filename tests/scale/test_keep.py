@@ -1,0 +1,249 @@
+"""What passes a filter, why the rest does not, and what is written of it."""
+
+import gzip
+import json
+import tarfile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.scale.scored import scored, write_lines, write_tar
+
+from captious.errors import InputError
+from captious.options import Engine
+from captious.scale.keep import keep
+
+SERIAL = Engine("serial")
+# ROUGE-L of n words that all are in a reference of m words: the longer the reference, the lower the recall.
+ROWS = {
+    "a": [
+        {"id": "1", "caption": "a dog", "references": ["a dog"]},
+        {"id": "2", "caption": "a red dog runs fast", "references": ["a red dog runs fast"]},
+        {"id": "3", "caption": "no word in common", "references": ["two green boats"]},
+    ],
+    "b": [
+        {"id": "4", "caption": "a cat on the mat", "references": ["a cat on the mat"]},
+        {"id": "5", "caption": "the mat", "references": ["the mat"]},
+    ],
+    "c": [{"id": "6", "caption": "something else again here", "references": ["two green boats"]}],
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return scored(write_lines(tmp_path / "shards", ROWS), tmp_path / "scores", broken={"5": "image is broken"})
+
+
+def test_every_item_is_counted_where_it_fails_first(folder):
+    selection = keep(folder.address, "rouge > 0.5 and words > 2")
+    first, second = selection.clauses
+    # ROUGE-L is 1 for 1, 2 and 4, 0 for 3 and 6; 5 has no value. words > 2 fails for 1 and 5.
+    assert (first.holds, first.fails, first.unknown, first.dropped, first.alone) == (3, 2, 1, 3, 2)
+    assert (second.holds, second.fails, second.unknown, second.dropped, second.alone) == (4, 2, 0, 1, 1)
+    assert (selection.items, selection.passing) == (6, 2)
+    assert [(one.shard, one.items, one.passing) for one in selection.shards] == [("a", 3, 1), ("b", 2, 1), ("c", 1, 0)]
+    assert selection.reasons == {"rouge: image is broken": 1}
+    assert selection.items == selection.passing + first.dropped + second.dropped
+
+
+def test_a_reason_counts_where_its_item_is_dropped(folder):
+    # Item 5 fails words > 2 before its missing value matters.
+    assert keep(folder.address, "words > 2 and rouge > 0.5").reasons == {}
+    assert keep(folder.address, "words > 2 or rouge > 0.5").reasons == {"rouge: image is broken": 1}
+    undefined = keep(folder.address, "words / (words - words) > 1").reasons
+    assert list(undefined.values()) == [6]
+
+
+def test_a_share_is_that_of_all_scored_items(folder):
+    # Five items have a value: 1, 1, 0, 1, 0. Two fifths are the two highest, and three values share that height.
+    selection = keep(folder.address, "top(rouge, 0.4)")
+    assert (selection.thresholds, selection.passing) == ({"top(rouge, 0.4)": 1.0}, 3)
+    # The words are 2, 5, 4, 5, 2, 4: half of them are at most 4.
+    assert keep(folder.address, "words > quantile(words, 0.5)").passing == 2
+    assert selection.shares["ROUGE-L"] == {0.1: 1.0, 0.2: 1.0, 0.3: 1.0, 0.5: 1.0, 0.7: 0.0, 0.9: 0.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("characters <= 7", ["1", "5"]),
+        ('"mat" in caption', ["4", "5"]),
+        ("candidates == 1 and id != '1'", list("23456")),
+    ],
+)
+def test_columns_besides_the_metrics(folder, tmp_path, text, ids):
+    keep(folder.address, text, tmp_path / "ids.txt")
+    assert (tmp_path / "ids.txt").read_text().split() == ids
+
+
+def test_ids_are_written_in_three_forms(folder, tmp_path):
+    for ending in ("parquet", "jsonl", "txt"):
+        keep(folder.address, "rouge > 0.5 and words > 2", tmp_path / f"kept.{ending}")
+    rows = [
+        {"id": "2", "shard": "a", "rouge": 1.0, "words": 5.0},
+        {"id": "4", "shard": "b", "rouge": 1.0, "words": 5.0},
+    ]
+    assert pq.read_table(tmp_path / "kept.parquet").to_pylist() == rows
+    assert [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()] == rows
+    assert (tmp_path / "kept.txt").read_text() == "2\n4\n"
+
+
+def test_ids_go_to_an_object_store(folder):
+    fsspec = pytest.importorskip("fsspec")
+    keep(folder.address, "words > 2", "memory://selection/kept.txt")
+    assert fsspec.filesystem("memory").cat("/selection/kept.txt") == b"2\n3\n4\n6\n"
+
+
+def test_what_is_refused(folder, tmp_path):
+    for out, message in [
+        ("kept.csv", "kept.csv: expected a file of ids that ends in .parquet, .jsonl, .txt"),
+        (tmp_path / "there.txt", "is there already; pass overwrite=True to replace it"),
+    ]:
+        (tmp_path / "there.txt").touch()
+        with pytest.raises(InputError, match=message):
+            keep(folder.address, "words > 2", out)
+    with pytest.raises(InputError, match=r"needs out=..., the folder to write them to"):
+        keep(folder.address, "words > 2", write="shards", engine=SERIAL)
+    with pytest.raises(InputError, match=r"no captious-shards.json, expected a folder that captious score wrote"):
+        keep(tmp_path, "words > 2")
+    with pytest.raises(InputError, match=r"no metric or column 'cider'"):
+        keep(folder.address, "cider > 2", tmp_path / "new.txt")
+    folder.storage.remove("items/b.parquet")
+    with pytest.raises(InputError, match=r"1 of 3 shards is not scored yet, such as b"):
+        keep(folder.address, "words > 2", tmp_path / "new.txt")
+    assert not (tmp_path / "new.txt").exists()
+
+
+def test_an_id_with_a_line_break_needs_jsonl(tmp_path):
+    rows = {"a": [{"id": "1\n2", "caption": "a dog runs", "references": ["a dog"]}]}
+    folder = scored(write_lines(tmp_path / "shards", rows), tmp_path / "scores")
+    with pytest.raises(InputError, match=r"has a line break; write the ids to a .jsonl file"):
+        keep(folder.address, "words > 2", tmp_path / "ids.txt")
+    assert not (tmp_path / "ids.txt").exists()
+
+
+def test_an_empty_shard_passes_nothing(tmp_path):
+    folder = scored(write_lines(tmp_path / "shards", {**ROWS, "d": []}), tmp_path / "scores")
+    selection = keep(folder.address, "rouge > 0.5", tmp_path / "out", write="shards", engine=SERIAL)
+    assert [one.passing for one in selection.shards] == [2, 2, 0, 0]
+    assert (tmp_path / "out" / "d.jsonl").read_bytes() == b""
+
+
+def test_the_page_and_json_say_the_same(folder, tmp_path):
+    selection = keep(folder.address, "rouge > 0.5 and words > 2")
+    data = json.loads(selection.to_json())
+    assert data["passing"] == 2 and data["clauses"][0]["dropped"] == 3 and data["shards"][0]["shard"] == "a"
+    text = str(selection)
+    assert "2 of 6 items pass (33.3 %)" in text and "rouge: image is broken" in text
+    assert selection.to_pandas("clauses")["left"].tolist() == [3, 2]
+
+
+def test_json_lines_are_kept_as_they_are(tmp_path):
+    lines = [
+        b'{"id": 1, "caption": "a dog runs on",   "references": ["a dog"], "extra": [1,2]}\r\n',
+        b"\n",
+        b"no json\n",
+        b'{"id": 2, "caption": "a dog", "references": ["a dog"]}\n',
+        b'{"caption":"a cat sits there","id":3.0,"references":["a dog"]}',
+    ]
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "a.jsonl.gz").write_bytes(gzip.compress(b"".join(lines)))
+    folder = scored(str(tmp_path / "shards" / "*"), tmp_path / "scores")
+    keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
+    assert gzip.decompress((tmp_path / "out" / "a.jsonl.gz").read_bytes()) == lines[0] + lines[4] + b"\n"
+
+
+def test_parquet_rows_keep_their_columns_and_schema(tmp_path):
+    table = pa.table(
+        {
+            "image_id": pa.array([7, 8, 9], pa.int32()),
+            "caption": ["a dog runs", "a dog", "two cats sit"],
+            "references": [["a dog"]] * 3,
+            "width": pa.array([1, None, 3], pa.int16()),
+        }
+    ).replace_schema_metadata({"origin": "web"})
+    (tmp_path / "shards").mkdir()
+    pq.write_table(table, tmp_path / "shards" / "0.parquet", row_group_size=2, compression="gzip")
+    folder = scored(str(tmp_path / "shards" / "*"), tmp_path / "scores")
+    keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
+    kept = pq.read_table(tmp_path / "out" / "0.parquet")
+    assert kept.equals(table.take([0, 2])) and kept.schema.metadata[b"origin"] == b"web"
+    assert pq.ParquetFile(tmp_path / "out" / "0.parquet").metadata.row_group(0).column(0).compression == "GZIP"
+
+
+@pytest.mark.parametrize("format", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
+def test_members_of_tars_are_copied_byte_for_byte(tmp_path, format):
+    long = "deep/" * 12 + "x" * 40  # longer than a header holds without an extension
+    members = {
+        "001.jpg": b"\xff\xd8 picture one",
+        "001.txt": b"a red dog runs",
+        "001.json": b'{"width": 640}',
+        f"{long}.txt": b"two cats sit there",
+        f"{long}.png": bytes(range(256)) * 5,
+        "003.txt": b"a dog",
+    }
+    write_tar(tmp_path / "shards" / "0.tar", members, format)
+    folder = scored(str(tmp_path / "shards" / "*.tar"), tmp_path / "scores", "vocab_size")
+    selection = keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=Engine("serial"))
+    assert selection.passing == 2
+    with tarfile.open(tmp_path / "out" / "0.tar") as tar:
+        assert {one.name: tar.extractfile(one).read() for one in tar} == {
+            name: content for name, content in members.items() if not name.startswith("003")
+        }
+    original, rewritten = ((tmp_path / part / "0.tar").read_bytes() for part in ("shards", "out"))
+    assert len(rewritten) % 10_240 == 0
+    content = rewritten.rstrip(b"\0")
+    assert original.startswith(content[: -len(content) % 512 or None])
+
+
+def test_a_sample_is_found_by_the_id_of_its_json(tmp_path):
+    members = {"001.txt": b"a red dog", "001.json": b'{"__key__": "other"}', "002.txt": b"a red dog"}
+    write_tar(tmp_path / "shards" / "0.tar", members)
+    folder = scored(str(tmp_path / "shards" / "*.tar"), tmp_path / "scores", "vocab_size")
+    keep(folder.address, 'id == "other"', tmp_path / "out", write="shards", engine=SERIAL)
+    with tarfile.open(tmp_path / "out" / "0.tar") as tar:
+        assert tar.getnames() == ["001.txt", "001.json"]
+
+
+def test_the_same_again_goes_on_where_it_stopped(folder, tmp_path):
+    out = tmp_path / "out"
+    keep(folder.address, "words > 2", out, write="shards", engine=SERIAL)
+    contents = {path.name: path.read_bytes() for path in out.iterdir()}
+    untouched = out / "a.jsonl"
+    untouched.write_bytes(b"as it was")
+    (out / "b.jsonl").unlink()
+    keep(folder.address, "words > 2", out, write="shards", engine=SERIAL)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == {**contents, "a.jsonl": b"as it was"}
+    with pytest.raises(InputError, match=r"holds shards that were selected by 'words > 2'; pass overwrite=True"):
+        keep(folder.address, "words > 3", out, write="shards", engine=SERIAL)
+    keep(folder.address, "words > 4", out, write="shards", engine=SERIAL, overwrite=True)
+    assert (out / "a.jsonl").read_text().count("\n") == 1
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    with pytest.raises(InputError, match=r"exists and was not written by captious"):
+        keep(folder.address, "words > 3", tmp_path / "mine", write="shards", engine=SERIAL)
+
+
+def test_a_shard_that_cannot_be_read_any_more_is_named(folder, tmp_path):
+    (tmp_path / "shards" / "b.jsonl").unlink()
+    with pytest.raises(InputError, match=r"1 of 3 shards failed, such as b: .*no such file; the same again goes on"):
+        keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
+    assert (tmp_path / "out" / "a.jsonl").exists()
+
+
+def test_tables_that_cannot_be_rewritten_are_refused_first(tmp_path):
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "a.csv").write_text("id,caption\n1,a dog runs\n")
+    folder = scored(str(tmp_path / "shards" / "*.csv"), tmp_path / "scores", "vocab_size")
+    with pytest.raises(InputError, match=r"is csv, write='shards' writes .parquet, .jsonl, .tar; pass write='ids'"):
+        keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
+    assert not (tmp_path / "out").exists()
+
+
+def test_processes_write_what_one_process_writes(folder, tmp_path):
+    for engine in ("serial", "processes"):
+        keep(folder.address, "words > 2", tmp_path / engine, write="shards", engine=Engine(engine, jobs=2))
+    serial, processes = (
+        {path.name: path.read_bytes() for path in (tmp_path / engine).iterdir()} for engine in ("serial", "processes")
+    )
+    assert serial == processes

@@ -1,0 +1,266 @@
+"""Shards scored by each executor: the values of the whole set, going on after failures and kills, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tests.scale.data import records, write_shards, write_tars
+
+import captious
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.options import Engine, Reading, Resampling, Runtime
+from captious.scale.folder import ShardFolder
+from captious.scale.scoring import ShardsFailed, score_shards
+
+METRICS = "bleu,rouge,cider,vocab_size,distinct_n(n=2)"
+SERIAL, PROCESSES = Engine("serial"), Engine("processes", jobs=2)
+FEW = Resampling(20)
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def columns(folder: Path) -> dict[str, dict[str, list]]:
+    """The columns of every shard's file."""
+    return {path.stem: pq.read_table(path).to_pydict() for path in sorted((folder / "items").glob("*.parquet"))}
+
+
+def values(folder: Path, metric: str) -> dict[str, float | None]:
+    return {key: value for one in columns(folder).values() for key, value in zip(one["id"], one[metric], strict=True)}
+
+
+def whole(rows: list[dict]) -> CaptionSet:
+    captions = {row["id"]: row["caption"] for row in rows}
+    return CaptionSet.of(captions, {row["id"]: row["references"] for row in rows})
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
+    """Scores of the serial executor."""
+    folder = tmp_path_factory.mktemp("serial")
+    rows = records(101)
+    score_shards(write_shards(folder / "in", rows, 5), METRICS, out=folder / "scores", resampling=FEW, engine=SERIAL)
+    return folder, rows
+
+
+def test_values_are_those_of_the_whole_set(scored: tuple[Path, list[dict]]) -> None:
+    folder, rows = scored
+    report = captious.evaluate(whole(rows), METRICS, Resampling(0))
+    for measurement in report:
+        ours = values(folder / "scores", str(measurement.metric))
+        expected = {key: None if np.isnan(value) else value for key, value in measurement.items.items()}
+        assert ours == expected, str(measurement.metric)
+
+
+def test_sums_and_distinct_things_give_the_corpus_values(scored: tuple[Path, list[dict]]) -> None:
+    folder, rows = scored
+    scores = ShardFolder.read(folder / "scores")
+    summaries = scores.summaries()
+    for measurement in captious.evaluate(whole(rows), METRICS, Resampling(0)):
+        metric = str(measurement.metric)
+        total = np.sum([one[metric].sums for one in summaries], axis=0)
+        if summaries[0][metric].unites:
+            total[0] = scores.distinct(metric)
+        assert measurement.metric.aggregate(total[None])[0] == pytest.approx(measurement.corpus, rel=1e-14)
+        merged = summaries[0][metric].signature
+        for one in summaries[1:]:
+            merged = merged.merge(one[metric].signature)
+        assert merged == measurement.signature
+
+
+def test_processes_give_the_same_bytes(scored: tuple[Path, list[dict]], tmp_path: Path) -> None:
+    folder, _ = scored
+    source = str(folder / "in" / "part-*.jsonl")
+    score_shards(source, METRICS, out=tmp_path / "scores", resampling=FEW, engine=PROCESSES)
+    assert columns(tmp_path / "scores") == columns(folder / "scores")
+    pairs = [
+        [one.metrics for one in ShardFolder.read(path).summaries()] for path in (tmp_path / "scores", folder / "scores")
+    ]
+    assert pairs[0] == pairs[1]
+
+
+def test_tars_with_images(tmp_path: Path) -> None:
+    source, captions = write_tars(tmp_path / "in", 3)
+    metric = "clipscore(weights=captious-mini)"
+    runtime = Runtime(device="cpu", cache=False)
+    for engine in (SERIAL, PROCESSES):
+        out = tmp_path / str(engine.engine)
+        score_shards(source, metric, out=out, resampling=FEW, runtime=runtime, engine=engine)
+        expected = captious.evaluate(captions, metric, Resampling(0), runtime)
+        assert values(out, metric) == dict(expected[metric].items)
+        assert sum(one.images for one in ShardFolder.read(out).summaries()) == len(captions)
+
+
+def test_files_of_the_folder(scored: tuple[Path, list[dict]]) -> None:
+    folder, _ = scored
+    names = files(folder / "scores")
+    digest = ShardFolder.read(folder / "scores").manifest.digest
+    assert [name for name in names if name.startswith("items/")] == [f"items/part-{n}.parquet" for n in range(5)]
+    assert [name for name in names if name.startswith("states/")] == [f"states/{digest}/5.state"]
+    assert not [name for name in names if name.endswith(".part")]
+
+
+def test_columns_of_a_shard(tmp_path: Path) -> None:
+    texts = {"1": ["a dog runs on grass", "the dog"], "2": ["a cat"]}
+    rows = [{"id": key, "caption": text} for key, candidates in texts.items() for text in candidates]
+    write_shards(tmp_path / "in", rows, 1)
+    reading = Reading(several=True)
+    score_shards([tmp_path / "in"], "mbleu", out=tmp_path / "scores", reading=reading, resampling=FEW, engine=SERIAL)
+    (table,) = columns(tmp_path / "scores").values()
+    assert table["candidates"] == list(texts.values())
+    assert table["words"] == [2, 2]  # of the shortest candidate
+    assert [value is None for value in table["mbleu(n=4)"]] == [False, True]
+    assert table["unscored"][0] is None
+    assert json.loads(table["unscored"][1])["mbleu(n=4)"] == "one candidate, needs several"
+
+
+def test_a_shard_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    rows = records(40)
+    source = write_shards(tmp_path / "in", rows, 4)
+    broken = tmp_path / "in" / "part-2.jsonl"
+    content = broken.read_text()
+    broken.write_text("")
+    broken.write_text(content + content.splitlines()[0] + "\n")  # an id twice
+    with pytest.raises(ShardsFailed, match="1 of 4 shards failed; the same again goes on") as error:
+        score_shards(source, "rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    assert "i2" in error.value.failures["part-2"]
+    assert len(ShardFolder.read(tmp_path / "scores").finished()) == 3
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "scores" / "items").iterdir()}
+    broken.write_text(content)
+    score_shards(source, "rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    assert {path: path.stat().st_mtime_ns for path in times} == times  # not scored again
+    assert sorted(values(tmp_path / "scores", "rouge")) == sorted(row["id"] for row in rows)
+
+
+def test_a_shard_that_fails_in_the_first_pass(tmp_path: Path) -> None:
+    rows = records(40)
+    source = write_shards(tmp_path / "in", rows, 4)
+    (tmp_path / "in" / "part-1.jsonl").write_text("{\n")
+    with pytest.raises(ShardsFailed, match="1 of 4 shards failed"):
+        score_shards(source, "cider", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    assert ShardFolder.read(tmp_path / "scores").finished() == {}
+    write_shards(tmp_path / "in", rows, 4)
+    score_shards(source, "cider", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    expected = captious.evaluate(whole(rows), "cider", Resampling(0))["cider"].items
+    assert {key: value for key, value in values(tmp_path / "scores", "cider").items() if value is not None} == {
+        key: value for key, value in expected.items() if not np.isnan(value)
+    }
+
+
+def test_an_input_that_all_shards_lack_is_said_after_the_first(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "caption": "a dog"} for n in range(30)]
+    source = write_shards(tmp_path / "in", rows, 30)
+    steps: list[str] = []
+    for metric in ("rouge", "cider", "clipscore(weights=captious-mini)"):
+        with pytest.raises(InputError, match=r"part-0\.jsonl: no (references|image); pass (references|images)="):
+            score_shards(source, metric, out=tmp_path / "scores", engine=SERIAL, progress=steps.append)
+        assert files(tmp_path) == sorted(f"in/part-{n}.jsonl" for n in range(30))
+    assert not [step for step in steps if step.startswith("2 of")]
+
+
+def test_another_model_is_not_mixed_in(tmp_path: Path) -> None:
+    source = write_shards(tmp_path / "in", records(40), 2)
+    idf = tmp_path / "corpus.idf"
+    make = [sys.executable, "-m", "captious", "make", "idf", "--out", str(idf), "--overwrite"]
+    subprocess.run([*make, str(tmp_path / "in" / "part-0.jsonl")], check=True)
+    metric = f"cider(idf={idf})"
+    score_shards(source, metric, out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    (tmp_path / "scores" / "items" / "part-1.parquet").unlink()
+    subprocess.run([*make, str(tmp_path / "in" / "part-1.jsonl")], check=True)
+    with pytest.raises(ShardsFailed, match=r"cider\(.*was computed with idf:.*, now it is idf:.*overwrite=True"):
+        score_shards(source, metric, out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+
+
+def test_references_of_a_file(tmp_path: Path) -> None:
+    rows = records(30)
+    references = tmp_path / "references.json"
+    references.write_text(json.dumps({row["id"]: row["references"] for row in rows}))
+    source = write_shards(tmp_path / "in", [{"id": row["id"], "caption": row["caption"]} for row in rows], 3)
+    reading = Reading(references=str(references))
+    score_shards(source, "cider", out=tmp_path / "scores", reading=reading, resampling=FEW, engine=SERIAL)
+    expected = captious.evaluate(whole(rows), "cider", Resampling(0))["cider"].items
+    ours = values(tmp_path / "scores", "cider")
+    assert ours == {key: None if np.isnan(value) else value for key, value in expected.items()}
+    references.write_text(references.read_text() + " ")
+    with pytest.raises(InputError, match="holds other scores: it was read with references="):
+        score_shards(source, "cider", out=tmp_path / "scores", reading=reading, resampling=FEW, engine=SERIAL)
+    with pytest.raises(InputError, match="references: dict, expected a path that every worker can read"):
+        score_shards(source, "cider", out=tmp_path / "new", reading=Reading(references={"1": ["a"]}), engine=SERIAL)
+
+
+def test_all_metrics_are_those_that_the_first_shard_allows(tmp_path: Path) -> None:
+    rows = [{"id": str(number), "caption": "a dog runs"} for number in range(4)]
+    score_shards([write_shards(tmp_path / "in", rows, 2)], "all", out=tmp_path / "scores", engine=SERIAL)
+    metrics = ShardFolder.read(tmp_path / "scores").manifest.metrics
+    assert "vocab_size" in metrics
+    assert not {"rouge", "mbleu(n=4)"}.intersection(metrics)  # no references, one candidate an item
+
+
+DRIVER = """
+import sys
+from captious.options import Engine, Resampling
+from captious.scale import scoring
+from captious.scale.folder import ShardFolder
+from captious.scale.states import CorpusStates
+import os, signal
+
+moment, count, source, out = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+room = ShardFolder if hasattr(ShardFolder, moment) else CorpusStates
+original = getattr(room, moment)
+calls = 0
+
+def dying(self, *arguments):
+    global calls
+    calls += 1
+    if calls == count:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return original(self, *arguments)
+
+setattr(room, moment, dying)
+scoring.score_shards(source, "bleu,cider,vocab_size", out=out, resampling=Resampling(20), engine=Engine("serial"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "count"), [("save", 2), ("merge", 1), ("write_shard", 1), ("write_shard", 3), ("tidy", 1)]
+)
+def test_a_killed_run_is_followed_by_the_same_again(tmp_path: Path, moment: str, count: int) -> None:
+    rows = records(40)
+    source = write_shards(tmp_path / "in", rows, 4)
+    out = tmp_path / "scores"
+    killed = subprocess.run([sys.executable, "-c", DRIVER, moment, str(count), source, str(out)])
+    assert killed.returncode == -signal.SIGKILL
+    score_shards(source, "bleu,cider,vocab_size", out=out, resampling=FEW, engine=SERIAL)
+    ids = [key for one in columns(out).values() for key in one["id"]]
+    assert sorted(ids) == sorted(row["id"] for row in rows)
+    assert not [name for name in files(out) if name.endswith((".part", ".old"))]
+
+
+def test_a_driver_killed_in_the_midst_of_its_workers_writing(tmp_path: Path) -> None:
+    rows = records(4000)
+    source = write_shards(tmp_path / "in", rows, 8)
+    out = tmp_path / "scores"
+    program = (
+        "import sys; from captious.options import Engine; from captious.scale.scoring import score_shards;"
+        "score_shards(sys.argv[1], 'bleu,cider', out=sys.argv[2], engine=Engine('processes', jobs=2))"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", program, source, str(out)])
+    while not list(out.glob("items/*.parquet")) and driver.poll() is None:
+        time.sleep(0.005)
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    score_shards(source, "bleu,cider", out=out, resampling=FEW, engine=PROCESSES)
+    ids = [key for one in columns(out).values() for key in one["id"]]
+    assert sorted(ids) == sorted(row["id"] for row in rows)
+    assert not [name for name in files(out) if name.endswith((".part", ".old"))]
