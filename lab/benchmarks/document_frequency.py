@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from measure import in_process, table
 
 from captious._typing import Ints
 from captious.captions import CaptionSet, Ragged
+from captious.metrics.chunks import prepare_shard
 from captious.metrics.registry import parse
 from captious.metrics.states import merge_states, open_state, save_state
 from captious.text.counts import mix
@@ -152,11 +154,12 @@ def calibrate(folder: Path, numbers: range) -> dict[str, str]:
 def count(folder: Path, numbers: range) -> dict[str, float]:
     """Pass 1 of some shards."""
     metric, seconds, processor = parse("cider"), 0.0, 0.0
+
+    def prepare(captions: CaptionSet, number: int) -> None:
+        save_state(prepare_shard(captions, [metric])[metric], folder / f"{number}")
+
     for number in numbers:
-        captions = shard(number)
-        took = timed(
-            lambda captions=captions, number=number: save_state(metric.prepare(captions), folder / f"{number}")
-        )
+        took = timed(partial(prepare, shard(number), number))
         seconds, processor = seconds + took[0], processor + took[1]
     return {"seconds": seconds, "processor": processor, "peak": peak()}
 
