@@ -6,15 +6,24 @@ from functools import partial
 
 import pytest
 from tests.engines import work
+from tests.engines.driver import Driver, ended
 
 from captious.engines.tasks import Finished, run_tasks
 from captious.errors import InputError
 from captious.options import Engine, Runtime, using
 
 
-@pytest.fixture(params=["serial", "processes"])
+@pytest.fixture(params=["serial", "processes", "ray"])
 def engine(request):
+    if request.param == "ray":
+        request.getfixturevalue("cluster")
     return Engine(request.param, jobs=2)
+
+
+@pytest.fixture(params=["processes", "ray"])
+def address(request):
+    """Name and address of an executor whose workers can be killed."""
+    return request.param, request.getfixturevalue("cluster").address if request.param == "ray" else ""
 
 
 def by_index(ends):
@@ -52,11 +61,10 @@ def test_no_task_needs_no_setup(engine):
 
 def test_the_runtime_of_the_caller_holds_for_the_tasks(engine, monkeypatch):
     lines = []
-    monkeypatch.setenv("CAPTIOUS_TEST", "passed on")
     monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: PTH123, SIM115
     with using(Runtime(batch=7, workers=3, log=lines.append)):
         ends = list(run_tasks(partial(work.settings, "CAPTIOUS_TEST"), range(3), engine))
-    assert [end.result for end in ends] == [(7, 3, "passed on")] * 3
+    assert [end.result for end in ends] == [(7, 3, None)] * 3
     assert sorted(set(lines)) == ["a task says this", "the setup says this"]
 
 
@@ -76,3 +84,32 @@ def test_without_a_name_several_tasks_go_to_processes(tmp_path):
     here = pids(3, Engine("serial"))
     assert pids(1, Engine(jobs=2)) == here == pids(3, Engine(jobs=1))
     assert not here & pids(3, Engine(jobs=2))
+
+
+def test_ten_workers_are_killed_in_mid_run_and_every_result_comes_once(address, tmp_path):
+    ends = by_index(run_tasks(partial(work.recorded, tmp_path, 1), range(30), Engine(address[0], jobs=2)))
+    assert [(end.index, end.result[0], end.error) for end in ends] == [(k, k * k, "") for k in range(30)]
+    attempts = [len((tmp_path / f"task-{k}").read_text().split()) for k in range(30)]
+    assert attempts == [2 if k % 3 == 0 else 1 for k in range(30)]
+    assert len(set((tmp_path / "setups").read_text().split())) >= 11  # ten were killed, one is left
+
+
+def test_a_task_that_kills_three_workers_is_given_up(address, tmp_path):
+    ends = sorted(
+        run_tasks(partial(work.recorded, tmp_path, 9), [1, 3, 4], Engine(address[0], jobs=2)), key=lambda end: end.index
+    )
+    assert [end.result and end.result[0] for end in ends] == [1, None, 16]
+    causes = {"processes": "signal 9; out of memory?", "ray": "killed, crashed or out of memory"}
+    assert ends[1] == Finished(1, error=f"the process that worked on it died 3 times ({causes[address[0]]})")
+    assert len((tmp_path / "task-3").read_text().split()) == 3
+
+
+def test_workers_end_in_mid_task_with_their_parent_and_the_run_goes_on_later(address, tmp_path):
+    with Driver(tmp_path, *address) as driver:
+        driver.process.kill()
+        driver.process.wait()
+        assert all(map(ended, driver.workers))
+        assert {path.name for path in tmp_path.glob("*.txt")} == {"0.txt", "1.txt", "2.txt"}
+    again = driver.again()
+    assert sorted(again.stdout.split()) == ["3", "4", "5", "6", "7"], again.stderr
+    assert [int((tmp_path / f"{task}.txt").read_text()) for task in range(8)] == [k * k for k in range(8)]

@@ -103,3 +103,27 @@ def _write(folder: Path, task: int):
         time.sleep(600)  # until somebody kills this process
     (folder / f"{task}.partial").write_text(str(task * task))
     (folder / f"{task}.partial").rename(folder / f"{task}.txt")
+
+
+def on_nodes(folder: Path, doomed: str):
+    """Tasks say which Ray node they are on; those of the doomed node announce themselves, all wait until it is lost."""
+    import ray
+
+    return partial(_stay, folder, doomed, ray.get_runtime_context().get_node_id())
+
+
+def _stay(folder: Path, doomed: str, node: str, task: int):
+    if node == doomed:
+        with (folder / "pipe").open("w") as reader:
+            reader.write(f"{os.getpid()}\n")
+        time.sleep(600)
+    while not (folder / "lost").exists():
+        time.sleep(0.05)
+    return task, node
+
+
+class Idler:
+    """A Ray actor of somebody else."""
+
+    def here(self):
+        return True

@@ -1,5 +1,6 @@
 """What people really have in their folders: every kind of image opens with its colors, or says in one line why not."""
 
+import io
 import struct
 import zlib
 
@@ -63,6 +64,18 @@ def test_truncated_file(tmp_path, kind):
     with pytest.raises(UnreadableImage) as error:
         open_image(path)
     assert f"a.{kind}" in one_line(error)
+
+
+def test_the_same_damage_has_the_same_reason_wherever_the_file_is_cut():
+    noise = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(noise).save(buffer, "JPEG")
+    content, reasons = buffer.getvalue(), set()
+    for length in (2000, 2500, 3000):
+        with pytest.raises(UnreadableImage) as error:
+            decode_image(content[:length], "a.jpg")
+        reasons.add(str(error.value))
+    assert reasons == {"a.jpg: is truncated or damaged (image file is truncated (… bytes not processed))"}
 
 
 def test_damage_inside_a_png(tmp_path, drawn):

@@ -1,6 +1,8 @@
 """CLIPScore and its kin by hand: see `ColorEncoder` in conftest.py for the vectors."""
 
+import io
 import math
+import tarfile
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
+from captious.io.shards import expand, read_shard
 from captious.metrics.registry import metric_class, parse
 from captious.options import Resampling, Runtime, using
 
@@ -176,3 +179,24 @@ def test_images_that_were_turned_stand_in_the_signature(photos):
 def test_an_unknown_activation_is_refused_by_name():
     with pytest.raises(InputError, match=r"clipscore\(activation=foo\): expected one of gelu, quick_gelu"):
         parse("clipscore(weights=a.pt,activation=foo)")
+
+
+def test_images_of_a_tar_have_the_values_of_their_files_and_broken_ones_a_reason(photos, tmp_path):
+    colors = {name: (photos / f"{name}.png").read_bytes() for name in ("red", "green")}
+    broken = {"cut": colors["red"][:40], "text": b"no image", "empty": b""}
+    with tarfile.open(tmp_path / "0.tar", "w") as archive:
+        for key, image in {**colors, **broken, "none": None}.items():
+            for ending, content in (("png", image), ("txt", b"red")):
+                if content is not None:
+                    info = tarfile.TarInfo(f"{key}.{ending}")
+                    info.size = len(content)
+                    archive.addfile(info, io.BytesIO(content))
+    captions = read_shard(expand(tmp_path / "0.tar")[0]).captions
+    measured = parse("clipscore").measure(captions)
+    files = parse("clipscore").measure(shown(photos, {"red": "red", "green": "red"}))
+    assert [measured.items[key] for key in ("red", "green")] == [files.items[key] for key in ("red", "green")]
+    reasons = measured.reasons
+    assert reasons.keys() == {"cut", "text", "empty", "none"} and reasons["none"] == "no image"
+    assert all(reasons[key].startswith("image: ") for key in broken)
+    # Nothing decoded is kept: the column still holds the bytes of the files.
+    assert [image and image.value for image in captions.images] == [*colors.values(), *broken.values(), None]

@@ -1,9 +1,12 @@
 """Images read in processes of their own come out as those read here."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
 
+from captious.captions import ImageData
 from captious.models import pipeline
 from captious.models._segments import key_of
 from captious.models.pipeline import DecodedImage, DecodingProcess, decode, image_batches
@@ -65,19 +68,25 @@ def test_a_reader_ends_when_its_pipe_is_closed():
     process.child.process.stdout.close()
 
 
-def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypatch):
-    class Sums:
-        dimension, preparation = 3, PREPARATION
+class Sums:
+    """An encoder whose vectors are sums of pixels."""
 
-        def prepare(self, picture):
-            return PREPARATION.prepare(picture)
+    dimension, preparation = 3, PREPARATION
 
-        def image_features(self, pixels):
-            return pixels.astype(np.float32).sum(axis=(1, 2))
+    def prepare(self, picture):
+        return PREPARATION.prepare(picture)
+
+    def image_features(self, pixels):
+        return pixels.astype(np.float32).sum(axis=(1, 2))
+
+
+@pytest.mark.parametrize("memory", [False, True], ids=["files", "bytes"])
+def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypatch, memory):
+    images = [ImageData(Path(path).read_bytes(), path) for path in paths] if memory else paths
 
     def rows():
         with using(Runtime(batch=4, workers=4)):
-            batches = list(image_batches(Sums(), paths))
+            batches = list(image_batches(Sums(), images))
         assert [index for batch in batches for index in batch.indices] == list(range(6))
         return np.concatenate([batch.features for batch in batches])
 
@@ -89,3 +98,21 @@ def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypat
     )
     assert np.array_equal(rows(), here)
     assert len(started) == 4 and all(process.child.process.poll() is not None for process in started)
+
+
+def test_bytes_in_memory_are_decoded_in_a_process_and_only_where_they_are_wanted(paths, monkeypatch, tmp_path):
+    images = [ImageData(Path(path).read_bytes(), path) for path in paths] + [ImageData(b"no image", "broken")]
+    sent = []
+    real = DecodingProcess.__call__
+    monkeypatch.setattr(pipeline, "MANY_IMAGES", 1)
+    monkeypatch.setattr(
+        DecodingProcess, "__call__", lambda self, *arguments: sent.append(arguments[0]) or real(self, *arguments)
+    )
+    left_out = key_of(images[2].value)
+    with using(Runtime(batch=4, workers=4)):
+        (first, second) = image_batches(Sums(), images, lambda key: key != left_out)
+    decoded = first.images + second.images
+    assert sorted(map(str, sent)) == sorted(str(image) for image in images if image is not images[2])
+    assert [image.pixels is None for image in decoded] == [False, False, True, False, False, False, True]
+    assert decoded[2].fault is None and decoded[6].fault.startswith("broken: is not an image")
+    assert all(isinstance(image.value, bytes) for image in images)

@@ -7,7 +7,6 @@ the new one. Processes end with the one that started them, however that ends.
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import traceback
 from collections.abc import Generator, Iterator, Sequence
@@ -190,9 +189,9 @@ def serve(parent: Pipes) -> None:
     Thread(target=_listen, args=(parent, messages), daemon=True).start()
     runtime, setup = messages.get()
     worker = Worker(runtime)
-    _send(parent, worker.start(setup))
+    parent.send(worker.start(setup))
     while True:
-        _send(parent, worker.run(messages.get()))
+        parent.send(worker.run(messages.get()))
 
 
 def _listen(parent: Pipes, messages: SimpleQueue[Any]) -> None:
@@ -201,11 +200,3 @@ def _listen(parent: Pipes, messages: SimpleQueue[Any]) -> None:
         while True:
             messages.put(parent.receive())
     os._exit(1)
-
-
-def _send(parent: Pipes, answer: Answer) -> None:
-    try:
-        pickle.dumps(answer.result)
-    except Exception as error:
-        answer = Answer(bug=RuntimeError(f"a result cannot be pickled: {error}"), traceback=traceback.format_exc())
-    parent.send(answer)

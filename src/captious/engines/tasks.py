@@ -48,7 +48,11 @@ def run_tasks(
     executor = engine.engine or ("processes" if several else "serial")
     if executor == "serial":
         return _serial(setup, tasks)
-    return run_in_processes(setup, tasks, engine)
+    if executor == "processes":
+        return run_in_processes(setup, tasks, engine)
+    from captious.engines.ray import run_on_ray
+
+    return run_on_ray(setup, tasks, engine)
 
 
 def _serial(setup: Setup[Any, Any], tasks: Sequence[Any]) -> Generator[Finished[Any], None, None]:

@@ -14,6 +14,9 @@ from captious.options import Runtime, using
 ATTEMPTS = 3
 """Workers that a task may bring down before it is given up."""
 
+LARGEST = 64 * 2**20
+"""Bytes of a setup or of a task. Data are read by the worker."""
+
 
 class WorkerTraceback(Exception):
     """Where in the worker an exception was raised: the cause of the same exception here."""
@@ -75,7 +78,7 @@ class Worker:
 
     def run(self, task: bytes) -> Answer:
         """Run one task."""
-        return self._answer(lambda: self.work(unpacked(task)))
+        return self._answer(lambda: _sendable(self.work(unpacked(task))))
 
     def _answer(self, function: Callable[[], Any]) -> Answer:
         lines: list[str] = []
@@ -87,6 +90,14 @@ class Worker:
             except Exception as error:
                 answer = Answer(bug=_picklable(error), traceback=traceback.format_exc())
         return replace(answer, log=tuple(lines))
+
+
+def _sendable(result: Any) -> Any:
+    try:
+        pickle.dumps(result)
+    except Exception as error:
+        raise RuntimeError(f"a result cannot be pickled: {error}") from error
+    return result
 
 
 def _picklable(error: Exception) -> Exception:
@@ -103,12 +114,18 @@ def portable(runtime: Runtime, threads: int) -> Runtime:
     return replace(runtime, progress=Runtime.progress, log=Runtime.log, workers=runtime.workers or threads)
 
 
-def packed(value: Any) -> bytes:
+def packed(value: Any, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
     """A setup or a task, for another process."""
     try:
-        return pickle.dumps(value, protocol=5)
+        content = dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InputError(f"{one_line(error)}: worker processes cannot get it; {_REMEDY}") from error
+    if len(content) > LARGEST:
+        size = f"{len(content) / 2**20:.0f} MB, expected at most {LARGEST / 2**20:.0f} MB"
+        raise InputError(
+            f"what a worker process is to get takes {size}: pass the path of a file instead of its content"
+        )
+    return content
 
 
 def unpacked(content: bytes) -> Any:

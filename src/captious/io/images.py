@@ -81,7 +81,7 @@ def decode_image(content: bytes, source: Path | ImageSource, upright: bool = Fal
             f"{name}: is far larger than {_millions(MAX_PIXELS)} pixels; scale it down first"
         ) from None
     except Exception as error:  # a damaged header makes decoders raise almost anything
-        raise UnreadableImage(f"{name}: has a damaged header ({_one_line(error)})") from None
+        raise UnreadableImage(f"{name}: has a damaged header ({_kind_of(error)})") from None
     if image.width * image.height >= MAX_PIXELS:
         size = f"{image.width} x {image.height} = {_millions(image.width * image.height)}"
         raise UnreadableImage(
@@ -93,7 +93,7 @@ def decode_image(content: bytes, source: Path | ImageSource, upright: bool = Fal
         image.load()
         return _eight_bits(ImageOps.exif_transpose(image) if upright else image)
     except Exception as error:  # as above, for the pixels
-        raise UnreadableImage(f"{name}: is truncated or damaged ({_one_line(error)})") from None
+        raise UnreadableImage(f"{name}: is truncated or damaged ({_kind_of(error)})") from None
 
 
 @cache
@@ -127,6 +127,11 @@ def _eight_bits(image: Image) -> Image:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:120] or type(error).__name__
+
+
+def _kind_of(error: Exception) -> str:
+    """What a decoder says, less numbers, bytes and addresses: the same damage has the same reason in every image."""
+    return re.sub(r"b'[^']*'|0x[0-9a-f]+|\b\d+\b", "…", _one_line(error))
 
 
 def _millions(count: int) -> str:

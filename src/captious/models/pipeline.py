@@ -164,6 +164,10 @@ Wanted = Callable[[bytes], bool]
 """Whether the content of a key must be decoded."""
 
 
+def _always(key: bytes) -> bool:
+    return True
+
+
 class DecodedImage(NamedTuple):
     """A file after reading: the key of its content, and its pixels unless they were not wanted or it has none."""
 
@@ -193,7 +197,7 @@ class DecodingProcess:
         self.setup = (preparation, upright)
         self.child = self._start()
 
-    def __call__(self, path: str, wanted: Wanted) -> DecodedImage:
+    def __call__(self, path: ImageSource, wanted: Wanted) -> DecodedImage:
         """As :func:`decode`; an image that brings the process down costs that image alone."""
         key, pipes = None, self.child.pipes
         try:
@@ -260,9 +264,7 @@ class TextBatch(NamedTuple):
     lengths: Ints
 
 
-def image_batches(
-    encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = lambda key: True
-) -> Iterator[ImageBatch]:
+def image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = _always) -> Iterator[ImageBatch]:
     """Read every image and encode those whose content is wanted; ``wanted`` is asked from several threads."""
     runtime = current()
     backoff, begin, threads = OomBackoff(runtime.log), image_start(encoder), workers(encoder, runtime)
@@ -362,8 +364,13 @@ def _decoder(encoder: Encoder, upright: bool, threads: int) -> Iterator[Callable
         idle.put(process)
 
     def through(path: ImageSource, wanted: Wanted) -> DecodedImage:
-        if isinstance(path, ImageData):  # decoded already, and large to send
-            return decode(path, encoder.prepare, wanted, upright)
+        if isinstance(path, ImageData):
+            if not isinstance(path.value, bytes):  # decoded already, and large to send
+                return decode(path, encoder.prepare, wanted, upright)
+            key = key_of(path.value)
+            if not wanted(key):
+                return DecodedImage(key, None, None)
+            wanted = _always
         process = idle.get()
         try:
             return process(path, wanted)

@@ -1,0 +1,317 @@
+"""Tasks on a Ray cluster, by actors of Ray's core.
+
+``ray.data`` is not used: it packs small files into one block, names what it writes by the run, and waits without a word
+where actors leave no CPU for its own tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from captious._version import __version__
+from captious.engines.processes import cores
+from captious.engines.tasks import Finished, Setup
+from captious.engines.worker import ATTEMPTS, Log, packed, portable
+from captious.errors import InputError, one_line, require
+from captious.options import Engine, current
+
+PATIENCE = 60.0
+"""Seconds without any actor, after which the run ends with a line that says what the cluster lacks."""
+PAUSE = 30.0
+"""Seconds before the next actor, when several in a row died while they started."""
+LOOK = 1.0
+"""Seconds between two looks at the cluster, which may have grown."""
+STORE = 100 * 2**20
+"""Bytes of the object store of a local cluster. Tasks and results are small."""
+
+
+def run_on_ray(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> Generator[Finished[Any], None, None]:
+    """Run tasks in ``engine.jobs`` actors, as many as the cluster holds if it is 0."""
+    if not tasks:
+        return
+    ray, runtime = import_ray(), current()
+    if engine.gpus > 1 and engine.gpus % 1:
+        raise InputError(f"gpus={engine.gpus}: expected a part of one GPU, such as 0.5, or a whole number of GPUs")
+    dumps = ray.cloudpickle.dumps
+    start, packages = packed(setup, dumps), [packed(task, dumps) for task in tasks]
+    with _connected(ray, engine):
+        share = Share(_cpus(ray.nodes(), engine.gpus), engine.gpus)
+        crew = Crew(ray, share, engine.jobs, (portable(runtime, share.cpus), start), packages, Log(runtime.log))
+        try:
+            yield from crew.finished()
+        finally:
+            crew.dismiss()
+
+
+def import_ray() -> Any:
+    """Ray, which would print the deaths of workers on the standard output, among the results."""
+    skipping = "RAY_DEDUP_LOGS_SKIP_REGEX"
+    if skipping in os.environ:
+        return require("ray", "ray")
+    os.environ[skipping] = "."  # Ray reads it when it is imported
+    try:
+        return require("ray", "ray")
+    finally:
+        del os.environ[skipping]
+
+
+@contextmanager
+def _connected(ray: Any, engine: Engine) -> Iterator[None]:
+    """A connection to the cluster that is named, or to one of this machine alone that ends with the block."""
+    if ray.is_initialized():
+        yield
+        return
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        if engine.address:
+            ray.init(engine.address, **quiet)
+        else:
+            _prepare_environment()
+            ray.init(
+                "local",
+                num_cpus=engine.jobs or cores(),
+                object_store_memory=STORE,
+                include_dashboard=False,
+                **quiet,
+            )
+    except (ConnectionError, ImportError, RuntimeError, ValueError) as error:
+        remedy = "; pip install 'ray[client]'" if isinstance(error, ImportError) else ""
+        raise InputError(f"address={engine.address}: no connection to Ray ({one_line(error)}){remedy}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _prepare_environment() -> None:
+    """A local cluster sends no statistics, and its secret lives in this process instead of a file at home."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    at_home = (Path.home() / ".ray" / "auth_token").exists()
+    if not at_home and not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
+@dataclass(frozen=True)
+class Share:
+    """What an actor takes of its node."""
+
+    cpus: int
+    gpus: float
+
+    def __str__(self) -> str:
+        return _amounts({"CPU": self.cpus, "GPU": self.gpus})
+
+
+def _amounts(resources: Mapping[str, float]) -> str:
+    """CPUs and GPUs in words.
+
+    >>> _amounts({"CPU": 4.0, "GPU": 0.5, "memory": 1e9}), _amounts({"CPU": 1.0})
+    ('4 CPUs and 0.5 GPUs', '1 CPU and 0 GPUs')
+    """
+    numbers = [(resources.get(kind, 0.0), kind) for kind in ("CPU", "GPU")]
+    return " and ".join(f"{number:g} {kind}{'' if number == 1 else 's'}" for number, kind in numbers)
+
+
+def _slots(gpus: float, share: float) -> int:
+    """Actors that the GPUs of a node hold; no actor has parts of two.
+
+    >>> _slots(2, 0.4), _slots(5, 2), _slots(0, 0.5)
+    (4, 2, 0)
+    """
+    return int(gpus // share) if share >= 1 else int(gpus) * int(1 / share + 1e-9)
+
+
+def _resources(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
+    return [node["Resources"] for node in nodes if node["Alive"]]
+
+
+def _cpus(nodes: Sequence[Mapping[str, Any]], gpus: float) -> int:
+    """CPUs of an actor: one; beside a GPU, which decoding must keep busy, an equal part of those of the node."""
+    if not gpus:
+        return 1
+    slots = {index: _slots(node.get("GPU", 0), gpus) for index, node in enumerate(_resources(nodes))}
+    parts = [int(node.get("CPU", 0)) // slots[index] for index, node in enumerate(_resources(nodes)) if slots[index]]
+    return max(1, min(parts, default=1))
+
+
+def _capacity(nodes: Sequence[Mapping[str, Any]], share: Share) -> int:
+    """Actors that a cluster holds."""
+    return sum(
+        min(
+            int(node.get("CPU", 0)) // share.cpus, _slots(node.get("GPU", 0), share.gpus) if share.gpus else sys.maxsize
+        )
+        for node in _resources(nodes)
+    )
+
+
+def _actor_class(ray: Any) -> Any:
+    """The class of the actors. It is local, so it travels by value to nodes that have no captious, or another one."""
+
+    class Actor:
+        def arrive(self, path: list[str]) -> tuple[str, str | None]:
+            """The node's address and its version of captious."""
+            import sys
+            from importlib import import_module
+
+            sys.path += [entry for entry in path if entry not in sys.path]
+            node = import_module("ray").util.get_node_ip_address()
+            try:
+                return node, import_module("captious._version").__version__
+            except ImportError:
+                return node, None
+
+        def start(self, runtime: Any, setup: bytes) -> Any:
+            from captious.engines.worker import Worker
+
+            self.worker = Worker(runtime)
+            return self.worker.start(setup)
+
+        def run(self, task: bytes) -> Any:
+            return self.worker.run(task)
+
+    return ray.remote(Actor)
+
+
+@dataclass
+class Hired:
+    """An actor, and what it was asked last."""
+
+    actor: Any
+    step: Literal["arrive", "start", "run"]
+    task: int = -1
+    node: str = ""
+
+
+class Crew:
+    """The actors of a run: who has which task, who died, who is to come."""
+
+    def __init__(
+        self, ray: Any, share: Share, jobs: int, start: tuple[Any, bytes], tasks: Sequence[bytes], log: Log
+    ) -> None:
+        self.ray, self.share, self.jobs, self.start, self.tasks, self.log = ray, share, jobs, start, tasks, log
+        self.blueprint = _actor_class(ray).options(
+            num_cpus=share.cpus, num_gpus=share.gpus, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
+        )
+        self.path = [str(Path(entry).resolve()) for entry in sys.path]
+        self.calls: dict[Any, Hired] = {}
+        """Actors by the answer that is awaited."""
+        self.idle: list[Hired] = []
+        self.waiting = deque(range(len(tasks)))
+        self.attempts: Counter[int] = Counter()
+        self.unfinished = len(tasks)
+        self.stillborn = 0
+        """Actors that died while they started, since one did start."""
+        self.last_present = time.monotonic()
+        self.next_look = self.next_hiring = 0.0
+        self.wanted = 0
+
+    def finished(self) -> Iterator[Finished[Any]]:
+        """The ends of all tasks."""
+        while self.unfinished:
+            self._hire()
+            self._assign()
+            done, _ = self.ray.wait(list(self.calls), num_returns=1, timeout=LOOK)
+            self._check_presence()
+            for reference in done:
+                yield from self._hear(self.calls.pop(reference), reference)
+
+    def dismiss(self) -> None:
+        """End all actors, also in the midst of a task."""
+        for hired in [*self.calls.values(), *self.idle]:
+            self.ray.kill(hired.actor)
+
+    def _hire(self) -> None:
+        """Ask for as many actors as there is work for; those that find no place yet come when there is one."""
+        now = time.monotonic()
+        if now >= self.next_look:
+            self.next_look = now + LOOK
+            self.wanted = self.jobs or max(1, _capacity(self.ray.nodes(), self.share))
+        while now >= self.next_hiring and len(self.calls) + len(self.idle) < min(self.wanted, self.unfinished):
+            actor = self.blueprint.remote()
+            self.calls[actor.arrive.remote(self.path)] = Hired(actor, "arrive")
+
+    def _assign(self) -> None:
+        while self.idle and self.waiting:
+            hired = self.idle.pop()
+            hired.step, hired.task = "run", self.waiting.popleft()
+            self.calls[hired.actor.run.remote(self.tasks[hired.task])] = hired
+
+    def _check_presence(self) -> None:
+        """Refuse to wait for ever where no actor finds a place."""
+        if self.idle or any(hired.step != "arrive" for hired in self.calls.values()):
+            self.last_present = time.monotonic()
+        elif time.monotonic() - self.last_present > PATIENCE:
+            raise InputError(
+                f"no Ray actor found a place in {PATIENCE:g} s: each asks for {self.share}; the cluster has"
+                f" {_amounts(self.ray.cluster_resources())}, and free are {_amounts(self.ray.available_resources())}"
+            )
+
+    def _hear(self, hired: Hired, reference: Any) -> Iterator[Finished[Any]]:
+        """Take what an actor answers, or the news of its death."""
+        errors = self.ray.exceptions
+        try:
+            answer = self.ray.get(reference)
+        except (
+            errors.RayActorError,
+            errors.OutOfMemoryError,
+            errors.WorkerCrashedError,
+            errors.NodeDiedError,
+        ) as error:
+            yield from self._replace(hired, _cause(error))
+            return
+        if hired.step == "arrive":
+            self._welcome(hired, *answer)
+            return
+        self.log.show(answer.log)
+        answer.raise_bug()
+        self.idle.append(hired)
+        if hired.step == "start":
+            if answer.error:
+                raise InputError(answer.error)
+            self.stillborn = 0
+        else:
+            self.unfinished -= 1
+            yield Finished(hired.task, answer.result, answer.error)
+
+    def _welcome(self, hired: Hired, node: str, version: str | None) -> None:
+        """Let an actor that found its place run the setup, if its captious is this one."""
+        if version != __version__:
+            there = f"has captious {version}" if version else "has no captious"
+            raise InputError(f"Ray node {node}: {there}, expected captious {__version__} as here")
+        hired.step, hired.node = "start", node
+        self.calls[hired.actor.start.remote(*self.start)] = hired
+
+    def _replace(self, hired: Hired, cause: str) -> Iterator[Finished[Any]]:
+        """Give the task of a dead actor to another."""
+        self.ray.kill(hired.actor)  # where it is only out of reach
+        if hired.step == "run":
+            self.attempts[hired.task] += 1
+            if self.attempts[hired.task] < ATTEMPTS:
+                self.waiting.appendleft(hired.task)
+            else:
+                self.unfinished -= 1
+                yield Finished(hired.task, error=f"the process that worked on it died {ATTEMPTS} times ({cause})")
+            return
+        self.stillborn += 1
+        if self.stillborn >= ATTEMPTS:
+            if not self.idle and all(other.step != "run" for other in self.calls.values()):
+                raise InputError(f"{ATTEMPTS} Ray actors died while they started ({cause})")
+            self.next_hiring = time.monotonic() + PAUSE
+
+
+def _cause(error: Exception) -> str:
+    """Why an actor died, in a few words of Ray's many."""
+    text = str(error)
+    if "low on memory" in text:
+        return "out of memory"
+    return "its node was lost" if "node has died" in text else "killed, crashed or out of memory"
