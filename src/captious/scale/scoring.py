@@ -30,7 +30,7 @@ from captious.evaluation import Specs, metric_specs, settings_of
 from captious.io.check import findings_that_mislead
 from captious.io.shards import Shard, expand, read_shard
 from captious.io.storage import Storage, split_address
-from captious.metrics.chunks import measure_shard
+from captious.metrics.chunks import measure_shard, prepare_shard
 from captious.metrics.contract import Measurement, Metric, TypeSets
 from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
@@ -305,9 +305,9 @@ class Preparation:
         metrics = [metric for metric in self.metrics if shard.name not in CorpusStates(self.folder, metric).prepared()]
         captions = read_shard(shard, self.reading, images=need_images(metrics)).captions
         unfit = unfit_metrics(metrics, captions)
+        states = prepare_shard(captions, [one for one in metrics if str(one) not in unfit]) if len(captions) else {}
         for metric in metrics:
-            state = None if str(metric) in unfit or not len(captions) else metric.prepare(captions)
-            CorpusStates(self.folder, metric).save(shard, state)
+            CorpusStates(self.folder, metric).save(shard, states.get(metric))
         return Outcome(len(captions), unfit)
 
 
@@ -364,6 +364,7 @@ class Scorer:
             images=sum(image is not None for image in captions.images),
             ids=ids_fingerprint(captions.ids),
             faults=content.faults,
+            examples=content.examples,
             warnings=tuple(finding.message for finding in findings_that_mislead(captions)),
         )
         table, types = items_table(captions, measurements, scoring.folder.manifest.metrics), _types(measurements)

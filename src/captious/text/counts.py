@@ -17,7 +17,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import reduce
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -61,8 +61,12 @@ def word_keys(words: Iterable[str]) -> Keys:
     >>> word_keys(["dog"]).tobytes().hex()  # printf dog | b2sum -l 64
     '3984c7c1d25e9c9f'
     """
-    hashes = (hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest() for word in words)
-    return np.frombuffer(b"".join(hashes), dtype=KEY)
+    return np.frombuffer(b"".join(map(_word_key, words)), dtype=KEY)
+
+
+@lru_cache(maxsize=1 << 17)
+def _word_key(word: str) -> bytes:
+    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 class KeyCounts:
@@ -114,8 +118,7 @@ class KeyCounts:
     @classmethod
     def sum(cls, parts: Sequence[KeyCounts]) -> KeyCounts:
         """The counts of all parts, added up."""
-        keys, counts = [part.keys for part in parts], [part.counts for part in parts]
-        return cls.of(np.concatenate(keys), np.concatenate(counts)) if parts else cls()
+        return cls.of(*_concatenated(parts))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -137,6 +140,11 @@ class KeyCounts:
             index = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
             counts[order] = np.where(self.keys[index] == wanted, self.counts[index], 0)
         return counts
+
+
+def _concatenated(parts: Sequence[KeyCounts]) -> Arrays:
+    keys, counts = [NONE[0], *(part.keys for part in parts)], [NONE[1], *(part.counts for part in parts)]
+    return np.concatenate(keys), np.concatenate(counts)
 
 
 @dataclass(frozen=True)
@@ -231,7 +239,7 @@ def merged(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCount
             if len(window[number]) < share // 2 and position[number] < file.entries:
                 more = file.read(position[number], position[number] + share)
                 position[number] += len(more)
-                window[number] = KeyCounts.sum([window[number], more])
+                window[number] = KeyCounts(_concatenated([window[number], more]))
         unread = [number for number, file in enumerate(files) if position[number] < file.entries]
         # Up to the lowest of the last keys, no file has an entry that is not in memory.
         bound = min((window[number].keys[-1] for number in unread), default=None)
