@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from tests.models.chat.stub import StubModel, asked, pictures
+from tests.models.chat.stub import StubModel, asked, pictures, response
 
 import captious
 from captious.errors import InputError
@@ -23,6 +23,17 @@ REFERENCES = {str(number): ["a dog runs", "the dog"] for number in range(6)}
 @pytest.fixture
 def runtime(tmp_path):
     return Runtime(judging=Judging(replies=tmp_path / "replies.db"))
+
+
+class Referee(StubModel):
+    """Answers by itself whether it holds to schemas, and keeps that question apart."""
+
+    schema = False
+
+    async def complete(self, body):
+        if asked(body) == "Are you sure?":
+            return response('{"sure": true}' if self.schema else "Yes!")
+        return await super().complete(body)
 
 
 def shown(body):
@@ -46,7 +57,7 @@ def captions(word, number=6):
 
 
 def test_every_pair_is_asked_in_both_orders_and_counted(monkeypatch, runtime):
-    model = StubModel(by_quality).install(monkeypatch)
+    model = Referee(by_quality).install(monkeypatch)
     systems = {"good": captions("xx"), "fair": captions("x"), "poor": captions("o")}
     result = captious.arena(systems, "m", Resampling(20), runtime, references=REFERENCES)
     assert len(model.bodies) == 6 * 3 * 2 and len(result.matches) == 18
@@ -64,7 +75,7 @@ def test_every_pair_is_asked_in_both_orders_and_counted(monkeypatch, runtime):
 
 
 def test_a_verdict_that_changes_with_the_order_is_a_tie_and_counted(monkeypatch, runtime):
-    StubModel(lambda body: reply("first")).install(monkeypatch)
+    Referee(lambda body: reply("first")).install(monkeypatch)
     result = captious.arena([captions("one"), captions("two")], "m", Resampling(20), runtime, references=REFERENCES)
     assert {match.outcome for match in result.matches} == {"tie"} and all(match.changed for match in result.matches)
     shares = result.data()["shares"]
@@ -92,7 +103,7 @@ def test_the_outcome_of_two_opinions(own, swapped, outcome, changed):
 
 
 def test_equal_captions_tie_without_a_question(monkeypatch, runtime):
-    model = StubModel(by_quality).install(monkeypatch)
+    model = Referee(by_quality).install(monkeypatch)
     systems = [{"1": "a x", "2": "same  thing"}, {"1": "b", "2": "same thing"}]
     result = captious.arena(systems, "m", Resampling(0), runtime, references=REFERENCES, missing="skip")
     assert len(model.bodies) == 2 and [match.outcome for match in result.matches] == ["first", "tie"]
@@ -106,7 +117,7 @@ def test_a_reply_that_cannot_be_read_leaves_no_verdict_and_is_counted(monkeypatc
             return "no idea"
         return Unanswered("status 400") if "x 4" in shown(body)[0] else by_quality(body)
 
-    StubModel(answer).install(monkeypatch)
+    Referee(answer).install(monkeypatch)
     result = captious.arena([captions("x"), captions("o")], "m", Resampling(20), runtime, references=REFERENCES)
     assert len(result.judged) == 4 and result.data()["unjudged"] == {
         "unreadable reply: no JSON object in 'no idea'": 1,
@@ -117,7 +128,7 @@ def test_a_reply_that_cannot_be_read_leaves_no_verdict_and_is_counted(monkeypatc
 
 
 def test_no_verdict_at_all_is_an_error(monkeypatch, runtime):
-    StubModel(lambda body: "no idea").install(monkeypatch)
+    Referee(lambda body: "no idea").install(monkeypatch)
     with pytest.raises(InputError, match=r"m: no comparison has a verdict: unreadable reply"):
         captious.arena([captions("x"), captions("o")], "m", runtime=runtime, references=REFERENCES)
     with pytest.raises(InputError, match=r"no image and no references; pass images=... or references="):
@@ -128,7 +139,7 @@ def test_the_judge_sees_the_image_and_the_references_where_there_are_some(monkey
     Image = pytest.importorskip("PIL.Image")
     for key in ("0", "1"):
         Image.new("RGB", (4, 4), (int(key), 0, 0)).save(tmp_path / f"{key}.png")
-    model = StubModel(lambda body: "red" if "color" in asked(body) else by_quality(body)).install(monkeypatch)
+    model = Referee(lambda body: "red" if "color" in asked(body) else by_quality(body)).install(monkeypatch)
     systems = [captions("x", 2), captions("o", 2)]
     captious.arena(systems, "m", Resampling(0), runtime, images=tmp_path)
     probe, *questions = model.bodies
@@ -143,7 +154,7 @@ def test_a_model_that_refuses_images_judges_by_the_references(monkeypatch, runti
     Image = pytest.importorskip("PIL.Image")
     for key in ("0", "1"):
         Image.new("RGB", (4, 4)).save(tmp_path / f"{key}.png")
-    model = StubModel(lambda body: Unanswered("status 500: no images") if pictures(body) else by_quality(body))
+    model = Referee(lambda body: Unanswered("status 500: no images") if pictures(body) else by_quality(body))
     model.install(monkeypatch)
     systems = [captions("x", 2), captions("o", 2)]
     with pytest.raises(
@@ -160,7 +171,7 @@ def test_two_systems_have_the_log_odds_of_their_wins_as_elo(monkeypatch, runtime
     def answer(body):
         return by_quality(body) if "5" not in asked(body).split("First caption:")[1] else reply("tie")
 
-    StubModel(answer).install(monkeypatch)
+    Referee(answer).install(monkeypatch)
     result = captious.arena(
         {"a": captions("x"), "b": captions("o")}, "m", Resampling(0), runtime, references=REFERENCES
     )
@@ -200,7 +211,7 @@ def test_comparisons_are_drawn_evenly_and_by_the_seed():
 
 
 def test_nothing_is_sent_before_a_run_is_asked_for(monkeypatch, runtime):
-    model = StubModel(by_quality).install(monkeypatch)
+    model = Referee(by_quality).install(monkeypatch)
     with captious.using(runtime):
         plan = plan_arena([captions("x"), captions("o")], "m", references=REFERENCES, comparisons=4)
     assert plan.total.calls == 8 and not model.bodies
@@ -208,6 +219,21 @@ def test_nothing_is_sent_before_a_run_is_asked_for(monkeypatch, runtime):
     assert len(model.bodies) == 8
     with captious.using(runtime):
         assert plan_arena([captions("x"), captions("o")], "m", references=REFERENCES).total.stored == 8
+
+
+def test_replies_are_held_to_a_schema_where_the_server_can(monkeypatch, runtime):
+    arguments = ([captions("x"), captions("o")], "m", Resampling(0), runtime)
+    for able in (False, True):
+        model = Referee(by_quality).install(monkeypatch)
+        model.schema = able
+        replies = runtime.judging.replies.with_name(f"{able}.db")
+        own = Runtime(judging=Judging(replies=replies))
+        result = captious.arena(*arguments[:-1], own, references=REFERENCES)
+        assert f"|schema:{'followed' if able else 'ignored'}|" in result.signature
+        formats = [body.get("response_format", {}).get("type") for body in model.bodies]
+        assert formats == ["json_schema" if able else None] * 12
+        with captious.using(own):
+            assert plan_arena([captions("x"), captions("o")], "m", references=REFERENCES).total.stored == 12
 
 
 @pytest.mark.parametrize(
@@ -242,7 +268,7 @@ def test_what_cannot_be_compared_is_refused(runtime, tmp_path):
 
 
 def test_a_system_without_a_caption_loses_nothing(monkeypatch, runtime):
-    StubModel(by_quality).install(monkeypatch)
+    Referee(by_quality).install(monkeypatch)
     systems = {"a": {"0": "x", "1": "x"}, "b": {"0": "o", "1": " "}}
     result = captious.arena(systems, "m", Resampling(0), runtime, references=REFERENCES, missing="skip")
     assert result.matches[1].opinions == (Failure("b has no caption"), Failure("b has no caption"))
@@ -250,7 +276,7 @@ def test_a_system_without_a_caption_loses_nothing(monkeypatch, runtime):
 
 
 def test_the_report_has_every_verdict_with_its_reasons(monkeypatch, runtime, tmp_path):
-    StubModel(lambda body: by_quality(body) if "1" in shown(body)[0] else reply("first", "it is <first>")).install(
+    Referee(lambda body: by_quality(body) if "1" in shown(body)[0] else reply("first", "it is <first>")).install(
         monkeypatch
     )
     result = captious.arena(
@@ -271,7 +297,7 @@ def test_the_report_has_every_verdict_with_its_reasons(monkeypatch, runtime, tmp
 def test_the_command_prints_and_writes(monkeypatch, tmp_path, capsys):
     from captious.cli.app import main
 
-    StubModel(by_quality).install(monkeypatch)
+    Referee(by_quality).install(monkeypatch)
     for name, word in (("good", "x"), ("poor", "o")):
         (tmp_path / f"{name}.json").write_text(json.dumps(captions(word)))
     (tmp_path / "refs.json").write_text(json.dumps(REFERENCES))
@@ -291,4 +317,4 @@ def test_the_command_prints_and_writes(monkeypatch, tmp_path, capsys):
         code == 0 and json.loads(out)["systems"]["good"]["wins"] == 6 and (tmp_path / "out" / "verdicts.csv").exists()
     )
     code, out = run("--replay", "--comparisons", 3)
-    assert code == 0 and "2 systems, 3 comparisons" in out and "6 replies from the store" in out
+    assert code == 0 and "2 systems, 3 comparisons" in out and "7 replies from the store" in out

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from captious._files import MARKER, load_json
+from captious._files import MARKER, SHARDS_MARKER, load_json
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, UnknownKey, nearest
 from captious.metrics.contract import Metric
@@ -94,6 +94,7 @@ def read_run(folder: str | Path) -> Run:
     from pyarrow import ArrowException
 
     folder = Path(folder)
+    refuse_shards(folder)
     try:
         facts = load_json(folder / MARKER)
         items = pq.read_table(folder / ITEMS)
@@ -109,6 +110,12 @@ def read_run(folder: str | Path) -> Run:
     captions = captions_of(items, metrics, str(facts.get("name", folder.name)), int(facts.get("skipped", 0)))
     scores = {key: dict(zip(captions.ids, items[key].to_pylist(), strict=True)) for key in metrics}
     return Run(folder, captions, metrics, scores)
+
+
+def refuse_shards(folder: Path) -> None:
+    """A folder of scored shards has no items in memory to look at."""
+    if (folder / SHARDS_MARKER).exists():
+        raise InputError(f"{folder}: holds scored shards, not one run; its report.html shows them")
 
 
 def captions_of(items: pa.Table, metrics: Collection[str], name: str = "captions", skipped: int = 0) -> CaptionSet:

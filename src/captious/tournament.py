@@ -421,9 +421,10 @@ def plan_arena(
 ) -> DryRun:
     """What `arena` would ask with the same arguments, and what that would cost; nothing is sent."""
     entries = _Entries.of(systems, judge, resampling, Reading(references, images, missing), comparisons, prompt)
-    asked = questions(entries.sets, entries.matches, entries.bench).values()
-    requests = [request for both in asked if not isinstance(both, Failure) for request in both]
     asking = entries.bench.judge
+    schema = asking.known_to_have("schema")
+    asked = questions(entries.sets, entries.matches, entries.bench, schema=schema).values()
+    requests = [request for both in asked if not isinstance(both, Failure) for request in both]
     plans = {(", ".join(entries.sets), f"arena(model={asking.model})"): plan_requests(asking, requests, REPLY_TOKENS)}
     failures = Counter(both.reason for both in asked if isinstance(both, Failure))
     warnings = [f"{number:,} comparisons cannot be made: {reason}" for reason, number in failures.most_common()]
@@ -466,7 +467,8 @@ class _Entries:
         before = replace(judge.usage)
         pictures = any(image is not None for image in first.images)
         blind = pictures and not judge.can("images")
-        matches = ask(self.sets, self.matches, self.bench, images=not blind)
+        schema = judge.can("schema")
+        matches = ask(self.sets, self.matches, self.bench, images=not blind, schema=schema)
         unjudged = [match for match in matches if match.outcome is None]
         if len(unjudged) == len(matches):
             why = "the model reads no images; pass references=..." if blind else matches[0].failure
@@ -475,6 +477,7 @@ class _Entries:
         parts = [
             *("arena", f"judge:{judge.identity}", f"prompt:{self.bench.prompt_digest}", "parse:json", "orders:both"),
             *([f"images:{'refused' if blind else 'shown'}"] if pictures else []),
+            f"schema:{'followed' if schema else 'ignored'}",
             *(f"comparisons:{len(matches)}{drawn}", f"unjudged:{len(unjudged)}", f"items:{len(first)}"),
             *(f"data:{first.fingerprint:016x}"[:13], resampling.signature(), f"captious:{__version__}"),
         ]

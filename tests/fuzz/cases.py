@@ -198,6 +198,57 @@ class Run:
         return Input(str(path), f"{file.name}: {spoiled.what}", ODD)
 
 
+class ScoredShards:
+    """A folder that ``score`` wrote from shards: its manifest, or the items of a shard spoiled."""
+
+    def right(self, folder, name):
+        """The folder as it should be."""
+        from captious.options import Engine, Resampling
+        from captious.scale.scoring import score_shards
+
+        shards = folder / f"{name}-shards"
+        shards.mkdir()
+        for index, key in enumerate(IDS):
+            row = {"id": key, "caption": CAPTIONS[index], "references": others(index)}
+            with (shards / f"{index % 2}.jsonl").open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        score_shards(shards, "rouge", out=folder / name, resampling=Resampling(0), engine=Engine("serial"))
+        return str(folder / name)
+
+    def spoiled(self, rng, folder, name):
+        """A file that is not what its name says, or no folder."""
+        if rng.random() < 0.2:
+            return odd_place(rng, folder, "")
+        path = Path(self.right(folder, name))
+        file = rng.choice([path / "captious-shards.json", path / "items" / "0.parquet"])
+        spoiled = Blob(file.read_bytes(), file.suffix, sealed=True).spoiled(rng, folder, "spoiled")
+        file.unlink()
+        if os.path.lexists(spoiled.text):
+            file.symlink_to(spoiled.text)
+        return Input(str(path), f"{file.name}: {spoiled.what}", ODD)
+
+
+class FilterText:
+    """An expression over the scores of shards: cut, doubled, or something else."""
+
+    text = "rouge > 0.3 and (words > 4 or not top(rouge, 0.5)) and 'dog' in caption"
+    others = (
+        *("", " ", "(", "rouge >", "rouge = 1", "rouge > 0.3 &&", "nosuch > 1", "rouge > 'x'", "id > 1", "words", "#"),
+        *("__import__('os')", "rouge > 9e999", "top(rouge, 2)", "`rouge", "\x1b[31m > 1", "rouge > 1\n+", "(" * 300),
+        *("not " * 500 + "words > 1", "rouge.real > 1", "rouge > 1 if words else 2", "words > 1" + " or words" * 900),
+    )
+
+    def right(self, folder, name):
+        """The expression as it should be."""
+        return self.text
+
+    def spoiled(self, rng, folder, name):
+        """An expression with a fault; a cut one may still be right."""
+        if rng.random() < 0.5:
+            return Input(rng.choice(self.others), "is no filter", WRONG)
+        return Input(self.text[: rng.randrange(len(self.text))], "is cut", ODD)
+
+
 class PlanOfPairs:
     """A study of the studio with its files: a line of it, or all of it, spoiled."""
 
@@ -294,6 +345,8 @@ SLOTS = {
         formats=("json", "jsonl"),
     ),
     "scores": SCORES,
+    "shards": ScoredShards(),
+    "filter": FilterText(),
     "images": Folder(NAMES),
     "pairs": Table(
         rows(
@@ -407,8 +460,15 @@ COMMANDS = {
         f"{{predictions}} --images {{images}} --samples 20 --out {{out}} {SEEN}",
         "{predictions} --images {images} --samples 20 --metrics clipscore(weights={weights})",
         "{predictions} --references {references} --samples 20 --metrics rep_diversity,onlystyle({model},style=calm)",
+        "{predictions} --references {references} --samples 20 --engine serial --out {out} --keep words>3",
+    ],
+    "keep": [
+        "{shards} {filter} --json",
+        "{shards} {filter} --out {out}.parquet",
+        "{shards} {filter} --out {out} --write shards --engine serial",
     ],
     "compare": [
+        "a={shards} b={shards} --samples 20 --permutations 50",
         "{predictions} {system} --references {references} --samples 20 --permutations 50",
         "{predictions} {system} --references {references} --samples 20 --permutations 50 --out {out}",
     ],

@@ -1,6 +1,7 @@
 """Which files a source means, and what is read of one shard of each kind."""
 
 import gzip
+import io
 import json
 import uuid
 from pathlib import Path
@@ -9,6 +10,8 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from captious.errors import InputError
 from captious.io.read import read
@@ -117,6 +120,8 @@ class TestExpand:
             ("empty", r"empty: holds no file that ends in .*; pass a pattern such as .*empty/\*\*/\*\.parquet"),
             ("{0..99999999}.tar", "expands to more than 1,000,000 files"),
             ("{0..999999}{0..9}.tar", "expands to more than 1,000,000 files"),
+            ("{" * 60 + "}" * 60, "has more than 50 braces"),
+            ("a\0b*.tar", "matches no file|null"),
             ("{0..9..0}.tar", "is no range of numbers"),
             (
                 "*.[tj]*",
@@ -147,6 +152,20 @@ class TestExpand:
     def test_a_format_may_be_said_where_names_do_not(self, tmp_path):
         touch(tmp_path, "part-0", "part-1")
         assert names(f"{tmp_path}/part-*", format="jsonl") == ["part-0", "part-1"]
+
+
+@given(source=st.text(alphabet="{},.*?[]0123a/:\0~\ud800", max_size=30))
+@settings(max_examples=200, deadline=None)
+@example(source="{" * 1000)
+@example(source="**a")
+@example(source="[")
+def test_any_text_means_shards_or_gets_one_line(source, tmp_path_factory):
+    folder = f"{tmp_path_factory.getbasetemp()}/none/"
+    try:
+        is_sharded(folder + source)
+        expand(folder + source)
+    except InputError as error:
+        assert "\n" not in str(error)
 
 
 def test_what_means_shards_and_what_one_file(tmp_path):
@@ -315,3 +334,48 @@ class TestReferences:
     def test_objects_are_refused(self, shard):
         with pytest.raises(InputError, match="references: dict, expected the path of a file"):
             read_shard(shard, Reading(references={"7": ["a dog"]}))
+
+
+PARQUET = io.BytesIO()
+pq.write_table(pa.Table.from_pylist(ROWS), PARQUET)
+WHOLE = {
+    ".jsonl": lines(ROWS),
+    ".jsonl.gz": gzip.compress(lines(ROWS)),
+    ".json": json.dumps(ROWS).encode(),
+    ".csv": b"id,caption\n7,a dog\n8,a cat\n",
+    ".tsv": b"id\tcaption\n7\ta dog\n8\ta cat\n",
+    ".parquet": PARQUET.getvalue(),
+}
+
+
+@pytest.mark.parametrize("ending", WHOLE)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_cut_or_changed_table_ends_well(tmp_path_factory, ending, data):
+    content = bytearray(WHOLE[ending][: data.draw(st.integers(0, len(WHOLE[ending])))])
+    for _ in range(data.draw(st.integers(0, 3))):
+        start = data.draw(st.integers(0, len(content)))
+        noise = data.draw(st.binary(min_size=1, max_size=8))
+        content[start : start + len(noise)] = noise
+    path = tmp_path_factory.mktemp("table") / f"0{ending}"
+    path.write_bytes(content)
+    try:
+        result = read_shard(shard_of(path))
+    except InputError as error:
+        assert "\n" not in str(error) and str(path) in str(error)
+    else:
+        assert len(result.captions) or result.faults
+
+
+def test_text_of_a_table_that_is_not_utf8(tmp_path):
+    def text(*values):
+        return pa.StringArray.from_buffers(len(values), *pa.array(values).buffers()[1:])
+
+    references = pa.ListArray.from_arrays([0, 1, 3, 4], text(b"dogs", b"\xff", b"cats", b"foxes"))
+    table = pa.table({"id": ["7", "8", "9"], "caption": text(b"a dog", b"a cat", b"caf\xe9"), "references": references})
+    pq.write_table(table, tmp_path / "0.parquet")
+    result = read_shard(shard_of(tmp_path / "0.parquet"))
+    assert list(result.captions.references) == [("dogs",), ("cats",)]
+    assert result.faults == {"caption is bytes": 1, "reference is bytes": 1}
+    with pytest.raises(InputError, match=r"0\.parquet: row 2: reference is bytes \(b'\\xff'\), expected a string"):
+        read(tmp_path / "0.parquet")

@@ -185,9 +185,10 @@ def test_what_is_whole_before_the_cut_is_read(shard):
     )
 
 
-def test_a_cut_between_members_is_seen_by_the_missing_end(shard):
+@pytest.mark.parametrize("length", [1024, 1025, 1535, 1536], ids=["between", "header", "header", "content"])
+def test_a_cut_anywhere_is_seen_by_the_missing_end(shard, length):
     content = tar([("0.txt", b"zero"), ("1.txt", b"one")], tarfile.USTAR_FORMAT)
-    result = read_shard(shard(content[:1024]))
+    result = read_shard(shard(content[:length]))
     assert result.captions.ids == ("0",) and result.faults == {"truncated tar": 1}
 
 

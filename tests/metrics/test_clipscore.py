@@ -183,7 +183,7 @@ def test_an_unknown_activation_is_refused_by_name():
 
 def test_images_of_a_tar_have_the_values_of_their_files_and_broken_ones_a_reason(photos, tmp_path):
     colors = {name: (photos / f"{name}.png").read_bytes() for name in ("red", "green")}
-    broken = {"cut": colors["red"][:60], "text": b"no image", "empty": b""}
+    broken = {"cut": colors["red"][:40], "text": b"no image", "empty": b""}
     with tarfile.open(tmp_path / "0.tar", "w") as archive:
         for key, image in {**colors, **broken, "none": None}.items():
             for ending, content in (("png", image), ("txt", b"red")):

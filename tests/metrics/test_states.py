@@ -1,6 +1,9 @@
 """States of metrics on disk; that they merge exactly is checked for every metric in tests/contract."""
 
+import gc
 import json
+import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +11,10 @@ from lab.toy import make
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.metrics.chunks import prepare_shard
 from captious.metrics.registry import parse
 from captious.metrics.states import MODULES, merge_states, open_state, save_state
+from captious.text.tables import TextTable
 
 CAPTIONS = CaptionSet.of({"1": "a cat", "2": "a dog"}, {"1": ["a cat"], "2": ["the dog", "a dog"]})
 
@@ -89,3 +94,23 @@ def test_items_of_any_shard_have_the_values_of_the_whole_set_to_the_last_digit(t
         values = metric.measure(captions).values
         for first, shard in enumerate(shards):
             assert np.array_equal(metric.measure(shard, state).values, values[first::3], equal_nan=True)
+
+
+def test_the_state_of_a_shard_is_prepared_chunk_by_chunk_and_holds_no_table(monkeypatch, tmp_path):
+    references = {str(number): [f"a cat and {number % 7} dogs", "the dog"] for number in range(40)}
+    captions = CaptionSet.of(dict.fromkeys(references, "a dog"), references)
+    metrics = [parse(name) for name in ("cider", "selfcider(tokenizer=13a)", "novelty")]
+    whole = prepare_shard(captions, metrics)
+    monkeypatch.setattr("captious.metrics.chunks.CHUNK", 7)
+    tables, make_table = [], TextTable.of
+    monkeypatch.setattr(TextTable, "of", lambda *given: tables.append(make_table(*given)) or tables[-1])
+    states = prepare_shard(replace(captions), metrics)
+    watched = [weakref.ref(table) for table in tables]
+    sizes = {table.items for table in tables}
+    tables.clear()
+    gc.collect()
+    assert sizes == {7, 5} and not any(table() for table in watched)
+    for metric in metrics:
+        for name, state in (("whole", whole[metric]), ("chunks", states[metric])):
+            save_state(state, tmp_path / name)
+        assert (tmp_path / "whole").read_bytes() == (tmp_path / "chunks").read_bytes()

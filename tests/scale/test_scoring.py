@@ -169,6 +169,26 @@ def test_an_input_that_all_shards_lack_is_said_after_the_first(tmp_path: Path) -
     assert not [step for step in steps if step.startswith("2 of")]
 
 
+@pytest.mark.parametrize("metric", ["rouge", "cider", "vocab_size"])
+def test_shards_without_an_item(tmp_path: Path, metric: str) -> None:
+    source = write_shards(tmp_path / "in", [], 3)
+    with pytest.raises(InputError, match="shards: none of them holds an item"):
+        score_shards(source, metric, out=tmp_path / "scores", engine=SERIAL)
+    assert not (tmp_path / "scores").exists()
+    rows = records(10)
+    write_shards(tmp_path / "in", rows, 2)  # one of the three stays empty
+    score_shards(source, metric, out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    assert len(values(tmp_path / "scores", metric)) == len(rows)
+
+
+def test_a_run_that_can_do_nothing_leaves_no_folder(tmp_path: Path) -> None:
+    source = write_shards(tmp_path / "in", records(10), 3)
+    for metric in ("clipscore(weights=/nowhere)", "cider(idf=/nowhere)"):
+        with pytest.raises(InputError, match="/nowhere"):
+            score_shards(source, metric, out=tmp_path / "scores", engine=SERIAL)
+        assert not (tmp_path / "scores").exists()
+
+
 def test_another_model_is_not_mixed_in(tmp_path: Path) -> None:
     source = write_shards(tmp_path / "in", records(40), 2)
     idf = tmp_path / "corpus.idf"

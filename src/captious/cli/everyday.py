@@ -13,7 +13,7 @@ import typer
 from captious.cli.params import Only, command
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, Systems
 from captious.errors import InputError
-from captious.options import PERMUTATIONS, Argument, Engine, Option, Output, Runtime, choices_of, without_none
+from captious.options import PERMUTATIONS, Argument, Engine, Option, Output, Reading, Runtime, choices_of, without_none
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
@@ -208,6 +208,9 @@ def compare(
     paths = systems.files()
     tests: dict[str, Any] = {"test": test, "permutations": permutations, "every_pair": every_pair}
     if any(map(is_scored, paths.values())):
+        if session.reading != Reading():
+            name = next(one.name for one in fields(Reading) if getattr(session.reading, one.name) != one.default)
+            raise InputError(f"{name}=... is for captions; folders of scored shards are compared as they are")
         wanted = None if metrics == USUAL else metrics
         with session.working() as step:
             result: Result = compare_shards(paths, wanted, session.resampling, step, **tests)

@@ -503,9 +503,26 @@ def _table(table: Any, name: str) -> Iterator[Row]:
     columns = table.column_names
     number = 0
     for batch in table.to_batches(max_chunksize=65536):
-        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        for values in zip(*map(_column, batch.columns), strict=True):
             number += 1
             yield Row(f"{name}: row {number}", dict(zip(columns, values, strict=True)))
+
+
+def _column(column: Any) -> list[Any]:
+    """The values of a column of Arrow."""
+    try:
+        values: list[Any] = column.to_pylist()
+        return values
+    except UnicodeDecodeError:
+        return [_cell_of(scalar) for scalar in column]
+
+
+def _cell_of(scalar: Any) -> Any:
+    """A value of Arrow; text that is not UTF-8 as bytes, which whoever expects text refuses."""
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else list(map(_cell_of, scalar.values))
 
 
 _READERS: dict[str, Callable[[bytes, str], Iterator[Row]]] = {

@@ -16,13 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from captious._files import MARKER, digest
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
+from captious.io.braces import expand_braces
 from captious.io.formats import FORMATS as TABLES
 from captious.io.formats import GZIP, Row, json_row, parquet_rows, rows_of, rows_of_content, unpack
 from captious.io.join import REPEATED, Gathered, gather_candidates, gather_references, join
@@ -34,8 +34,6 @@ from captious.options import Reading
 FORMATS = TABLES | {".tar": "tar", ".tgz": "tar"}
 """Formats of shards by the ending of a file's name; ``.gz`` may follow any of them."""
 ENDINGS = ", ".join(FORMATS)
-MOST_MEMBERS = 1_000_000
-"""Files that the braces of one pattern may name."""
 SHARDS_MARKER = "captious-shards.json"
 """Present in a folder of scored shards."""
 LONGEST_NAME = 120
@@ -80,7 +78,7 @@ def is_sharded(source: Any) -> bool:
     text = os.fspath(source)
     if _exists(text, Path.is_file):
         return format_of(text) == "tar"
-    if is_remote(text) or MAGIC.search(text) or list(_alternatives(text)) != [text]:
+    if is_remote(text) or MAGIC.search(text) or next(expand_braces(text)) != text:
         return True
     files = Disk(text).sizes() if _exists(text, Path.is_dir) else {}
     return files.keys().isdisjoint((MARKER, SHARDS_MARKER)) and any(map(format_of, files))
@@ -131,7 +129,7 @@ def _files_of(source: str, format: str | None) -> dict[str, int]:
         source = source.removeprefix("file://")
     if _exists(source, Path.is_file):  # a name may hold braces and brackets
         return _known({source: Path(source).stat().st_size}, source, format)
-    members = list(_alternatives(source))
+    members = list(expand_braces(source))
     files: dict[str, int] = {}
     for pattern in filter(MAGIC.search, members):
         files |= _matches(pattern, source, format)
@@ -215,83 +213,6 @@ def _refuse_mixed(files: Iterable[str], format: str | None) -> None:
         raise InputError(
             f"shards: files of several formats ({listed}), expected one; pass a pattern such as '*.{name}'"
         )
-
-
-_RANGE = re.compile(r"(\d+)\.\.(\d+)(?:\.\.(\d+))?")
-
-
-def _alternatives(pattern: str) -> Iterator[str]:
-    """The texts that braces stand for: ranges with both bounds, padded as these are, and lists; braces may nest.
-
-    >>> list(_alternatives("{a,b}{08..10}.tar"))
-    ['a08.tar', 'a09.tar', 'a10.tar', 'b08.tar', 'b09.tar', 'b10.tar']
-    >>> list(_alternatives("{0..6..3}-{x,{1..2}}")), list(_alternatives("{a}"))
-    (['0-x', '0-1', '0-2', '3-x', '3-1', '3-2', '6-x', '6-1', '6-2'], ['{a}'])
-    """
-    parts = _parts(pattern)
-    total = 1
-    for part in parts:
-        total *= len(part)
-        if total > MOST_MEMBERS:
-            raise InputError(f"{pattern}: expands to more than {MOST_MEMBERS:,} files; name fewer, or use *")
-    return map("".join, product(*parts))
-
-
-def _parts(pattern: str) -> list[Sequence[str]]:
-    """A pattern as texts and groups in braces, each with its alternatives."""
-    parts: list[Sequence[str]] = []
-    position = 0
-    for start, end in _groups(pattern):
-        inside = pattern[start + 1 : end]
-        members: Sequence[str]
-        if match := _RANGE.fullmatch(inside):
-            members = _numbers(pattern, *match.groups())
-        elif len(choices := _choices(inside)) > 1:
-            members = [text for choice in choices for text in _alternatives(choice)]
-        else:
-            members = [f"{{{text}}}" for text in _alternatives(inside)]
-        parts += [[pattern[position:start]], members]
-        position = end + 1
-    return [*parts, [pattern[position:]]]
-
-
-def _groups(pattern: str) -> Iterator[tuple[int, int]]:
-    """First and last position of each outermost pair of braces."""
-    depth, start = 0, 0
-    for position, character in enumerate(pattern):
-        if character == "{":
-            start = position if not depth else start
-            depth += 1
-        elif character == "}" and depth:
-            depth -= 1
-            if not depth:
-                yield start, position
-
-
-def _choices(inside: str) -> list[str]:
-    """What outermost commas part."""
-    choices, depth = [""], 0
-    for character in inside:
-        depth += {"{": 1, "}": -1}.get(character, 0)
-        if character == "," and not depth:
-            choices.append("")
-        else:
-            choices[-1] += character
-    return choices
-
-
-def _numbers(pattern: str, first: str, last: str, step: str | None) -> Sequence[str]:
-    """The members of a range; zeros in front of a bound say how wide all of them are."""
-    stride = int(step or 1)
-    if not stride or len(first) > 18 or len(last) > 18:
-        raise InputError(f"{pattern}: is no range of numbers, expected such as {{000..499}} or {{0..100..10}}")
-    padded = any(bound.startswith("0") and len(bound) > 1 for bound in (first, last))
-    width = max(len(first), len(last)) if padded else 0
-    low, high = int(first), int(last)
-    numbers = range(low, high + 1, stride) if low <= high else range(low, high - 1, -stride)
-    if len(numbers) > MOST_MEMBERS:
-        raise InputError(f"{pattern}: expands to more than {MOST_MEMBERS:,} files; name fewer, or use *")
-    return [f"{number:0{width}d}" for number in numbers]
 
 
 def _natural(address: str) -> tuple[list[tuple[int, int, str]], str]:

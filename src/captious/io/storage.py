@@ -127,14 +127,17 @@ class Disk(Storage):
                     for entry in entries
                     if not entry.name.startswith(".") and entry.is_file()
                 }
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return {}
         except OSError as error:
             raise InputError(f"{self._path(folder)}: cannot be listed ({error.strerror})") from None
 
     def glob(self, pattern: str) -> dict[str, int]:
         """Bytes of each file that a pattern matches, hidden ones left out."""
-        names = glob.glob(pattern, root_dir=self.address or None, recursive=True)  # noqa: PTH207, it skips hidden files
+        try:
+            names = glob.glob(pattern, root_dir=self.address or None, recursive=True)  # noqa: PTH207, which finds hidden ones
+        except ValueError:  # no name that a file could have: a null byte, half a character
+            return {}
         sizes = {name: self.size(name) for name in sorted(set(names))}
         return {name: size for name, size in sizes.items() if size is not None}
 
@@ -236,7 +239,11 @@ class ObjectStore(Storage):
             info = self._call(name, "found", lambda system, path: system.info(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return int(info["size"] or 0) if info["type"] == "file" else None
+        if info["type"] != "file":
+            return None
+        if info.get("size") is None:
+            raise InputError(f"{self.address_of(name)}: the store does not say how large it is")
+        return int(info["size"])
 
     def open(self, name: str) -> IO[bytes]:
         """An object in memory, read whole."""

@@ -54,10 +54,11 @@ def tar_samples(
     file: IO[bytes], name: str, reading: Reading, images: bool, report: Report
 ) -> Iterator[tuple[str, Row]]:
     """The rows with the keys of their members, which a field of the JSON may hide."""
-    for key, parts in _samples(file, name, images, report).items():
+    samples = _samples(file, name, images, report)
+    for key in list(samples):
         where = f"{name}: key {key!r}"
         try:
-            yield key, Row(where, _fields(key, parts, where, reading, images, report))
+            yield key, Row(where, _fields(key, samples.pop(key), where, reading, images, report))
         except _Unusable as fault:
             report(fault.reason, str(fault))
 
@@ -173,6 +174,8 @@ def members(file: IO[bytes], name: str, report: Report) -> Iterator[Member]:
         header = file.read(BLOCK)
         if len(header) == BLOCK and not header.strip(b"\0"):
             return
+        if position and len(header) < BLOCK:
+            break
         try:
             kind, size = _kind_and_size(header, records)
         except _Damage as damage:

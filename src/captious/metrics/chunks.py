@@ -49,6 +49,23 @@ def measure_shard(
     return {metric: measurements[metric] for metric in metrics}
 
 
+def prepare_shard(captions: CaptionSet, metrics: Sequence[Metric]) -> dict[Metric, Any]:
+    """What metrics that need the whole corpus must know of a part of it."""
+    trees = {metric: _States() for metric in metrics if metric.by_chunk}
+    for chunk, _ in _chunks(captions):
+        for metric, tree in trees.items():
+            tree.add(_prepared(metric, chunk, captions))
+    return {metric: trees[metric].merged() if metric.by_chunk else metric.prepare(captions) for metric in metrics}
+
+
+def _prepared(metric: Metric, chunk: CaptionSet, captions: CaptionSet) -> Any:
+    """The state of a chunk; that of one among several does not keep the n-gram tables."""
+    state = metric.prepare(chunk)
+    if chunk is not captions:
+        state.release()
+    return state
+
+
 def _by_chunk(
     captions: CaptionSet, metrics: Sequence[Metric], known: Mapping[Metric, Any], step: Progress
 ) -> dict[Metric, Measurement]:
@@ -60,10 +77,7 @@ def _by_chunk(
         for metric in metrics:
             step(f"{metric.label}{place}")
             if metric.needs_corpus and metric not in states:
-                state = metric.prepare(chunk)
-                if chunk is not captions:
-                    state.release()
-                partial_states.setdefault(metric, _States()).add(state)
+                partial_states.setdefault(metric, _States()).add(_prepared(metric, chunk, captions))
                 continue
             if metric not in states:
                 states[metric] = metric.prepare(chunk)

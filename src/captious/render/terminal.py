@@ -117,12 +117,19 @@ def compact(signatures: Sequence[str], width: int) -> list[str]:
 
     >>> compact(["bleu(n=4)|tok:ptb.1|smooth:1e-9|ci:100", "rouge|tok:ptb.1|ci:100", "vocab_size|tok:ptb.1"], 80)
     ['shared: tok:ptb.1|ci:100', 'bleu(n=4)|smooth:1e-9', 'vocab_size|no ci', 'rouge']
+    >>> compact(["clair(m)|judge:m|parse:json", "dcscore(m)|judge:m|parse:json", "fleur(m)|judge:m|parse:number"], 80)
+    ['shared: judge:m', 'clair(m)|parse:json', 'dcscore(m)|parse:json', 'fleur(m)|parse:number']
     """
     parts = [signature.split("|") for signature in signatures]
     whole = ["|".join(part) for part in parts if _SETTING.match(part[0])]  # of the study, not of a metric
     parts = [part for part in parts if not _SETTING.match(part[0])]
     numbers = Counter(part for _, *settings in parts for part in settings)
-    shared = [part for part, number in numbers.items() if number > max(1, len(parts) / 2)]
+    values = Counter(part.partition(":")[0] for part in numbers)  # those with another value somewhere are not shared
+    shared = [
+        part
+        for part, number in numbers.items()
+        if number > max(1, len(parts) / 2) and values[part.partition(":")[0]] == 1
+    ]
     lines, bare = [*whole, *([f"shared: {'|'.join(shared)}"] if shared else [])], list[str]()
     for name, *settings in parts:
         keys = {part.partition(":")[0] for part in settings}

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import digest, refuse_irregular, remove_drafts, sweep
+from captious._files import SHARDS_MARKER, digest, refuse_irregular, remove_drafts, sweep
 from captious._version import __version__
 from captious.errors import InputError
 from captious.io.shards import Shard
@@ -37,7 +37,7 @@ from captious.scale.summary import Hashes, ShardSummary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MANIFEST = "captious-shards.json"
+MANIFEST = SHARDS_MARKER
 FORMAT = 1
 """Of the folder; one of another format is refused."""
 KEY = b"captious"
@@ -207,9 +207,12 @@ class ShardFolder:
             with self.storage.open(name) as file:
                 summary = ShardSummary.from_json(pq.read_schema(file).metadata[KEY])
         except (OSError, ValueError, KeyError, TypeError, ArrowException):
-            where = self.storage.address_of(name)
-            raise InputError(f"{where}: is damaged, expected the scores of a shard; remove it") from None
+            raise self._damaged(name) from None
         return summary if (summary.manifest, summary.size) == (self.manifest.digest, shard.size) else None
+
+    def _damaged(self, name: str) -> InputError:
+        where = self.storage.address_of(name)
+        return InputError(f"{where}: is damaged, expected the scores of a shard; remove it")
 
     def summaries(self) -> list[ShardSummary]:
         """Of all shards, in the order of the manifest; a folder with shards that are not finished is refused."""
@@ -237,13 +240,18 @@ class ShardFolder:
     def table(self, shard: str, columns: Sequence[str] | None = None) -> pa.Table:
         """The items of a shard: the columns `FACTS` and one per metric, or those named."""
         import pyarrow.parquet as pq
+        from pyarrow import ArrowException
 
-        with self.storage.open(self.items_name(shard)) as file:
-            return pq.read_table(file, columns=columns)
+        name = self.items_name(shard)
+        try:
+            with self.storage.open(name) as file:
+                return pq.read_table(file, columns=columns)
+        except (OSError, ArrowException):
+            raise self._damaged(name) from None
 
     def distinct(self, metric: str) -> int:
         """How many distinct things a metric counts over all shards."""
-        names = [self.types_name(shard.name, metric) for shard in self.manifest.shards]
+        names = [self.types_name(shard, metric) for shard, summary in self.finished().items() if summary.items]
         return count_distinct(np.load(io.BytesIO(self.storage.read(name))) for name in names)
 
     def tidy(self) -> None:

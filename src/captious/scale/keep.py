@@ -23,7 +23,7 @@ from captious.io.storage import Storage, is_remote, split_address
 from captious.metrics.contract import Metric
 from captious.metrics.registry import parse_all
 from captious.options import Engine, Option, check_value, current
-from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table
+from captious.render import Cell, Chart, Column, Document, Group, Result, Section, Series, Table
 from captious.scale import expression
 from captious.scale.expression import Filter, Quantile, number_of, parse_filter
 from captious.scale.folder import ShardFolder
@@ -113,14 +113,14 @@ class Selection(Result):
     def document(self) -> Document:
         """The clauses, the reasons, thresholds to choose from, and the shards."""
         shares = sorted(shard.passing / shard.items for shard in self.shards if shard.items)
-        notes = [f"{text} is {value:.6g}" for text, value in self.thresholds.items()]
+        notes = [f"{text}: the threshold is {value:.6g}" for text, value in self.thresholds.items()]
         if len(shares) > 1:
             middle = shares[len(shares) // 2]
             notes.append(
                 f"Per shard {shares[0]:.1%} to {shares[-1]:.1%} of the items pass, {middle:.1%} in the middle."
             )
         sections: list[Section] = [self._clause_table(), *self._chart(), *self._reason_table(), *self._share_table()]
-        sections.append(self._shard_table())
+        sections.append(Group("Shards", [self._shard_table()]))
         return Document(self.title, self.filter, sections, notes=notes, data=self.data(), name="selection")
 
     def _clause_table(self) -> Table:
@@ -146,7 +146,7 @@ class Selection(Result):
             return []
         left = np.cumsum([self.items, *(-one.dropped for one in self.clauses)]).tolist()
         names = ["all items", *(one.text for one in self.clauses)]
-        labels = [f"{number:,}  {_percent(number, self.items)}" for number in left]
+        labels = [f"{number:,} · {_percent(number, self.items)}" for number in left]
         return [Chart("bars", [Series("items", names, left, labels=labels)], "Left after each clause", x="items")]
 
     def _reason_table(self) -> list[Table]:
@@ -156,14 +156,14 @@ class Selection(Result):
         return [Table("unscored", "Dropped without a value", columns, rows, note)] if rows else []
 
     def _share_table(self) -> list[Table]:
-        columns: list[Column | str] = ["column", "keeps"]
-        columns += [Column(f"{share:.0%}", key=f"keeps_{share:g}") for share in SHARES]
-        rows = [
-            (name, "≥" if self.higher_is_better[name] else "≤", *thresholds.values())
+        shares = [Column(f"keeps {share:.0%}", key=f"keeps_{share:g}") for share in SHARES]
+        columns: list[Column | str] = ["metric", *shares]
+        rows: list[Sequence[Any]] = [
+            (f"{name} {'≥' if self.higher_is_better[name] else '≤'}", *thresholds.values())
             for name, thresholds in self.shares.items()
         ]
-        title = "Thresholds that keep a share of the scored items"
-        return [Table("thresholds", title, columns, rows)] if rows else []
+        note = "The threshold that keeps a share of the items with a value"
+        return [Table("thresholds", "Thresholds", columns, rows, note)] if rows else []
 
     def _shard_table(self) -> Table:
         columns = ("shard", Column("items"), Column("passing"), PERCENT)

@@ -21,7 +21,7 @@ from captious.evaluation import disambiguate_labels, join_signatures, on_scale, 
 from captious.metrics.contract import Metric, Signature
 from captious.metrics.registry import parse
 from captious.options import Resampling
-from captious.render import Cell, Chart, Column, Document, Group, Result, Section, Series, Table
+from captious.render import Cell, Chart, Column, Document, Group, Result, Section, Series, Table, Text
 from captious.scale.folder import ShardFolder
 from captious.scale.histogram import Histogram
 from captious.scale.ids import repeated_ids
@@ -194,7 +194,7 @@ class ShardReport(Result):
         sections: list[Section] = [self._scores(), *self._unscored(), *self._faults(), *self._histograms()]
         if self.measurements:
             sections.append(Group("Worst items", list(self._worst())))
-        sections += [self._steps(), self._shard_table()]
+        sections.append(Group("Time and shards", [self._steps(), self._shard_table()]))
         return Document(
             self.title,
             f"{self.folder.address}; {words:.1f} words per caption" if captions else self.folder.address,
@@ -250,18 +250,19 @@ class ShardReport(Result):
         columns = ("reason", Column("times"), Column("shards"))
         return [Table("faults", "Left out when reading", columns, rows)] if rows else []
 
-    def _histograms(self) -> list[Chart]:
-        charts = []
+    def _histograms(self) -> list[Section]:
+        charts: list[Section] = []
         for key, one in self.measurements.items():
-            edges, counts = _bars(one.histogram)
+            edges, counts = _bars(one)
             if len(counts) > 1:
                 labels = [
                     f"{low:.4g} to {high:.4g}: {count:,} items"
                     for low, high, count in zip(edges, edges[1:], counts, strict=False)
                 ]
                 series = Series(self.label(key), edges, counts, labels=labels)
-                charts.append(Chart("histogram", [series], self.label(key), x=self.label(key), y="items"))
-        return charts
+                charts.append(Chart("histogram", [series], self.label(key), y="items"))
+        heading = Text(["How many items have which value."], "Distributions", detail=True)
+        return [heading, *charts] if charts else []
 
     def worst(self, number: int = 10, metric: str | None = None) -> Document:
         """The items with the worst value of a metric, the last one unless named; a summary lists at most 50."""
@@ -285,11 +286,11 @@ class ShardReport(Result):
         seconds, items = self.seconds, len(self)
         total = sum(seconds.values())
         rows = [
-            (step, spent, spent / total if total else NAN, items / spent if spent else NAN)
+            (step, spent, spent / total if total else NAN, _rate(items, spent))
             for step, spent in sorted(seconds.items(), key=lambda entry: -entry[1])
         ]
-        rows.append(("all", total, 1.0 if total else NAN, items / total if total else NAN))
-        columns = ("step", Column("seconds", decimals=1), _share("of all"), Column("items/s", decimals=0, key="rate"))
+        rows.append(("all", total, 1.0 if total else NAN, _rate(items, total)))
+        columns = ("step", Column("seconds", decimals=1), _share("of all"), Column("items/s", key="rate"))
         note = "Seconds of all workers together; items/s is the rate of one worker"
         return Table("steps", "Time", columns, rows, note, breaks=[len(rows) - 1], detail=True)
 
@@ -300,7 +301,7 @@ class ShardReport(Result):
         for shard in slowest[:SLOWEST]:
             unscored = [one.signature.unscored for one in shard.metrics]
             seconds = spent[shard.shard]
-            rate = shard.items / seconds if seconds else NAN
+            rate = _rate(shard.items, seconds)
             faults = sum(shard.faults.values())
             rows.append((shard.shard, shard.items, seconds, rate, max(unscored, default=0), faults))
         rest = len(self.shards) - len(rows)
@@ -308,7 +309,7 @@ class ShardReport(Result):
             "shard",
             Column("items"),
             Column("seconds", decimals=2),
-            Column("items/s", decimals=0, key="rate"),
+            Column("items/s", key="rate"),
             Column("unscored"),
             Column("left out", key="faults"),
         )
@@ -334,7 +335,7 @@ class ShardReport(Result):
     def _metric_data(self, key: str) -> dict[str, Any]:
         one, interval = self.measurements[key], self.intervals.get(key)
         spread = {name: getattr(interval, name) if interval else None for name in ("low", "high", "error")}
-        edges, counts = _bars(one.histogram)
+        edges, counts = _bars(one)
         return {
             "metric": key,
             "label": self.label(key),
@@ -409,15 +410,25 @@ def _plain(key: str) -> bool:
     return not key.startswith("worst_")
 
 
+def _rate(items: int, seconds: float) -> int | None:
+    """Items a second."""
+    return round(items / seconds) if seconds else None
+
+
 def _share(name: str) -> Column:
     return Column(name, decimals=1, scale=100.0, unit=" %", key="share")
 
 
-def _bars(histogram: Histogram) -> tuple[list[float], list[int]]:
-    """Edges and counts of at most `BARS` bins."""
-    while len(histogram.counts) > BARS:
+def _bars(measurement: ShardedMeasurement) -> tuple[list[float], list[int]]:
+    """Edges and counts of at most `BARS` bins; the highest value possible has no bin of its own."""
+    histogram, highest = measurement.histogram, measurement.metric.range[1]
+    while len(histogram.counts) > BARS + 1:
         histogram = histogram.coarser(histogram.exponent + 1)
-    return histogram.edges.tolist(), list(histogram.counts)
+    edges, counts = histogram.edges.tolist(), list(histogram.counts)
+    if len(counts) > 1 and edges[-2] >= highest:
+        counts[-2:] = [counts[-2] + counts[-1]]
+        edges.pop()
+    return edges, counts
 
 
 def _warnings(
@@ -445,11 +456,15 @@ def _said_by_metrics(shard: ShardSummary) -> Iterator[str]:
     return (warning for one in shard.metrics for warning in one.warnings)
 
 
+_VARYING = re.compile(r" \([^()]*\)|,? \d+% of all|\d[\d.,]*%?|s\b")
+"""Ids, shares, numbers, and whether a word is plural."""
+
+
 def _alike(texts: Sequence[tuple[str, str]]) -> list[str]:
     """Warnings of shards, those that differ in numbers and ids alone as one: the first, and how many shards have it."""
     alike: dict[str, list[tuple[str, str]]] = {}
     for name, text in texts:
-        alike.setdefault(re.sub(r"\([^()]*\)|\d[\d.,]*", "…", text), []).append((name, text))
+        alike.setdefault(_VARYING.sub("", text), []).append((name, text))
     lines = []
     for same in alike.values():
         (name, text), shards = same[0], len({name for name, _ in same})

@@ -30,7 +30,7 @@ from captious.evaluation import Specs, metric_specs, settings_of
 from captious.io.check import findings_that_mislead
 from captious.io.shards import Shard, expand, read_shard
 from captious.io.storage import Storage, split_address
-from captious.metrics.chunks import measure_shard
+from captious.metrics.chunks import measure_shard, prepare_shard
 from captious.metrics.contract import Measurement, Metric, TypeSets
 from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
@@ -55,10 +55,13 @@ class ShardsFailed(InputError):
         self.failures = dict(failures)
         """The line that says why, by the name of the shard."""
         self.summary = f"{folder}: {len(failures):,} of {shards:,} shards failed; the same again goes on with them"
+        if shards == 1:
+            (self.summary,) = failures.values()
+            super().__init__(self.summary)
+            return
         lines = [f"{name}: {line}" for name, line in list(failures.items())[:LISTED]]
         rest = [f"and {len(failures) - LISTED:,} more"] if len(failures) > LISTED else []
-        self.lines = [*lines, *rest]
-        super().__init__("\n".join([self.summary, *self.lines]))
+        super().__init__("\n".join([self.summary, *lines, *rest]))
 
 
 def score_shards(
@@ -179,15 +182,28 @@ class Run:
     step: Callable[[str], None]
 
     def score(self) -> None:
-        """Score all shards that are not finished."""
-        finished = self.folder.finished()
+        """Score all shards that are not finished. Where not one could be worked on, no folder is left behind."""
+        try:
+            self._score_rest(self.folder.finished())
+            if not any(summary.items for summary in self.folder.finished().values()):
+                self.folder.discard()
+                raise InputError("shards: none of them holds an item, expected at least one that does")
+        except InputError:
+            if not self.folder.finished() and not any(CorpusStates(self.folder, one).begun() for one in self._corpus):
+                self.folder.discard()
+            raise
+
+    @property
+    def _corpus(self) -> list[Metric]:
+        """Metrics that take two passes."""
+        return [metric for metric in self.metrics if metric.needs_corpus]
+
+    def _score_rest(self, finished: Mapping[str, ShardSummary]) -> None:
         left = [shard for shard in self.folder.manifest.shards if shard.name not in finished]
         if not left:
             return
         valued = {one.metric for summary in finished.values() for one in summary.metrics if one.scored}
-        if unmerged := [
-            metric for metric in self.metrics if metric.needs_corpus and not CorpusStates(self.folder, metric).merged()
-        ]:
+        if unmerged := [metric for metric in self._corpus if not CorpusStates(self.folder, metric).merged()]:
             self._prepare(unmerged, valued)
         settings = {one.metric: one.signature.settings for summary in finished.values() for one in summary.metrics}
         scoring = Scoring(self.folder, self.metrics, self.reading, str(Path.cwd()), settings)
@@ -245,8 +261,8 @@ class Pace:
         self.done += 1
         if outcome is None:
             self.failed += 1
-            if self.failed <= LISTED:
-                current().log(error)
+            if self.failed <= LISTED and self.shards > 1:
+                current().log(" ".join(error.split()))
         else:
             self.items += outcome.items
         self._show()
@@ -289,9 +305,9 @@ class Preparation:
         metrics = [metric for metric in self.metrics if shard.name not in CorpusStates(self.folder, metric).prepared()]
         captions = read_shard(shard, self.reading, images=need_images(metrics)).captions
         unfit = unfit_metrics(metrics, captions)
+        states = prepare_shard(captions, [one for one in metrics if str(one) not in unfit]) if len(captions) else {}
         for metric in metrics:
-            state = None if str(metric) in unfit or not len(captions) else metric.prepare(captions)
-            CorpusStates(self.folder, metric).save(shard, state)
+            CorpusStates(self.folder, metric).save(shard, states.get(metric))
         return Outcome(len(captions), unfit)
 
 
@@ -350,7 +366,7 @@ class Scorer:
             faults=content.faults,
             warnings=tuple(finding.message for finding in findings_that_mislead(captions)),
         )
-        table, types = items_table(captions, measurements), _types(measurements)
+        table, types = items_table(captions, measurements, scoring.folder.manifest.metrics), _types(measurements)
         scoring.folder.write_shard(replace(summary, seconds=clock.seconds()), table, types)
         return Outcome(len(captions), unfit)
 
@@ -407,7 +423,7 @@ def unfit_metrics(metrics: Sequence[Metric], captions: CaptionSet) -> dict[str, 
     return unfit
 
 
-def items_table(captions: CaptionSet, measurements: Sequence[Measurement]) -> pa.Table:
+def items_table(captions: CaptionSet, measurements: Sequence[Measurement], metrics: Sequence[str]) -> pa.Table:
     """The columns of a shard's file. A missing value is null, and ``unscored`` says why, as JSON by metric."""
     import pyarrow as pa
 
@@ -415,13 +431,14 @@ def items_table(captions: CaptionSet, measurements: Sequence[Measurement]) -> pa
     for one in measurements:
         for key, reason in one.reasons.items():
             reasons.setdefault(key, {})[str(one.metric)] = reason
+    values = {str(one.metric): one.values for one in measurements}
     unscored = [json.dumps(reasons[key], ensure_ascii=False) if key in reasons else None for key in captions.ids]
     return pa.table(
         {
             "id": pa.array(captions.ids, pa.string()),
             "candidates": pa.array([list(texts) for texts in captions.candidates], pa.list_(pa.string())),
             "words": pa.array(_fewest(captions), pa.int32()),
-            **{str(one.metric): pa.array(one.values, pa.float64(), from_pandas=True) for one in measurements},
+            **{metric: pa.array(values.get(metric, ()), pa.float64(), from_pandas=True) for metric in metrics},
             "unscored": pa.array(unscored, pa.string()),
         }
     )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.io.storage import is_remote
 from captious.metrics.contract import Metric
@@ -42,6 +43,10 @@ class CorpusStates:
         there = set(self.folder.storage.names(self._name))
         return {shard.name for shard in self.folder.manifest.shards if _file_name(shard) in there}
 
+    def begun(self) -> bool:
+        """Whether any state is there that is not empty, of a shard or of all."""
+        return self.merged() or any(self.folder.storage.sizes(self._name).values())
+
     def save(self, shard: Shard, state: Any) -> None:
         """Write the state of a shard; an empty file for None."""
         name = f"{self._name}/{_file_name(shard)}"
@@ -60,6 +65,8 @@ class CorpusStates:
         storage = self.folder.storage
         sizes = storage.sizes(self._name)
         full = [name for name in map(_file_name, self.folder.manifest.shards) if sizes[name]]
+        if not full:
+            raise InputError(f"shards: none of them holds an item that {self.metric} can score")
         with ExitStack() as stack:
             paths = [stack.enter_context(self._to_read(f"{self._name}/{name}")) for name in full]
             with self._to_write(f"{self._name}.state") as path:

@@ -114,8 +114,7 @@ class KeyCounts:
     @classmethod
     def sum(cls, parts: Sequence[KeyCounts]) -> KeyCounts:
         """The counts of all parts, added up."""
-        keys, counts = [part.keys for part in parts], [part.counts for part in parts]
-        return cls.of(np.concatenate(keys), np.concatenate(counts)) if parts else cls()
+        return cls.of(*_concatenated(parts))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -137,6 +136,11 @@ class KeyCounts:
             index = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
             counts[order] = np.where(self.keys[index] == wanted, self.counts[index], 0)
         return counts
+
+
+def _concatenated(parts: Sequence[KeyCounts]) -> Arrays:
+    keys, counts = [NONE[0], *(part.keys for part in parts)], [NONE[1], *(part.counts for part in parts)]
+    return np.concatenate(keys), np.concatenate(counts)
 
 
 @dataclass(frozen=True)
@@ -231,7 +235,7 @@ def merged(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCount
             if len(window[number]) < share // 2 and position[number] < file.entries:
                 more = file.read(position[number], position[number] + share)
                 position[number] += len(more)
-                window[number] = KeyCounts.sum([window[number], more])
+                window[number] = KeyCounts(_concatenated([window[number], more]))
         unread = [number for number, file in enumerate(files) if position[number] < file.entries]
         # Up to the lowest of the last keys, no file has an entry that is not in memory.
         bound = min((window[number].keys[-1] for number in unread), default=None)

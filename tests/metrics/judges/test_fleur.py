@@ -128,10 +128,26 @@ def test_without_probabilities_the_value_is_a_mean_of_samples_and_the_signature_
     measured = Fleur("m", samples=5).measure(CAPTIONS)
     # 0.1, 0.2, 0.4 and 0.5; the third sample is never readable
     assert measured.items["1"] == pytest.approx(0.3) and "|sampled:1|" in str(measured.signature)
+    assert "|logprobs:ignored|n:ignored|seed:followed|" in str(measured.signature)
     assert {body["temperature"] for body in stub.bodies[1:]} == {1.0}  # after the probe
     assert "logprobs" not in stub.bodies[-1]
     explanation = Fleur("m", samples=5).explain(CAPTIONS, "1")
     assert [part.adds for part in explanation.parts] == pytest.approx([0.025, 0.05, 0.1, 0.125])
+
+
+def test_samples_come_in_one_call_where_the_server_sends_several_replies(model):
+    def answer(body):
+        texts = {2: ["1", "2"], 5: ["0.1", "0.2", "no idea", "0.4", "0.5"]}.get(body.get("n"), ["1"])
+        choices = [response(text)["choices"][0] for text in texts]
+        return {**response(""), "choices": choices}
+
+    stub = model(answer)
+    measured = Fleur("m", samples=5).measure(CAPTIONS)
+    assert measured.items["1"] == pytest.approx(0.3) and "|sampled:1|" in str(measured.signature)
+    assert "|logprobs:ignored|n:followed|" in str(measured.signature) and "seed" not in str(measured.signature)
+    assert len(stub.bodies) == 3  # two probes and one question
+    plan = Fleur("m", samples=5, smoothing="samples").planned(CAPTIONS)
+    assert (plan.calls, plan.stored) == (0, 1)
 
 
 def test_one_reply_without_probabilities_is_sampled_alone(model):

@@ -421,3 +421,49 @@ def test_a_file_that_changes_is_another_image(tmp_path):
 def test_a_response_in_another_form_is_a_failure(content):
     with pytest.raises(ValueError, match="not in the form of the OpenAI protocol"):
         Reply.of(content)
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_several_replies_at_once_and_seeds_are_probed_by_what_comes_back(server, judging, able):
+    def behave(number, body, headers):
+        if "n" in body:
+            answer = response("4")
+            answer["choices"] *= body["n"] if able else 1
+            return 200, {}, answer
+        words = "dog lamp river" if able else f"{number} dogs"
+        return 200, {}, response(words[: body["max_tokens"] - 12], finish="length")
+
+    server.behave = behave
+    judge = load_judge("m", judging)
+    assert judge.can("n") is able and judge.can("seed") is able
+    assert judge.abilities == {"n": able, "seed": able} and len(server.bodies) == 3
+    assert judge.known_to_have("n") is able and not judge.known_to_have("schema") and len(server.bodies) == 3
+    (probe,) = [body for body in server.bodies if "n" in body]
+    assert probe["n"] == 2 and {body["seed"] for body in server.bodies if body is not probe} == {1}
+
+
+THOUGHTS = '<think>It could be 0.3 or {"score": 1}.</think>\n\n'
+
+
+def test_thoughts_are_no_part_of_the_answer_and_stay_in_the_record(server, judging):
+    tokens = [(token, {token: -0.1}) for token in ("<think>", "hm", "</think>", "\n\n", "0", ".", "8")]
+    texts = {"digits": "<think>hm</think>\n\n0.8", "json": f'{THOUGHTS}{{"score": 80}}', "cut": "<think>It may"}
+    server.behave = lambda number, body, headers: (
+        200, {}, response(texts[body["messages"][0]["content"]], logprobs=tokens if body.get("logprobs") else None)
+    )  # fmt: skip
+    judge = load_judge("m", judging)
+    digits, plain = judge.ask([question("digits", top_logprobs=5), question("json")])
+    assert digits.text == "0.8" and digits.thoughts == "hm" and digits.token_at(2)[0].text == b"8"
+    assert plain.text == '{"score": 80}' and plain.thoughts.startswith("It could be 0.3")
+    (stored,) = judge.store.get([question("json").digest("m")]).values()
+    assert stored["choices"][0]["message"]["content"].startswith("<think>")
+    (failure,) = ask_and_parse(judge, [question("cut")], lambda reply: int(reply.text))
+    assert failure.reason == "unreadable reply: nothing but thoughts in 5 tokens" and failure.reply == "It may"
+
+
+def test_tokens_of_thoughts_that_a_server_sends_apart_are_left_out():
+    tokens = [("hm ", {"hm ": 0.0}), ("7", {"7": -0.3, "8": -1.5})]
+    apart = Reply.of(response("7", logprobs=tokens))
+    assert [token.text for token in apart.tokens] == [b"7"]
+    mixed = Reply.of(response("7", logprobs=[("hm 7", {"hm 7": 0.0})]))
+    assert mixed.tokens == ()

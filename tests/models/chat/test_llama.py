@@ -101,7 +101,7 @@ def test_smollm2_judges_captions(smollm2_server, tmp_path):
     assert not measured.reasons and all(0 <= value <= 1 for value in measured.values)
     assert explanation.parts[0].details["reason"]
     assert "judge:smollm2[SmolLM2-135M-Instruct.Q4_1.gguf]|" in str(measured.signature)
-    assert "|schema:followed|" in str(measured.signature) and measured.notes[0].startswith("CLAIR: 2 calls, ")
+    assert "|schema:followed|" in str(measured.signature) and measured.notes[0].startswith("CLAIR: 3 calls, ")
 
 
 def test_yes_is_weighed_against_no_on_every_picture(judge):

@@ -1,12 +1,16 @@
 """A chat model of ``transformers`` in this process: the same replies and probabilities as a plain forward pass."""
 
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from captious.captions import ImageData
 from captious.errors import InputError
 from captious.models.chat.judge import load_judge
-from captious.models.chat.messages import Failure, Request, Turn
+from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.options import Judging, Runtime, using
 
 WORDS = [*"0123456789.", "yes", "no", "user", "assistant", "How", "many", "dogs", "?", ":", "{", "}"]
@@ -115,3 +119,24 @@ def test_a_folder_that_is_no_chat_model_is_said_in_one_line(folder, tmp_path):
     with pytest.raises(InputError, match="has no chat template") as error, using(Runtime(device="cpu")):
         load_judge(f"local:{other}", Judging(replies=tmp_path / "r.db")).ask([question()])
     assert "\n" not in str(error.value)
+
+
+def test_replies_belong_to_the_content_of_the_weights_and_not_to_the_name_of_the_folder(folder, tmp_path):
+    judging = Judging(replies=tmp_path / "replies.db")
+    moved, changed = tmp_path / "moved", tmp_path / "changed"
+    for copy in (moved, changed):
+        shutil.copytree(folder, copy)
+    with using(Runtime(device="cpu")):
+        first = load_judge(f"local:{folder}", judging)
+        first.ask([question()])
+        (moved / "README.md").write_text("the same model")
+        again = load_judge(f"local:{moved}", replace(judging, replay=True))
+        assert isinstance(again.ask([question()])[0], Reply) and again.usage.stored == 1
+        tensors = load_file(changed / "model.safetensors")
+        tensors["lm_head.weight"] = -tensors["lm_head.weight"]
+        save_file(tensors, changed / "model.safetensors", {"format": "pt"})
+        other = load_judge(f"local:{changed}", judging)
+        assert other.unanswered([question()]) == ([question()], 0)
+        gone = load_judge("local:owner/nowhere", replace(judging, replay=True))
+        with pytest.raises(InputError, match="has no reply to 1 of 1 questions for local:owner/nowhere"):
+            gone.ask([question()])

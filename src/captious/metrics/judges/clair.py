@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from captious.captions import CaptionSet
-from captious.metrics.contract import Need, Shared
+from captious.metrics.contract import Need
 from captious.metrics.judges.judged import (
     Bench,
     JudgedMetric,
@@ -77,13 +76,9 @@ class Clair(JudgedMetric):
 
     def verdicts(self, captions: CaptionSet, bench: Bench) -> list[Verdict | Failure]:
         """The score of each item with the judge's reason."""
+        if self.schema:
+            bench.judge.can("schema")  # the signature says it; the schema is sent in any case
         return ask_and_parse(bench.judge, self.questions(captions, bench), parse_score, what=self.label)
-
-    def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
-        """Those of all judges, and whether the server follows schemas where it is asked to."""
-        judge = state.value.judge
-        schema = {"schema": "followed" if judge.can("schema") else "ignored"} if self.schema else {}
-        return {**super().settings(state), **schema}
 
 
 def parse_score(reply: Reply) -> Verdict:

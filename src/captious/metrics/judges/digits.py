@@ -17,7 +17,7 @@ from captious.errors import InputError
 from captious.metrics.explanation import Part
 from captious.metrics.judges.judged import Bench, CallPlan, JudgedMetric, Verdict, plan_requests, shortened
 from captious.metrics.judges.yes_no import yes_and_no
-from captious.models.chat.judge import ask_and_parse
+from captious.models.chat.judge import Judge, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request
 from captious.render import Column
 
@@ -171,8 +171,11 @@ class SmoothedMetric(JudgedMetric):
         """The number as it was written."""
 
     def plan(self, captions: CaptionSet, bench: Bench) -> CallPlan:
-        """One call a caption, or one for each sample."""
-        return plan_requests(bench.judge, self._asked(self.questions(captions, bench)), self.reply_tokens)
+        """One call a caption, or one for each sample where the server is not known to send several replies at once."""
+        requests = self.questions(captions, bench)
+        if self.smoothing == "samples" and self.samples > 1 and bench.judge.known_to_have("n"):
+            return plan_requests(bench.judge, self._together(requests), self.samples * self.reply_tokens)
+        return plan_requests(bench.judge, self._asked(requests), self.reply_tokens)
 
     def _asked(self, requests: Sequence[Request]) -> Sequence[Request]:
         """What is sent for questions, if the server does what it is asked."""
@@ -189,11 +192,34 @@ class SmoothedMetric(JudgedMetric):
         if self.smoothing == "digits" and judge.can("logprobs"):
             verdicts = list(ask_and_parse(judge, self._asked(requests), self.smoothed, what=self.label))
         unsmoothed = [index for index, verdict in enumerate(verdicts) if verdict is None]
-        wanted = self._sampling([requests[index] for index in unsmoothed])
-        values = ask_and_parse(judge, wanted, self.raw, what=self.label)
-        for place, index in enumerate(unsmoothed):
-            verdicts[index] = _mean(values[place * self.samples : (place + 1) * self.samples])
+        means = self._sampled_means([requests[index] for index in unsmoothed], judge) if unsmoothed else []
+        for index, mean in zip(unsmoothed, means, strict=True):
+            verdicts[index] = mean
         return [verdict for verdict in verdicts if verdict is not None]
+
+    def _sampled_means(self, requests: Sequence[Request], judge: Judge) -> list[Verdict | Failure]:
+        """The mean over samples of each request: in one call where the server sends several replies, else in many."""
+        if self.samples > 1 and judge.can("n"):
+            replies = ask_and_parse(judge, self._together(requests), self._raw_numbers, what=self.label)
+            return [_mean([one] if isinstance(one, Failure) else one) for one in replies]
+        judge.can("seed")  # the signature says whether the samples can be drawn again
+        values = ask_and_parse(judge, self._sampling(requests), self.raw, what=self.label)
+        return [_mean(values[start : start + self.samples]) for start in range(0, len(values), self.samples)]
+
+    def _raw_numbers(self, reply: Reply) -> list[float]:
+        """Of all replies that came together; a ValueError where none can be read."""
+        numbers, texts = list[float](), (reply.text, *reply.others)
+        for text in texts:
+            try:
+                numbers.append(self.raw(replace(reply, text=text, tokens=(), others=())))
+            except ValueError:
+                if text == texts[-1] and not numbers:
+                    raise
+        return numbers
+
+    def _together(self, requests: Sequence[Request]) -> list[Request]:
+        """Every request once, for as many replies as there are samples, at temperature 1."""
+        return [replace(request, temperature=1.0, sample=1, choices=self.samples) for request in requests]
 
     def _sampling(self, requests: Sequence[Request]) -> list[Request]:
         """Every request as often as there are samples, at temperature 1."""
@@ -201,7 +227,7 @@ class SmoothedMetric(JudgedMetric):
         return [replace(request, temperature=1.0, sample=number) for request in requests for number in numbers]
 
 
-def _mean(values: Sequence[float | Failure]) -> Verdict | Failure:
+def _mean(values: Sequence[float | Failure] | Sequence[float]) -> Verdict | Failure:
     """Of the samples that could be read."""
     numbers = [value for value in values if not isinstance(value, Failure)]
     if not numbers:

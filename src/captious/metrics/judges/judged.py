@@ -250,8 +250,12 @@ class JudgedMetric(MeanMetric):
         )
 
     def settings(self, state: Shared[Bench]) -> Mapping[str, str]:
-        """Model as the server names it, prompt, parse rule."""
-        return {"judge": state.value.judge.identity, "prompt": state.value.prompt_digest, "parse": self.parse_rule}
+        """Model as the server names it, prompt, parse rule, and what the server did of what it was asked."""
+        judge = state.value.judge
+        settings = {"judge": judge.identity, "prompt": state.value.prompt_digest, "parse": self.parse_rule}
+        for ability, able in sorted(judge.abilities.items()):
+            settings[ability] = "followed" if able else "ignored"
+        return settings
 
 
 def _unread(verdicts: Sequence[Verdict | Failure]) -> Breakdown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,15 @@ LONGEST = 512
 """Tokens of a reply, which is a verdict and one or two sentences."""
 FIELDS = ("evidence", "first", "second")
 """What a prompt must have in braces."""
+
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"reason": {"type": "string"}, "better": {"type": "string", "enum": ["first", "second", "tie"]}},
+    "required": ["reason", "better"],
+    "additionalProperties": False,
+}
+"""Of a reply, for servers that hold to one."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +105,11 @@ def _caption(captions: CaptionSet, item: int) -> str:
     return " ".join(" ".join(captions.candidates[item]).split())
 
 
-def ask(sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench, images: bool = True) -> list[Match]:
-    """The comparisons with what the judge said."""
-    asked = questions(sets, matches, bench, images)
+def ask(
+    sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench, images: bool = True, schema: bool = False
+) -> list[Match]:
+    """The comparisons with what the judge said; with ``schema`` the server holds its replies to their form."""
+    asked = questions(sets, matches, bench, images, schema)
     requests = [request for both in asked.values() if not isinstance(both, Failure) for request in both]
     replies = iter(ask_and_parse(bench.judge, requests, parse_opinion, what="arena"))
     judged = []
@@ -113,7 +124,7 @@ def ask(sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench, 
 
 
 def questions(
-    sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench, images: bool = True
+    sets: Mapping[str, CaptionSet], matches: Sequence[Match], bench: Bench, images: bool = True, schema: bool = False
 ) -> dict[int, tuple[Request, Request] | Failure]:
     """Both orders of each comparison by its index, or why nothing can be asked; none of equal captions.
 
@@ -122,14 +133,14 @@ def questions(
     prompt, first = bench.prompts[PROMPT], next(iter(sets.values()))
     pictures = first.images if images else [None] * len(first)
     return {
-        index: _questions(sets[match.systems[0]], match, pictures, prompt)
+        index: _questions(sets[match.systems[0]], match, pictures, prompt, schema)
         for index, match in enumerate(matches)
         if match.captions[0] != match.captions[1]
     }
 
 
 def _questions(
-    captions: CaptionSet, match: Match, images: Sequence[ImageSource | None], prompt: str
+    captions: CaptionSet, match: Match, images: Sequence[ImageSource | None], prompt: str, schema: bool
 ) -> tuple[Request, Request] | Failure:
     for name, text in zip(match.systems, match.captions, strict=True):
         if not text:
@@ -144,7 +155,7 @@ def _questions(
 
     def request(first: str, second: str) -> Request:
         text = prompt.format(evidence="\n".join(evidence), first=first, second=second)
-        return Request((Turn("user", text, pictures),), max_tokens=LONGEST)
+        return Request((Turn("user", text, pictures),), max_tokens=LONGEST, schema=SCHEMA if schema else None)
 
     one, other = match.captions
     return request(one, other), request(other, one)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
 from pathlib import Path, PurePath
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -27,7 +28,7 @@ from captious.models.chat.replies import ReplyStore, default_path
 from captious.options import Judging, current
 
 T = TypeVar("T")
-Ability = Literal["logprobs", "schema", "images"]
+Ability = Literal["logprobs", "schema", "images", "n", "seed"]
 LOCAL = "local:"
 """Stands before a folder or hub id of a model that runs in this process."""
 _STORES: dict[tuple[int, Path], ReplyStore] = {}
@@ -107,6 +108,10 @@ class Judge:
     """What the server called itself in the replies that were used."""
     without: set[str] = field(default_factory=set)
     """Parameters that the model refused to be told."""
+    abilities: dict[Ability, bool] = field(default_factory=dict)
+    """What the server was seen to do or not, of what was asked for."""
+    key: Callable[[], str] | None = field(default=None, repr=False)
+    """Stands for a model in digests where its name says too little; without it the name does."""
 
     def unanswered(self, requests: Sequence[Request]) -> tuple[list[Request], int]:
         """The different questions that have no stored reply, and how many have one. Nothing is sent."""
@@ -148,7 +153,7 @@ class Judge:
     def _digest(self, request: Request) -> str | Failure:
         """What the reply is stored under; an image that cannot be read has none."""
         try:
-            return request.digest(self.model)
+            return request.digest(self._model_key)
         except UnreadableImage as error:
             return Failure(f"image: {error}")
 
@@ -166,13 +171,22 @@ class Judge:
         return InputError(f"{self.model}: {reached}; {kept}")
 
     def can(self, ability: Ability) -> bool:
-        """Whether the server really does what it is asked: one small call, stored like any other."""
-        (reply,) = self.ask([_probe(ability)], f"probing {ability}")
-        if isinstance(reply, Failure):
+        """Whether the server really does what it is asked: a small call or two, stored like any other."""
+        replies = self.ask(_probes(ability), f"probing {ability}")
+        answered = [reply for reply in replies if isinstance(reply, Reply)]
+        self.abilities[ability] = len(answered) == len(replies) and _shows(ability, *answered)
+        return self.abilities[ability]
+
+    def known_to_have(self, ability: Ability) -> bool:
+        """Whether an earlier run saw the ability. Nothing is asked."""
+        try:
+            return replace(self, judging=replace(self.judging, replay=True), usage=Usage()).can(ability)
+        except InputError:
             return False
-        if ability == "logprobs":
-            return bool(reply.tokens and reply.tokens[0].top)
-        return ability == "images" or _follows_schema(reply.text)
+
+    @cached_property
+    def _model_key(self) -> str:
+        return self.key() if self.key else self.model
 
     @property
     def identity(self) -> str:
@@ -198,10 +212,11 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
         _STORES[place] = ReplyStore(path)
     store, usage = _STORES[place], _USAGE.setdefault(judging, Usage())
     if model.startswith(LOCAL):
-        from captious.models.chat.local import LocalModel
+        from captious.models.chat.local import LocalModel, content_key
 
-        alone = replace(judging, concurrency=1)
-        return Judge(model, lambda: LocalModel(model.removeprefix(LOCAL)), store, alone, usage)
+        alone, source = replace(judging, concurrency=1), model.removeprefix(LOCAL)
+        asking = not (judging.replay or judging.dry_run)
+        return Judge(model, partial(LocalModel, source), store, alone, usage, key=partial(content_key, source, asking))
     url = judging.endpoint or os.environ.get("OPENAI_BASE_URL", "")
 
     def connect() -> Endpoint:
@@ -270,7 +285,9 @@ def _parsed(reply: Reply | Failure, parse: Callable[[Reply], T]) -> T | Failure:
     try:
         return parse(reply)
     except ValueError as error:
-        return _Unreadable(f"unreadable reply: {error}", reply.text)
+        lost = reply.thoughts and not reply.text
+        problem = f"nothing but thoughts in {reply.reply_tokens} tokens" if lost else str(error)
+        return _Unreadable(f"unreadable reply: {problem}", reply.text or reply.thoughts)
 
 
 def run_anywhere(work: Coroutine[Any, Any, T]) -> T:
@@ -316,14 +333,30 @@ _SURE = {
 }
 
 
-def _probe(ability: Ability) -> Request:
-    """A small question that shows whether the server has the ability."""
+def _probes(ability: Ability) -> list[Request]:
+    """Small questions that show whether the server has the ability."""
     if ability == "schema":
-        return Request((Turn("user", "Are you sure?"),), max_tokens=64, schema=_SURE)
+        return [Request((Turn("user", "Are you sure?"),), max_tokens=64, schema=_SURE)]
     if ability == "logprobs":
-        return Request((Turn("user", "Say one digit."),), max_tokens=2, top_logprobs=5)
+        return [Request((Turn("user", "Say one digit."),), max_tokens=2, top_logprobs=5)]
+    if ability == "n":
+        return [Request((Turn("user", "Say one digit."),), temperature=1.0, max_tokens=2, choices=2)]
+    if ability == "seed":  # with one seed the longer reply begins as the shorter one does
+        turn = Turn("user", "Write ten words that have nothing to do with each other.")
+        return [Request((turn,), temperature=1.0, max_tokens=length, sample=1) for length in (24, 25)]
     red = ImageData(np.full((28, 28, 3), (255, 0, 0), np.uint8))
-    return Request((Turn("user", "Which color is this?", (red,)),), max_tokens=4)
+    return [Request((Turn("user", "Which color is this?", (red,)),), max_tokens=4)]
+
+
+def _shows(ability: Ability, reply: Reply, *others: Reply) -> bool:
+    """Whether the replies to the probes are those of a server that has the ability."""
+    if ability == "logprobs":
+        return bool(reply.tokens and reply.tokens[0].top)
+    if ability == "n":
+        return len(reply.others) == 1
+    if ability == "seed":
+        return bool(reply.text) and all(other.text.startswith(reply.text) for other in others)
+    return ability == "images" or _follows_schema(reply.text)
 
 
 def _follows_schema(text: str) -> bool:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError, one_line, require
 from captious.models.chat.endpoint import Unanswered
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
-from captious.models.hub import TEXT_FILES, ModelRegistry, find
+from captious.models.hub import TEXT_FILES, ModelRegistry, file_stats, find, local
 from captious.options import current
 
 _LOADED: ModelRegistry[Weights] = ModelRegistry(limit=1)
+CONTENT = frozenset({".safetensors", ".bin", ".json", ".jinja", ".model", ".txt"})
+"""Files of a model that its replies depend on: weights, settings, tokenizer, chat template."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +59,7 @@ def load_weights(source: str) -> Weights:
 
     def load() -> Weights:
         transformers = require("transformers", "clip")
-        folder = find(source, "a server of chat models can be named by endpoint=...", TEXT_FILES)
+        folder = _find(source)
         try:
             with quiet():
                 tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -66,6 +72,39 @@ def load_weights(source: str) -> Weights:
         return Weights(name, module.to(device).eval(), tokenizer)
 
     return _LOADED.get((source, device, precision), load)
+
+
+def content_key(source: str, fetch: bool) -> str:
+    """Stands for a model by the content of its files, wherever they lie.
+
+    A model that is not on this machine is fetched first, or has its name alone where nothing may be fetched.
+    """
+    folder = _find(source) if fetch else local(source) or _cached(source)
+    return f"local:{_content_digest(folder, file_stats(folder))}" if folder else f"local:{source}"
+
+
+def _find(source: str) -> Path:
+    return find(source, "a server of chat models can be named by endpoint=...", TEXT_FILES)
+
+
+def _cached(repository: str) -> Path | None:
+    """The folder of a model in the hub's cache."""
+    hub, errors = require("huggingface_hub", "clip"), require("huggingface_hub.errors", "clip")
+    with suppress(errors.LocalEntryNotFoundError, errors.HFValidationError):
+        return Path(hub.snapshot_download(repository, local_files_only=True))
+    return None
+
+
+@lru_cache(maxsize=8)
+def _content_digest(folder: Path, stats: object) -> str:
+    digest = sha256()
+    for path in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
+        if path.is_file() and path.suffix in CONTENT:
+            digest.update(path.name.encode())
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+    return digest.hexdigest()[:16]
 
 
 def generate(weights: Weights, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,6 +43,8 @@ class Request:
     """How closely OpenAI's models look at an image; other servers ignore it."""
     sample: int = 0
     """0, 1, … for several replies to the same question; it is the seed too."""
+    choices: int = 1
+    """Replies that are asked for at once; many servers send one all the same."""
 
     @property
     def images(self) -> int:
@@ -58,6 +60,8 @@ class Request:
             "max_tokens": self.max_tokens,
             "seed": self.sample,
         }
+        if self.choices > 1:
+            body["n"] = self.choices
         if self.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": self.top_logprobs}
         if self.schema is not None:
@@ -143,6 +147,10 @@ class Reply:
     reply_tokens: int = 0
     without: tuple[str, ...] = ()
     """Parameters that the model refused to be told, such as its temperature."""
+    others: tuple[str, ...] = ()
+    """Further replies, where several were asked for."""
+    thoughts: str = ""
+    """What the model wrote between <think> and </think>; no part of the text."""
 
     @classmethod
     def of(cls, response: Mapping[str, Any]) -> Reply:
@@ -158,17 +166,20 @@ class Reply:
 
     @classmethod
     def _read(cls, response: Mapping[str, Any]) -> Reply:
-        choice = response["choices"][0]
+        choice, *others = response["choices"]
         message, usage = choice.get("message") or {}, response.get("usage") or {}
         content = (choice.get("logprobs") or {}).get("content") or ()
+        thoughts, text = _apart(str(message.get("content") or message.get("refusal") or ""))
         return cls(
-            text=str(message.get("content") or message.get("refusal") or ""),
-            tokens=tuple(map(_token, content)),
+            text=text,
+            tokens=_last_tokens(tuple(map(_token, content)), text),
             finish="content_filter" if message.get("refusal") else str(choice.get("finish_reason") or "stop"),
             model=str(response.get("model") or ""),
             prompt_tokens=int(usage.get("prompt_tokens") or 0),
             reply_tokens=int(usage.get("completion_tokens") or 0),
             without=tuple(map(str, response.get("without") or ())),
+            others=tuple(_apart(str((one.get("message") or {}).get("content") or ""))[1] for one in others),
+            thoughts=thoughts,
         )
 
     def token_at(self, position: int) -> tuple[Token, int] | None:
@@ -199,6 +210,32 @@ class Failure:
     reason: str
     reply: str = ""
     """What the model said where it cannot be read."""
+
+
+def _apart(content: str) -> tuple[str, str]:
+    """The thoughts of a model and its answer. Some servers leave out the first mark; a reply may end in thoughts.
+
+    >>> _apart("<think>A dog? 10?</think> 8"), _apart("hm</think>8"), _apart("<think>hm"), _apart("8")
+    (('A dog? 10?', '8'), ('hm', '8'), ('hm', ''), ('', '8'))
+    """
+    before, end, answer = content.rpartition("</think>")
+    if not end and not content.lstrip().startswith("<think>"):
+        return "", content
+    thoughts = before if end else content
+    return thoughts.strip().removeprefix("<think>").strip(), answer.lstrip() if end else ""
+
+
+def _last_tokens(tokens: tuple[Token, ...], text: str) -> tuple[Token, ...]:
+    """The tokens of the answer, where those of thoughts stand before them; none where one token holds parts of both."""
+    size = sum(len(token.text) for token in tokens)
+    answer = text.encode()
+    if size <= len(answer) or not b"".join(token.text for token in tokens).endswith(answer):
+        return tokens
+    for index, token in enumerate(tokens):
+        if size <= len(answer):
+            return tokens[index:] if size == len(answer) else ()
+        size -= len(token.text)
+    return ()
 
 
 def _token(entry: Mapping[str, Any]) -> Token:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from captious._files import MARKER, load_json
 from captious.comparison import system_folders
 from captious.errors import InputError, one_line
-from captious.runs import ITEMS
+from captious.runs import ITEMS, refuse_shards
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,6 +101,7 @@ def _open(folder: Path) -> dict[str, Run]:
 def _facts(folder: Path) -> Mapping[str, Any]:
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder, expected one that captious score wrote")
+    refuse_shards(folder)
     try:
         facts = load_json(folder / MARKER)
     except FileNotFoundError:

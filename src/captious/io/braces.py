@@ -1,0 +1,93 @@
+"""Braces in patterns, as shells write them: ``{000..499}``, ``{0..100..10}``, ``{train,val}``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+
+from captious.errors import InputError
+
+MOST_MEMBERS = 1_000_000
+"""Texts that the braces of one pattern may stand for."""
+MOST_BRACES = 50
+_RANGE = re.compile(r"(\d+)\.\.(\d+)(?:\.\.(\d+))?")
+
+
+def expand_braces(pattern: str) -> Iterator[str]:
+    """The texts that braces stand for: ranges with both bounds, padded as these are, and lists; braces may nest.
+
+    >>> list(expand_braces("{a,b}{08..10}.tar"))
+    ['a08.tar', 'a09.tar', 'a10.tar', 'b08.tar', 'b09.tar', 'b10.tar']
+    >>> list(expand_braces("{0..6..3}-{x,{1..2}}")), list(expand_braces("{a}"))
+    (['0-x', '0-1', '0-2', '3-x', '3-1', '3-2', '6-x', '6-1', '6-2'], ['{a}'])
+    """
+    if pattern.count("{") > MOST_BRACES:
+        raise InputError(f"{pattern[:60]}…: has more than {MOST_BRACES} braces, expected a simpler pattern")
+    parts = _parts(pattern)
+    _refuse_many(pattern, prod(map(len, parts)))
+    return map("".join, product(*parts))
+
+
+def _refuse_many(pattern: str, members: int) -> None:
+    if members > MOST_MEMBERS:
+        raise InputError(f"{pattern}: expands to more than {MOST_MEMBERS:,} files; name fewer, or use *")
+
+
+def _parts(pattern: str) -> list[Sequence[str]]:
+    """A pattern as texts and groups in braces, each with its alternatives."""
+    parts: list[Sequence[str]] = []
+    position = 0
+    for start, end in _groups(pattern):
+        inside = pattern[start + 1 : end]
+        if match := _RANGE.fullmatch(inside):
+            members = _numbers(pattern, *match.groups())
+        elif len(choices := _choices(inside)) > 1:
+            members = []
+            for choice in choices:
+                members += expand_braces(choice)
+                _refuse_many(pattern, len(members))
+        else:
+            members = [f"{{{text}}}" for text in expand_braces(inside)]
+        parts += [[pattern[position:start]], members]
+        position = end + 1
+    return [*parts, [pattern[position:]]]
+
+
+def _groups(pattern: str) -> Iterator[tuple[int, int]]:
+    """First and last position of each outermost pair of braces."""
+    depth, start = 0, 0
+    for position, character in enumerate(pattern):
+        if character == "{":
+            start = position if not depth else start
+            depth += 1
+        elif character == "}" and depth:
+            depth -= 1
+            if not depth:
+                yield start, position
+
+
+def _choices(inside: str) -> list[str]:
+    """What outermost commas part."""
+    choices, depth = [""], 0
+    for character in inside:
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if character == "," and not depth:
+            choices.append("")
+        else:
+            choices[-1] += character
+    return choices
+
+
+def _numbers(pattern: str, first: str, last: str, step: str | None) -> list[str]:
+    """The members of a range; zeros in front of a bound say how wide all of them are."""
+    stride = int(step or 1)
+    if not stride or len(first) > 18 or len(last) > 18:
+        raise InputError(f"{pattern}: is no range of numbers, expected such as {{000..499}} or {{0..100..10}}")
+    padded = any(bound.startswith("0") and len(bound) > 1 for bound in (first, last))
+    width = max(len(first), len(last)) if padded else 0
+    low, high = int(first), int(last)
+    numbers = range(low, high + 1, stride) if low <= high else range(low, high - 1, -stride)
+    _refuse_many(pattern, len(numbers))
+    return [f"{number:0{width}d}" for number in numbers]
