@@ -36,7 +36,7 @@ FORMATS = TABLES | {".tar": "tar", ".tgz": "tar"}
 ENDINGS = ", ".join(FORMATS)
 SHARDS_MARKER = "captious-shards.json"
 """Present in a folder of scored shards."""
-LONGEST_NAME = 120
+LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
 NO_ITEM = "a shard without an item"
 NO_REFERENCES = "no references"
 DAMAGED_GZIP = "damaged gzip"
@@ -285,7 +285,7 @@ class Faults:
     def add(self, reason: str, example: str, number: int = 1) -> None:
         """Count a fault; the first of its reason is the example."""
         self.counts[reason] += number
-        self.examples.setdefault(reason, example)
+        self.examples.setdefault(reason, example[:LONGEST_EXAMPLE])
 
 
 def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) -> ShardContent:

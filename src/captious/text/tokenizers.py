@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from captious.errors import InputError, nearest
 from captious.text import ptb
@@ -86,7 +87,7 @@ def _alphanumeric(chunk: str) -> str | None:
 TOKENIZERS = {
     tokenizer.name: tokenizer
     for tokenizer in (
-        Tokenizer("ptb", 1, ptb.tokenize, ptb.is_local, ptb.plain_word),
+        Tokenizer("ptb", 1, ptb.tokenize, ptb.is_local, lru_cache(maxsize=1 << 17)(ptb.plain_word)),
         Tokenizer("13a", 1, thirteen_a, str.isalnum),
         Tokenizer("whitespace", 1, whitespace, _always, _alphanumeric),
         Tokenizer("plain", 1, plain, _always),
