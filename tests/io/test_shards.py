@@ -14,6 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from captious.errors import InputError
+from captious.io import shards
+from captious.io.formats import rows_of
 from captious.io.read import read
 from captious.io.shards import Shard, expand, is_sharded, read_shard
 from captious.options import Reading
@@ -312,11 +314,25 @@ class TestReferences:
         captions = read_shard(shard, reading).captions
         assert list(captions.references) == [("reference of 7",), ("reference of 9",)]
 
-    def test_a_file_is_read_once(self, shard, tmp_path):
+    def test_a_file_is_read_once_and_again_when_it_changed(self, shard, tmp_path, monkeypatch):
+        files = []
+        monkeypatch.setattr(shards, "rows_of", lambda path, **options: files.append(path) or rows_of(path, **options))
         path = self.references(tmp_path, "79")
-        read_shard(shard, Reading(references=path))
-        Path(path).unlink()
-        assert read_shard(shard, Reading(references=path)).captions.references[0] == ("reference of 7",)
+        for _ in range(3):
+            assert read_shard(shard, Reading(references=path)).captions.references[0] == ("reference of 7",)
+        Path(path).write_text(json.dumps({"7": ["another reference"], "9": ["x"]}))
+        assert read_shard(shard, Reading(references=path)).captions.references[0] == ("another reference",)
+        assert files == [path, path]
+
+    def test_a_file_on_an_object_store(self, shard):
+        address = f"memory://{uuid.uuid4().hex}/references.json"
+        fsspec.filesystem("memory").pipe_file(address, json.dumps({"7": ["dogs"], "9": ["foxes"]}).encode())
+        captions = read_shard(shard, Reading(references=address)).captions
+        assert list(captions.references) == [("dogs",), ("foxes",)]
+
+    def test_a_file_that_is_not_there(self, shard, tmp_path):
+        with pytest.raises(InputError, match=r"none\.json: no such file"):
+            read_shard(shard, Reading(references=str(tmp_path / "none.json")))
 
     def test_ids_without_references(self, shard, tmp_path):
         path = self.references(tmp_path, "78")
