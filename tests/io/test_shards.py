@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 import uuid
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import fsspec
 import pyarrow as pa
@@ -103,6 +105,35 @@ class TestExpand:
             expand(f"{folder}/a/{{00..02}}.tar")
         with pytest.raises(InputError, match=r"/c: holds no file that ends in"):
             expand(f"{folder}/c")
+        with pytest.raises(InputError, match=r"/c\.tar: no such file"):
+            expand(f"{folder}/c.tar")
+
+    def test_addresses_of_a_web_server(self, tmp_path):
+        """Its listing does not say how large files are."""
+        pytest.importorskip("aiohttp")
+        touch(tmp_path, "0.jsonl", "1.jsonl")
+
+        class Handler(SimpleHTTPRequestHandler):
+            def __init__(self, *arguments):
+                super().__init__(*arguments, directory=str(tmp_path))
+
+            def log_message(self, *arguments):
+                pass
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                folder = f"http://127.0.0.1:{server.server_port}"
+                expected = tuple(Shard(name, f"{folder}/{name}.jsonl", 3) for name in "01")
+                assert expand(f"{folder}/{{0..1}}.jsonl") == expand(f"{folder}/*.jsonl") == expected
+                with pytest.raises(InputError, match=r"1 of its 3 files is missing, the first is .*/2\.jsonl"):
+                    expand(f"{folder}/{{0..2}}.jsonl")
+                with pytest.raises(InputError, match=r"/2\.jsonl: no such file"):
+                    expand(f"{folder}/2.jsonl")
+            finally:
+                server.shutdown()
+                thread.join()
 
     def test_a_file_by_its_scheme_needs_no_fsspec(self, tmp_path, monkeypatch):
         touch(tmp_path, "0.tar")

@@ -182,6 +182,8 @@ def _in_folder(address: str, format: str | None) -> dict[str, int]:
     if not is_remote(address) and not _exists(address, Path.is_dir):
         raise InputError(f"{address}: no such file, and no folder of shards")
     sizes = storage.sizes()
+    if not sizes and format_of(address):
+        raise InputError(f"{address}: no such file")
     shards = {storage.address_of(name): size for name, size in sizes.items() if format or format_of(name)}
     if not shards:
         deeper = "; pass a pattern such as " + storage.address_of("**/*.parquet") + " for shards in folders below"
