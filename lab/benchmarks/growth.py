@@ -166,11 +166,11 @@ class Clock:
 
         def run(*arguments: Any, **named: Any) -> Any:
             self.inside.append(0.0)
-            start = time.perf_counter()
+            start = time.process_time()
             try:
                 return function(*arguments, **named)
             finally:
-                whole = time.perf_counter() - start
+                whole = time.process_time() - start
                 self.seconds[name] += whole - self.inside.pop()
                 if self.inside:
                     self.inside[-1] += whole

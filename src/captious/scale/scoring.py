@@ -364,6 +364,7 @@ class Scorer:
             images=sum(image is not None for image in captions.images),
             ids=ids_fingerprint(captions.ids),
             faults=content.faults,
+            examples=content.examples,
             warnings=tuple(finding.message for finding in findings_that_mislead(captions)),
         )
         table, types = items_table(captions, measurements, scoring.folder.manifest.metrics), _types(measurements)

@@ -17,7 +17,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import reduce
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -61,8 +61,12 @@ def word_keys(words: Iterable[str]) -> Keys:
     >>> word_keys(["dog"]).tobytes().hex()  # printf dog | b2sum -l 64
     '3984c7c1d25e9c9f'
     """
-    hashes = (hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest() for word in words)
-    return np.frombuffer(b"".join(hashes), dtype=KEY)
+    return np.frombuffer(b"".join(map(_word_key, words)), dtype=KEY)
+
+
+@lru_cache(maxsize=1 << 17)
+def _word_key(word: str) -> bytes:
+    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 class KeyCounts:
