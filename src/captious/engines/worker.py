@@ -14,7 +14,7 @@ from captious.options import Runtime, using
 ATTEMPTS = 3
 """Workers that a task may bring down before it is given up."""
 
-LARGEST = 64 * 2**20
+LARGEST = 256 * 2**20
 """Bytes of a setup or of a task. Data are read by the worker."""
 
 
