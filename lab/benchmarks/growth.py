@@ -2,8 +2,8 @@
 
 Items have one candidate and five references: COCO's captions drawn with replacement, and 7% of the words exchanged for
 others of the same corpus, so that new n-grams keep coming as in real text: the distinct ones grow with the captions to
-the power of 0.8, as COCO's own do. Without COCO the words follow Zipf's law. Time per item is that of the processor, which
-depends less on what else the machine does.
+the power of 0.8, as COCO's own do. Without COCO the words follow Zipf's law. Time per item is that of the processor,
+which depends less on what else the machine does.
 
 python lab/benchmarks/growth.py [--sizes 5000,40000,200000] [--out] [--steps] [--folder /tmp/growth]
 """
@@ -88,7 +88,7 @@ def child(path: str, out: bool, by_step: bool) -> dict[str, Any]:
     clock = Clock() if by_step else None
     with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
         small = Path(folder) / "small.jsonl"
-        with open(path, encoding="utf-8") as lines:
+        with Path(path).open(encoding="utf-8") as lines:
             small.write_text("".join(islice(lines, 50)), encoding="utf-8")
         score(str(small), Path(folder) / "small" if out else None)
         if clock:
@@ -106,12 +106,11 @@ def score(path: str, out: Path | None) -> None:
 
     sys.argv, sys.stdout = ["captious", "score", path, *(["--out", str(out)] if out else [])], sys.stderr
     try:
-        code = captious()
+        captious()
     except SystemExit as end:
-        code = end.code
+        if end.code:
+            raise
     sys.stdout = sys.__stdout__
-    if code:
-        raise SystemExit(code)
 
 
 class Clock:
