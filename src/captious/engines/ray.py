@@ -197,7 +197,6 @@ class Hired:
     actor: Any
     step: Literal["arrive", "start", "run"]
     task: int = -1
-    node: str = ""
 
 
 class Crew:
@@ -209,6 +208,14 @@ class Crew:
         self.ray, self.share, self.jobs, self.start, self.tasks, self.log = ray, share, jobs, start, tasks, log
         self.blueprint = _actor_class(ray).options(
             num_cpus=share.cpus, num_gpus=share.gpus, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
+        )
+        errors = ray.exceptions
+        self.deaths = (
+            errors.RayActorError,
+            errors.WorkerCrashedError,
+            errors.OutOfMemoryError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,  # a large result on a node that is lost
         )
         self.path = [str(Path(entry).resolve()) for entry in sys.path]
         self.calls: dict[Any, Hired] = {}
@@ -228,7 +235,7 @@ class Crew:
         while self.unfinished:
             self._hire()
             self._assign()
-            done, _ = self.ray.wait(list(self.calls), num_returns=1, timeout=LOOK)
+            done = self._wait()
             self._check_presence()
             for reference in done:
                 yield from self._hear(self.calls.pop(reference), reference)
@@ -254,6 +261,14 @@ class Crew:
             hired.step, hired.task = "run", self.waiting.popleft()
             self.calls[hired.actor.run.remote(self.tasks[hired.task])] = hired
 
+    def _wait(self) -> list[Any]:
+        """The next answer, if one comes soon."""
+        if not self.calls:  # a pause after deaths
+            time.sleep(LOOK)
+            return []
+        done: list[Any] = self.ray.wait(list(self.calls), num_returns=1, timeout=LOOK)[0]
+        return done
+
     def _check_presence(self) -> None:
         """Refuse to wait for ever where no actor finds a place."""
         if self.idle or any(hired.step != "arrive" for hired in self.calls.values()):
@@ -266,15 +281,9 @@ class Crew:
 
     def _hear(self, hired: Hired, reference: Any) -> Iterator[Finished[Any]]:
         """Take what an actor answers, or the news of its death."""
-        errors = self.ray.exceptions
         try:
             message = self.ray.get(reference)
-        except (
-            errors.RayActorError,
-            errors.OutOfMemoryError,
-            errors.WorkerCrashedError,
-            errors.NodeDiedError,
-        ) as error:
+        except self.deaths as error:
             yield from self._replace(hired, _cause(error))
             return
         if hired.step == "arrive":
@@ -297,7 +306,7 @@ class Crew:
         if version != __version__:
             there = f"has captious {version}" if version else "has no captious"
             raise InputError(f"Ray node {node}: {there}, expected captious {__version__} as here")
-        hired.step, hired.node = "start", node
+        hired.step = "start"
         self.calls[hired.actor.start.remote(*self.start)] = hired
 
     def _replace(self, hired: Hired, cause: str) -> Iterator[Finished[Any]]:

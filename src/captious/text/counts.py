@@ -69,6 +69,11 @@ def _word_key(word: str) -> bytes:
     return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
+def first_bits_order(keys: Keys) -> Ints:
+    """Indices that sort keys by their first sixteen bits, for which NumPy has a radix sort."""
+    return np.argsort((keys >> np.uint64(48)).astype(np.uint16), kind="stable")
+
+
 class KeyCounts:
     """Distinct keys, sorted, each with its count, which is at most 2³² − 1.
 
@@ -135,7 +140,7 @@ class KeyCounts:
         counts = np.zeros(len(keys), dtype=np.int64)
         if len(self) and len(keys):
             # In the order of their first bits, neighbors lie on the same pages: up to ten times as fast.
-            order = np.argsort((keys >> np.uint64(48)).astype(np.uint16), kind="stable")
+            order = first_bits_order(keys)
             wanted = keys.take(order)
             index = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
             counts[order] = np.where(self.keys[index] == wanted, self.counts[index], 0)

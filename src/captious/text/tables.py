@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -401,8 +402,7 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
             start[number] = len(words)
             words += _words(tool, chunks[number])
             size[number] = len(words) - start[number]
-    vocabulary: defaultdict[str, int] = defaultdict(int)
-    vocabulary.default_factory = vocabulary.__len__
+    vocabulary: defaultdict[str, int] = defaultdict(itertools.count().__next__)
     flat = np.fromiter(map(vocabulary.__getitem__, words), dtype=np.int32, count=len(words))
     alphabetical = sorted(vocabulary)
     rank = np.empty(len(alphabetical), dtype=np.int32)
@@ -424,8 +424,7 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
 
     Chunk 0 is empty and stands for nothing at all. Every text has a chunk, if only an empty one.
     """
-    numbering: defaultdict[str, int] = defaultdict(int, {_END: 0})
-    numbering.default_factory = numbering.__len__
+    numbering: defaultdict[str, int] = defaultdict(itertools.count(1).__next__, {_END: 0})
     parts = []
     for first in range(0, len(texts), _TEXTS):
         block = texts[first : first + _TEXTS]
