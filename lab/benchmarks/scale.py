@@ -294,8 +294,10 @@ def tars(args: argparse.Namespace) -> None:
             start = time.perf_counter()
             score_shards(source, metric, out=out, resampling=Resampling(0), runtime=runtime, engine=engine)
             seconds = time.perf_counter() - start
-            busy = sum(sum(one.seconds.values()) for one in ShardFolder.read(out).summaries()) / int(jobs or 1)
-            rate = args.items / busy
+            each = [sum(one.seconds.values()) for one in ShardFolder.read(out).summaries()]
+            rate = (
+                args.items / args.shards / float(np.median(each)) * int(jobs or 1)
+            )  # a worker's first shard warms it up
             rows.append([f"tars, {way}", f"{rate:,.0f}", f"{rate / alone:.2f}", f"{args.items / seconds:,.0f}"])
             print(rows[-1], flush=True)
         print(f"\n{args.items:,} JPEG files in {args.shards} tars, ViT-B/32, batches of {args.batch}\n")
