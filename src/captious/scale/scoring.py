@@ -36,6 +36,7 @@ from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
 from captious.metrics.registry import ALL, DEFAULT, parse_all
 from captious.models.devices import resolve_device
+from captious.models.pipeline import close_decoders, keep_decoders
 from captious.options import Engine, Judging, Reading, Resampling, Runtime, current, using
 from captious.scale.folder import Manifest, ShardFolder
 from captious.scale.report import ShardReport
@@ -111,8 +112,11 @@ def score_shards(
     engine = with_gpus(engine, chosen, runtime.device)
     manifest = Manifest(tuple(map(str, chosen)), shards, reading_facts(reading))
     folder = ShardFolder.open(out, manifest, overwrite)
-    with using(replace(runtime, judging=share_of_worker(runtime.judging, chosen, engine, len(shards)))):
-        Run(folder, chosen, reading, engine, progress or (lambda step: None)).score()
+    try:
+        with using(replace(runtime, judging=share_of_worker(runtime.judging, chosen, engine, len(shards)))):
+            Run(folder, chosen, reading, engine, progress or (lambda step: None)).score()
+    finally:
+        close_decoders()  # of the serial executor; those of other workers end with them
     folder.tidy()
     report = ShardReport.of(folder, resampling)
     report.write()
@@ -341,6 +345,7 @@ class Scoring:
     def __call__(self) -> Callable[[Shard], Outcome]:
         """The function of a shard. Models are loaded and merged states opened here, once for all shards of a worker."""
         change_folder(self.work_folder)
+        keep_decoders()
         nothing = CaptionSet.of({})
         states = {
             metric: CorpusStates(self.folder, metric).open() if metric.needs_corpus else metric.prepare(nothing)
