@@ -25,7 +25,7 @@ from typing import Any, Literal
 from captious._version import __version__
 from captious.engines.processes import cores
 from captious.engines.tasks import Finished, Setup
-from captious.engines.worker import ATTEMPTS, Answer, Log, packed, portable
+from captious.engines.worker import ATTEMPTS, Answer, Log, packed, portable, refuse_split_gpus, slots
 from captious.errors import InputError, one_line, require
 from captious.options import Engine, current
 
@@ -44,8 +44,7 @@ def run_on_ray(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> 
     if not tasks:
         return
     ray, runtime = import_ray(), current()
-    if engine.gpus > 1 and engine.gpus % 1:
-        raise InputError(f"gpus={engine.gpus}: expected a part of one GPU, such as 0.5, or a whole number of GPUs")
+    refuse_split_gpus(engine)
     dumps = ray.cloudpickle.dumps
     start, packages = packed(setup, dumps), [packed(task, dumps) for task in tasks]
     with _connected(ray, engine):
@@ -131,15 +130,6 @@ def _amounts(resources: Mapping[str, float]) -> str:
     return " and ".join(f"{number:g} {kind}{'' if number == 1 else 's'}" for number, kind in numbers)
 
 
-def _slots(gpus: float, share: float) -> int:
-    """Actors that the GPUs of a node hold; no actor has parts of two.
-
-    >>> _slots(2, 0.4), _slots(5, 2), _slots(0, 0.5)
-    (4, 2, 0)
-    """
-    return int(gpus // share) if share >= 1 else int(gpus) * int(1 / share + 1e-9)
-
-
 def _resources(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
     return [node["Resources"] for node in nodes if node["Alive"]]
 
@@ -148,7 +138,7 @@ def _cpus(nodes: Sequence[Mapping[str, Any]], gpus: float) -> int:
     """CPUs of an actor: one; beside a GPU, which decoding must keep busy, an equal part of those of the node."""
     if not gpus:
         return 1
-    slots = [(node, _slots(node.get("GPU", 0), gpus)) for node in _resources(nodes)]
+    slots = [(node, slots(node.get("GPU", 0), gpus)) for node in _resources(nodes)]
     return max(1, min((int(node.get("CPU", 0)) // count for node, count in slots if count), default=1))
 
 
@@ -157,7 +147,7 @@ def _capacity(nodes: Sequence[Mapping[str, Any]], share: Share) -> int:
     by_cpus = [int(node.get("CPU", 0)) // share.cpus for node in _resources(nodes)]
     if not share.gpus:
         return sum(by_cpus)
-    by_gpus = [_slots(node.get("GPU", 0), share.gpus) for node in _resources(nodes)]
+    by_gpus = [slots(node.get("GPU", 0), share.gpus) for node in _resources(nodes)]
     return sum(map(min, by_cpus, by_gpus))
 
 

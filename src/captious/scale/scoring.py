@@ -23,7 +23,7 @@ from captious._files import digest
 from captious._typing import Ints
 from captious._written import split
 from captious.captions import CaptionSet
-from captious.engines.processes import cores
+from captious.engines.processes import cores, visible_gpus
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
 from captious.evaluation import Specs, metric_specs, settings_of
@@ -35,6 +35,7 @@ from captious.metrics.contract import Measurement, Metric, TypeSets
 from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
 from captious.metrics.registry import ALL, DEFAULT, parse_all
+from captious.models.devices import resolve_device
 from captious.models.pipeline import close_decoders, keep_decoders
 from captious.options import Engine, Judging, Reading, Resampling, Runtime, current, using
 from captious.scale.folder import Manifest, ShardFolder
@@ -108,6 +109,7 @@ def score_shards(
     resampling, runtime = settings_of(resampling, runtime, progress)
     shards = expand(source, reading.format)
     chosen = tuple(parse_all(metric_specs(metrics), _first_captions(metrics, shards, reading)))
+    engine = with_gpus(engine, chosen, runtime.device)
     manifest = Manifest(tuple(map(str, chosen)), shards, reading_facts(reading))
     folder = ShardFolder.open(out, manifest, overwrite)
     try:
@@ -119,6 +121,19 @@ def score_shards(
     report = ShardReport.of(folder, resampling)
     report.write()
     return report
+
+
+def with_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engine:
+    """The engine with a GPU for each process where models run on GPUs: one process per core would load a model each.
+
+    On a cluster ``gpus`` says it.
+    """
+    models = any("model" in metric.needs for metric in metrics)
+    if engine.engine in ("serial", "ray") or engine.gpus or not models or not visible_gpus():
+        return engine
+    if resolve_device(device).type != "cuda":
+        return engine
+    return replace(engine, gpus=1.0) if device in ("auto", "cuda") else replace(engine, jobs=engine.jobs or 1)
 
 
 def share_of_worker(judging: Judging, metrics: Sequence[Metric], engine: Engine, shards: int) -> Judging:
