@@ -1,13 +1,19 @@
-"""Judges against a real server: calls per second beside a plain loop, and replies that survive kills.
+"""Judges against a real server: calls per second beside a plain loop, replies that survive kills, a ceiling.
+
+    PYTHONPATH=. python -m lab.benchmarks.judges          # all three, 10,000 calls each; some minutes
+    PYTHONPATH=. python -m lab.benchmarks.judges speed
 
 The server is llama.cpp's with a tiny random model (`tests/models/chat/llama.py`), on this machine. Every call asks for
 one token with five probabilities. ``speed`` asks through captious at two concurrencies and through a plain loop around
-httpx, in turns. ``kills`` asks in a process that is killed ten times and begun again, and counts what is stored.
+httpx, in turns; half of the plain calls go before the others and half after, since a busy machine changes its pace.
+``kills`` asks in a process that is killed ten times and begun again, and counts what is stored. ``ceiling`` stops a run
+by the tokens that it may use, and goes on with more.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import random
 import signal
 import sqlite3
@@ -15,12 +21,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 from lab.benchmarks.measure import table
 from tests.models.chat.llama import serve, write_llama
 
+from captious.errors import InputError
 from captious.models.chat.judge import load_judge
 from captious.models.chat.messages import Request, Turn
 from captious.options import Judging
@@ -53,16 +61,22 @@ def plain_loop(url: str, number: int) -> float:
 def speed(url: str, folder: Path, number: int, peer: int) -> None:
     """Calls per second of each way."""
     ways = {
-        "plain httpx loop, nothing stored": (peer, lambda: plain_loop(url, peer)),
         "captious, concurrency 1": (peer, lambda: ask(url, folder / "one.db", peer, 1)),
         "captious, concurrency 16": (number, lambda: ask(url, folder / "many.db", number, 16)),
         "captious, all from the store": (number, lambda: ask(url, folder / "many.db", number, 16)),
     }
     plain_loop(url, 20)  # the server warms up
-    rates = {name: (calls, calls / run()) for name, (calls, run) in ways.items()}
-    base = rates["plain httpx loop, nothing stored"][1]
-    rows = [[name, f"{calls:,}", f"{rate:,.0f}", f"{rate / base:.2f}"] for name, (calls, rate) in rates.items()]
+    before = plain_loop(url, peer // 2)
+    seconds = {name: run() for name, (_, run) in ways.items()}
+    base = peer / (before + plain_loop(url, peer - peer // 2))
+    rates = {name: (calls, calls / seconds[name]) for name, (calls, _) in ways.items()}
+    rows = [
+        [name, f"{calls:,}", f"{rate:,.0f}", f"{rate / base:.2f}"]
+        for name, (calls, rate) in {"plain httpx loop, nothing stored": (peer, base), **rates}.items()
+    ]
     print(table([["way", "calls", "calls a second", "ratio"], *rows]))
+    if importlib.util.find_spec("sniffio") is None:
+        print("without sniffio, which captious[judge] brings: httpx looks for it at every request")
 
 
 def kills(url: str, folder: Path, number: int) -> None:
@@ -84,6 +98,19 @@ def kills(url: str, folder: Path, number: int) -> None:
     print(f"{KILLS} kills: {counted:,} replies stored, {lost} of the counted ones lost")
     seconds = ask(url, store, number, 16)
     print(f"the last run brought the other {number - counted:,} in {seconds:.1f} s; stored: {stored(store):,}")
+
+
+def ceiling(url: str, folder: Path, number: int) -> None:
+    """Stop a run by its tokens, and go on with twice as many."""
+    for tokens in (8 * number, 16 * number, None):
+        judge = load_judge("tiny", Judging(endpoint=url, replies=folder / "ceiling.db", most_tokens=tokens))
+        before = replace(judge.usage)
+        try:
+            judge.ask(questions(number))
+        except InputError as error:
+            print(error)
+        usage, total = judge.usage.since(before), stored(folder / "ceiling.db")
+        print(f"  {usage.calls:,} calls, {usage.stored:,} from the store; stored now: {total:,}")
 
 
 def stored(path: Path) -> int:
@@ -113,15 +140,17 @@ def main() -> None:
         counted(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", choices=["speed", "kills", "all"], nargs="?", default="all")
+    parser.add_argument("run", choices=["speed", "kills", "ceiling", "all"], nargs="?", default="all")
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--peer", type=int, default=2_000, help="calls one after the other")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, serve(write_llama(Path(name)), parallel=16) as url:
-        if options.run != "kills":
+        if options.run in ("speed", "all"):
             speed(url, Path(name), options.calls, options.peer)
-        if options.run != "speed":
+        if options.run in ("kills", "all"):
             kills(url, Path(name), options.calls)
+        if options.run in ("ceiling", "all"):
+            ceiling(url, Path(name), options.calls)
 
 
 if __name__ == "__main__":

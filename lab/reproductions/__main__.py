@@ -1,4 +1,6 @@
-"""The papers' own experiments, one command each: python -m lab.reproductions onlystyle|umic|specs|imagine|relic …
+"""The papers' own experiments, each by one command: python -m lab.reproductions NAME …
+
+The names are onlystyle, umic, specs, imagine, relic and judges.
 
 What follows the name goes to the script; ``-h`` after it lists what it takes.
 """
@@ -12,7 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SCRIPTS = {
     "onlystyle": HERE.parent / "captioners" / "__main__.py",
-    **{name: HERE / f"{name}.py" for name in ("umic", "specs", "imagine", "relic")},
+    **{name: HERE / f"{name}.py" for name in ("umic", "specs", "imagine", "relic", "judges")},
 }
 
 

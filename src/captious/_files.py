@@ -193,7 +193,7 @@ def expanded(path: str | Path) -> Path:
         return Path(path)
 
 
-def _refuse_unwritable(target: Path) -> None:
+def refuse_unwritable(target: Path) -> None:
     """Say at once that nothing can be written at a place: below a file, through a broken link, in place of a device."""
     refuse_irregular(target)
     if not str(target).isprintable():
@@ -207,7 +207,7 @@ def _refuse_unwritable(target: Path) -> None:
 
 def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER) -> None:
     """Say at once, before any work, that an output folder is taken, or that it cannot be made."""
-    _refuse_unwritable(target)
+    refuse_unwritable(target)
     sweep(target)
     if target.is_dir() and not any(target.iterdir()):
         return
@@ -220,7 +220,7 @@ def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER)
 def refuse_existing(file: str | Path | None, overwrite: bool = False) -> None:
     """Say at once, before any work, that an output file is there already, or that it cannot be made."""
     if file is not None:
-        _refuse_unwritable(Path(file))
+        refuse_unwritable(Path(file))
         if Path(file).is_dir():
             raise InputError(f"{file}: is a folder, expected the name of a file to write")
     if file is not None and Path(file).exists() and not overwrite:

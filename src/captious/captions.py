@@ -360,13 +360,15 @@ class CaptionSet(Memo):
         ('8', '9')
         """
         end = min(end, len(self))
-        return replace(
+        part = replace(
             self,
             ids=self.ids[first:end],
             candidates=self.candidates.part(first, end),
             references=self.references.part(first, end),
             columns={name: values[first:end] for name, values in self.columns.items()},
         )
+        part.__dict__["_digests"] = self._digests[first:end]  # which both need, and which take a while
+        return part
 
     def candidates_alone(self) -> CaptionSet:
         """A set with an item for each candidate, beside the references and columns of its item.
@@ -398,11 +400,17 @@ class CaptionSet(Memo):
     @cached_property
     def fingerprint(self) -> int:
         """Of ids and references, whatever the order of the items; those of shards add up modulo 2**64."""
-        values, bounds, total = self.references.values, self.references.offsets.tolist(), 0
-        for key, first, end in zip(self.ids, bounds[:-1], bounds[1:], strict=True):
-            content = "\x1f".join((key, *values[first:end])).encode("utf-8", "surrogatepass")
-            total += int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
-        return total % 2**64
+        return int(self._digests.sum(dtype=np.uint64))
+
+    @cached_property
+    def _digests(self) -> npt.NDArray[np.uint64]:
+        """Of the id and the references of each item."""
+        values, bounds = self.references.values, self.references.offsets.tolist()
+        contents = (
+            "\x1f".join((key, *values[first:end])).encode("utf-8", "surrogatepass")
+            for key, first, end in zip(self.ids, bounds[:-1], bounds[1:], strict=True)
+        )
+        return np.frombuffer(b"".join([blake2b(content, digest_size=8).digest() for content in contents]), "<u8")
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -84,7 +84,7 @@ class Comparison(Result):
         """Systems by metrics, every paired test, and the items to explore."""
         tables = [self._systems(), *([self._tests()] if self.differences else [])]
         return Document(
-            f"{len(self.reports)} systems, {self._items} items",
+            f"{len(self.reports)} systems, {self._items:,} items",
             f"{', '.join(self.reports)}; differences by {self.test}",
             [*tables, *self._explorer()],
             warnings=[*self.warnings, *_by_system({name: report.warnings for name, report in self.reports.items()})],
@@ -95,6 +95,10 @@ class Comparison(Result):
 
     def _explorer(self) -> Sequence[Section]:
         return [explorer(self.reports)]
+
+    def _metric(self, key: str) -> Phrase:
+        """What tables call a metric, with a link to the items sorted by it."""
+        return link(self._first.label(key), f"#sort={quote(key)}")
 
     def _systems(self) -> Table:
         reports, first = list(self.reports.values()), self._first
@@ -130,8 +134,9 @@ class Comparison(Result):
         for row in self.differences:
             cell = Cell(row.difference, row.low, row.high, limits=(-reach[row.metric], reach[row.metric]))
             better = Span(row.better, "strong") if row.better else Span("neither", "quiet")
-            label = link(self._first.label(row.metric), f"#sort={quote(row.metric)}")
-            rows.append((label, f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, Phrase((better,))))
+            rows.append(
+                (self._metric(row.metric), f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, Phrase((better,)))
+            )
         metrics = [row.metric for row in self.differences]
         several = len(set(metrics)) < len(metrics)
         starts = [index for index in range(1, len(metrics)) if several and metrics[index] != metrics[index - 1]]

@@ -222,7 +222,7 @@ class Engine(Options):
     address: Annotated[
         str | None, Option("Ray cluster, such as ray://head:10001; a local one if none is named.", env="RAY_ADDRESS")
     ] = None
-    gpus: Annotated[float, Option("GPUs of each Ray actor; at 0.25 four actors share one.", min=0)] = 0.0
+    gpus: Annotated[float, Option("GPUs of each worker; at 0.25 four workers share one.", min=0)] = 0.0
 
 
 def _ignore(*arguments: Any) -> None:

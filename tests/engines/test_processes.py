@@ -68,3 +68,23 @@ def test_ctrl_c_ends_all(tmp_path):
     assert driver.process.returncode == -signal.SIGINT
     assert messages.count("Traceback") == messages.count("KeyboardInterrupt") == 1
     assert all(map(ended, driver.workers))
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(0.5, ["4", "6", "4", "6"]), (1.0, ["4", "6"]), (2.0, ["4,6"])])
+def test_workers_share_the_gpus_that_this_process_sees(monkeypatch, gpus, expected):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    assert processes._gpus_of_workers(Engine("processes", gpus=gpus)) == expected
+
+
+def test_a_worker_sees_its_gpu_alone(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    workers = {end.result for end in run_tasks(work.visible, list(range(20)), Engine("processes", gpus=1))}
+    assert len(workers) <= 2 and {gpu for _, gpu in workers} <= {"4", "6"}
+
+
+def test_more_gpus_than_there_are_are_refused(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with pytest.raises(InputError, match=r"^gpus=2: each worker asks for so many, and this machine has 1 GPU$"):
+        list(run_tasks(work.visible, [1, 2], Engine("processes", gpus=2)))
+    with pytest.raises(InputError, match=r"^gpus=1\.5: expected a part of one GPU"):
+        list(run_tasks(work.visible, [1, 2], Engine("processes", gpus=1.5)))

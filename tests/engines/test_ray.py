@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from tests.engines import work
@@ -118,6 +120,19 @@ def test_a_cluster_of_this_machine_alone_leaves_nothing_and_prints_nothing(tmp_p
     assert (tmp_path / "killed").exists()
     assert not (tmp_path / ".ray").exists()
     assert all(ended(pid) for line in lines for pid in line[1:])
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_nothing_listens_is_named_at_once(scheme):
+    patient = SimpleNamespace(is_initialized=lambda: False, init=lambda *address, **options: pytest.fail("asked Ray"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"{scheme}127.0.0.1:{free.getsockname()[1]}"
+        with (
+            pytest.raises(InputError, match=rf"^address={address}: no connection to Ray \(.*refused\)$"),
+            engine._connected(patient, Engine("ray", address=address)),
+        ):
+            pytest.fail("connected")
 
 
 def test_actors_take_what_the_nodes_have():

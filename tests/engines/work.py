@@ -27,6 +27,11 @@ def divisions():
     return lambda task: 1 / task
 
 
+def visible():
+    """Which process it is, and the GPUs that CUDA would show it."""
+    return lambda task: (os.getpid(), os.environ["CUDA_VISIBLE_DEVICES"])
+
+
 def refused():
     raise InputError("weights.npz: is not there, expected a file of weights")
 

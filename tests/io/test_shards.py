@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 import uuid
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import fsspec
 import pyarrow as pa
@@ -14,6 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from captious.errors import InputError
+from captious.io import shards
+from captious.io.formats import rows_of
 from captious.io.read import read
 from captious.io.shards import Shard, expand, is_sharded, read_shard
 from captious.options import Reading
@@ -101,6 +105,35 @@ class TestExpand:
             expand(f"{folder}/a/{{00..02}}.tar")
         with pytest.raises(InputError, match=r"/c: holds no file that ends in"):
             expand(f"{folder}/c")
+        with pytest.raises(InputError, match=r"/c\.tar: no such file"):
+            expand(f"{folder}/c.tar")
+
+    def test_addresses_of_a_web_server(self, tmp_path):
+        """Its listing does not say how large files are."""
+        pytest.importorskip("aiohttp")
+        touch(tmp_path, "0.jsonl", "1.jsonl")
+
+        class Handler(SimpleHTTPRequestHandler):
+            def __init__(self, *arguments):
+                super().__init__(*arguments, directory=str(tmp_path))
+
+            def log_message(self, *arguments):
+                pass
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                folder = f"http://127.0.0.1:{server.server_port}"
+                expected = tuple(Shard(name, f"{folder}/{name}.jsonl", 3) for name in "01")
+                assert expand(f"{folder}/{{0..1}}.jsonl") == expand(f"{folder}/*.jsonl") == expected
+                with pytest.raises(InputError, match=r"1 of its 3 files is missing, the first is .*/2\.jsonl"):
+                    expand(f"{folder}/{{0..2}}.jsonl")
+                with pytest.raises(InputError, match=r"/2\.jsonl: no such file"):
+                    expand(f"{folder}/2.jsonl")
+            finally:
+                server.shutdown()
+                thread.join()
 
     def test_a_file_by_its_scheme_needs_no_fsspec(self, tmp_path, monkeypatch):
         touch(tmp_path, "0.tar")
@@ -312,11 +345,25 @@ class TestReferences:
         captions = read_shard(shard, reading).captions
         assert list(captions.references) == [("reference of 7",), ("reference of 9",)]
 
-    def test_a_file_is_read_once(self, shard, tmp_path):
+    def test_a_file_is_read_once_and_again_when_it_changed(self, shard, tmp_path, monkeypatch):
+        files = []
+        monkeypatch.setattr(shards, "rows_of", lambda path, **options: files.append(path) or rows_of(path, **options))
         path = self.references(tmp_path, "79")
-        read_shard(shard, Reading(references=path))
-        Path(path).unlink()
-        assert read_shard(shard, Reading(references=path)).captions.references[0] == ("reference of 7",)
+        for _ in range(3):
+            assert read_shard(shard, Reading(references=path)).captions.references[0] == ("reference of 7",)
+        Path(path).write_text(json.dumps({"7": ["another reference"], "9": ["x"]}))
+        assert read_shard(shard, Reading(references=path)).captions.references[0] == ("another reference",)
+        assert files == [path, path]
+
+    def test_a_file_on_an_object_store(self, shard):
+        address = f"memory://{uuid.uuid4().hex}/references.json"
+        fsspec.filesystem("memory").pipe_file(address, json.dumps({"7": ["dogs"], "9": ["foxes"]}).encode())
+        captions = read_shard(shard, Reading(references=address)).captions
+        assert list(captions.references) == [("dogs",), ("foxes",)]
+
+    def test_a_file_that_is_not_there(self, shard, tmp_path):
+        with pytest.raises(InputError, match=r"none\.json: no such file"):
+            read_shard(shard, Reading(references=str(tmp_path / "none.json")))
 
     def test_ids_without_references(self, shard, tmp_path):
         path = self.references(tmp_path, "78")

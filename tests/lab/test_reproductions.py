@@ -53,11 +53,6 @@ def test_a_table_has_ours_the_interval_and_the_published_value(tmp_path):
     assert written["rows"][0]["ours"] == -1.04 and written["rows"][1]["published"] is None
 
 
-def test_an_unknown_paper_is_refused(reproduce):
-    with pytest.raises(SystemExit, match="expected one of onlystyle, umic, specs, imagine, relic"):
-        reproduce("clip")
-
-
 def test_umic_reads_the_recipes_and_says_what_is_not_there(reproduce, tmp_path):
     words = ("a dog", "a dog runs", "a dog runs on grass", "grass")
     human = (0.4, 0.8, 1.0, 0.1)

@@ -1,6 +1,7 @@
 """Images read in processes of their own come out as those read here."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -116,3 +117,21 @@ def test_bytes_in_memory_are_decoded_in_a_process_and_only_where_they_are_wanted
     assert [image.pixels is None for image in decoded] == [False, False, True, False, False, False, True]
     assert decoded[2].fault is None and decoded[6].fault.startswith("broken: is not an image")
     assert all(isinstance(image.value, bytes) for image in images)
+
+
+def test_decoding_processes_are_kept_for_the_next_images_where_that_is_asked_for(paths):
+    """A worker that scores shard after shard starts them once."""
+    encoder = SimpleNamespace(preparation=PREPARATION, prepare=PREPARATION.prepare)
+    lists = []
+    try:
+        pipeline.keep_decoders()
+        for _ in range(2):
+            with pipeline._decoder(encoder, False, pipeline.MANY_THREADS) as through:
+                assert through(paths[0], lambda key: True).fault is None
+            (kept,) = pipeline._KEPT
+            lists.append([process.child.process for process in kept])
+    finally:
+        pipeline.close_decoders()
+    assert lists[0] == lists[1]
+    assert all(process.poll() is not None for process in lists[0])
+    assert pipeline._KEPT is None

@@ -104,6 +104,7 @@ def charts() -> list[Chart]:
         Chart("lines", [Series(n, ("1", "2", "3"), (1, NAN, 2), (0, 0, 1), (2, 2, 3)) for n in "ab"], "Lines", y="τ"),
         Chart("lines", [Series("loss", (0, 10, 20), (3.0, 2.0, 1.5))], "Loss", x="step"),
         Chart("scatter", [Series("s", x.tolist(), (x + y).tolist(), labels=["<i>"] * 400)], "Scatter", x="mean rating"),
+        Chart("histogram", [Series("s", [0.0, 0.5, 1.0], [3, 0], labels=["<b>", "none"])], "Histogram", y="items"),
     ]
 
 

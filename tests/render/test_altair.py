@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError, MissingExtra
-from captious.render import Cell, Column, Document, Table
+from captious.render import Cell, Chart, Column, Document, Series, Table
 
 alt = pytest.importorskip("altair")
 
@@ -27,9 +27,16 @@ def test_a_table_gives_values_with_their_intervals(samples):
 
 def test_every_kind_of_chart_and_the_items_can_be_drawn(samples):
     sample = samples.everything()
-    for name in ("scores", "systems", "intervals", "dots", "bars", "lines", "scatter", "ngrams", "wide", "items"):
+    names = "scores systems intervals dots bars lines scatter histogram ngrams wide items"
+    for name in names.split():
         assert isinstance(sample.plot(name), alt.TopLevelMixin)
         sample.plot(name).to_dict()
+
+
+def test_a_histogram_has_the_edges_of_its_bins():
+    document = Document("d", sections=[Chart("histogram", [Series("s", [0.0, 0.5, 1.0], [3, 1])], "h")])
+    rows, _ = values(document.plot("histogram"))
+    assert [(row["low"], row["high"], row["y"]) for row in rows] == [(0.0, 0.5, 3), (0.5, 1.0, 1)]
 
 
 def test_several_columns_have_a_panel_each_and_the_marks_are_explained():

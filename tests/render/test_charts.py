@@ -25,9 +25,9 @@ def test_every_kind_is_well_formed(samples):
         assert "nan" not in text.lower().replace("reference", "")
 
 
-@pytest.mark.parametrize("kind", ["intervals", "dots", "bars", "lines", "scatter"])
+@pytest.mark.parametrize("kind", ["intervals", "dots", "bars", "lines", "scatter", "histogram"])
 def test_nothing_to_draw_is_drawn_as_an_empty_chart(kind):
-    x = (0.0,) if kind == "scatter" else ("a",)
+    x = {"scatter": (0.0,), "histogram": (0.0, 1.0)}.get(kind, ("a",))
     for series in ([], [Series("s", x, (NAN,))]):
         drawn = svg(Chart(kind, series))
         assert ElementTree.fromstring(drawn).tag.endswith("svg") and "nan" not in drawn.lower()
@@ -62,3 +62,14 @@ def test_a_crowded_scatter_draws_a_part_the_same_each_time():
     chart = Chart("scatter", [Series("s", tuple(range(5000)), tuple(range(5000)))])
     assert len(circles(chart)) == 3000
     assert svg(chart) == svg(chart)
+
+
+def test_bars_of_a_histogram_reach_from_edge_to_edge():
+    chart = Chart("histogram", [Series("s", [0.0, 0.25, 0.5, 1.0], [4, 0, 2], labels=["a", "b", "<c>"])])
+    first, empty, last = (tag.attrib for tag in drawn(chart).iter("rect"))
+    # From 64 to 526 pixels: 462 for the whole axis, a quarter of it 115.5, less one pixel between bars.
+    assert (float(first["x"]), float(first["width"])) == (64.0, 114.5)
+    assert (float(last["x"]), float(last["width"])) == (295.0, 230.0)
+    # From 250 up to 14: four is the highest tick.
+    assert (float(first["height"]), float(empty["height"]), float(last["height"])) == (236.0, 0.0, 118.0)
+    assert [tag.text for tag in drawn(chart).iter("title")] == ["a", "b", "<c>"]

@@ -75,6 +75,7 @@ def scored(
             words=sum(words),
             ids=ids_fingerprint(captions.ids),
             faults=content.faults,
+            examples=content.examples,
             seconds={"read": 0.25, "ROUGE-L": 0.75},
         )
         folder.write_shard(summary, table, {})

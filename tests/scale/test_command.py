@@ -67,3 +67,59 @@ def test_failed_shards_are_named(run, source: str, tmp_path: Path) -> None:
     first, last = errors.strip().splitlines()
     assert first.startswith("part-1: ")
     assert last.endswith("scores: 1 of 3 shards failed; the same again goes on with them")
+
+
+@pytest.fixture
+def scores(run, source: str, tmp_path: Path) -> str:
+    """A folder of scores of 60 items in three shards."""
+    out = str(tmp_path / "scores")
+    code, _, _ = run("score", source, "-m", "rouge", "--engine", "serial", "--samples", "0", "--out", out)
+    assert code == 0
+    return out
+
+
+def test_keep_counts_and_writes(run, scores: str, tmp_path: Path) -> None:
+    code, printed, errors = run("keep", scores, "words > 5 and rouge > 0.5", "--out", str(tmp_path / "kept.txt"))
+    assert code == 0 and "items pass" in printed
+    assert errors == f"written: {tmp_path / 'kept.txt'}\n"
+    _, printed, _ = run("keep", scores, "words > 5 and rouge > 0.5", "--json")
+    data = json.loads(printed)
+    assert data["passing"] == len((tmp_path / "kept.txt").read_text().splitlines())
+    assert data["items"] == 60 and [one["text"] for one in data["clauses"]] == ["words > 5", "rouge > 0.5"]
+    out = tmp_path / "kept"
+    line = ("keep", scores, "words > 5", "--out", str(out), "--write", "shards", "--engine", "serial")
+    assert run(*line)[0] == 0
+    lengths = [len(json.loads(row)["caption"].split()) for path in out.glob("*.jsonl") for row in path.open()]
+    assert lengths and min(lengths) > 5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("words >",), "filter, character"),
+        (("cidr > 1",), "no metric or column 'cidr', there are rouge, words, characters, candidates, id, caption"),
+        (("words > 1", "--out", "kept.csv"), "ends in .parquet, .jsonl, .txt; or --write shards for a folder"),
+        (("words > 1", "--write", "shards"), "--write shards needs --out, the folder to write them to"),
+    ],
+)
+def test_keep_says_what_is_wrong_in_one_line(run, scores: str, words: tuple, message: str) -> None:
+    code, printed, errors = run("keep", scores, *words)
+    assert (code, printed) == (2, "")
+    assert message in errors and errors.count("\n") == 1
+
+
+def test_folders_of_scores_are_compared(run, scores: str, source: str, tmp_path: Path) -> None:
+    code, printed, errors = run("compare", f"a={scores}", f"b={scores}", "--samples", "20", "--permutations", "50")
+    assert code == 0 and "2 systems, 60 items" in printed and "neither" in printed
+    assert "the tests compare 3 shards; below 20 they are rough" in errors
+    code, _, errors = run("compare", f"a={scores}", f"b={scores}", "--references", "refs.json")
+    assert code == 2 and "--references is for captions; folders of scored shards are compared as they are" in errors
+    code, _, errors = run("compare", f"a={scores}", f"b={tmp_path / 'in' / 'part-0.jsonl'}")
+    assert code == 2 and "part-0.jsonl: no captious-shards.json" in errors
+
+
+def test_views_of_runs_name_the_report_of_shards(run, scores: str) -> None:
+    for command in ("view", "studio"):
+        words = (command, scores) if command == "view" else ("studio", "export-site", scores, "--out", "site")
+        code, _, errors = run(*words)
+        assert code == 2 and "holds scored shards, not one run; its report.html shows them" in errors

@@ -56,6 +56,7 @@ def test_it_shows_and_saves_itself(folders, tmp_path):
     comparison = compare_shards(folders)
     assert "2 systems, 32 items" in str(comparison) and "ROUGE-L" in str(comparison)
     comparison.save(tmp_path / "out")
+    assert "#sort=" not in (tmp_path / "out" / "report.html").read_text()  # there are no items to sort
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"a", "b", "report.html", "captious-run.json"}
     data = json.loads((tmp_path / "out" / "captious-run.json").read_text())
     assert data["systems"]["b"]["items"] == 32

@@ -42,14 +42,14 @@ def test_every_item_is_counted_where_it_fails_first(folder):
     assert (second.holds, second.fails, second.unknown, second.dropped, second.alone) == (4, 2, 0, 1, 1)
     assert (selection.items, selection.passing) == (6, 2)
     assert [(one.shard, one.items, one.passing) for one in selection.shards] == [("a", 3, 1), ("b", 2, 1), ("c", 1, 0)]
-    assert selection.reasons == {"rouge: image is broken": 1}
+    assert selection.reasons == {"ROUGE-L: image is broken": 1}
     assert selection.items == selection.passing + first.dropped + second.dropped
 
 
 def test_a_reason_counts_where_its_item_is_dropped(folder):
     # Item 5 fails words > 2 before its missing value matters.
     assert keep(folder.address, "words > 2 and rouge > 0.5").reasons == {}
-    assert keep(folder.address, "words > 2 or rouge > 0.5").reasons == {"rouge: image is broken": 1}
+    assert keep(folder.address, "words > 2 or rouge > 0.5").reasons == {"ROUGE-L: image is broken": 1}
     undefined = keep(folder.address, "words / (words - words) > 1").reasons
     assert list(undefined.values()) == [6]
 
@@ -134,7 +134,7 @@ def test_the_page_and_json_say_the_same(folder, tmp_path):
     data = json.loads(selection.to_json())
     assert data["passing"] == 2 and data["clauses"][0]["dropped"] == 3 and data["shards"][0]["shard"] == "a"
     text = str(selection)
-    assert "2 of 6 items pass (33.3 %)" in text and "rouge: image is broken" in text
+    assert "2 of 6 items pass (33.3 %)" in text and "ROUGE-L: image is broken" in text
     assert selection.to_pandas("clauses")["left"].tolist() == [3, 2]
 
 

@@ -86,7 +86,11 @@ def test_reasons_faults_and_repeated_ids_are_shown(tmp_path):
     assert any("1 of 4 shards hold no item, such as s03" in one for one in report.warnings)
     tables = report.document().tables
     assert [(row[1], row[2]) for row in tables["unscored"].rows] == [("image is broken", 2), ("no image", 1)]
-    assert [row[1:] for row in tables["faults"].rows] == [(1, 1), (1, 1)]
+    folder = tmp_path / "shards"
+    assert [row[1:] for row in tables["faults"].rows] == [
+        (1, 1, f"{folder}/s02.jsonl: row 8: caption is null (None), expected a string"),
+        (1, 1, f"{folder}/s03.jsonl: holds no item"),
+    ]
     frame = report.to_pandas()
     assert frame["rouge_unscored"].tolist() == [2, 1, 0, 0] and frame["items"].tolist() == [6, 6, 7, 0]
     assert np.isnan(frame["rouge"].astype(float).tolist()[3])

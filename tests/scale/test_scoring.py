@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -23,6 +24,7 @@ from captious.scale.folder import ShardFolder
 from captious.scale.scoring import ShardsFailed, score_shards
 
 METRICS = "bleu,rouge,cider,vocab_size,distinct_n(n=2)"
+MINI = "clipscore(weights=captious-mini)"
 SERIAL, PROCESSES = Engine("serial"), Engine("processes", jobs=2)
 FEW = Resampling(20)
 
@@ -38,6 +40,11 @@ def columns(folder: Path) -> dict[str, dict[str, list]]:
 
 def values(folder: Path, metric: str) -> dict[str, float | None]:
     return {key: value for one in columns(folder).values() for key, value in zip(one["id"], one[metric], strict=True)}
+
+
+def summed(folder: Path) -> list[tuple]:
+    """Everything that the report is made of, save the time."""
+    return [one.metrics for one in ShardFolder.read(folder).summaries()]
 
 
 def whole(rows: list[dict]) -> CaptionSet:
@@ -84,22 +91,41 @@ def test_processes_give_the_same_bytes(scored: tuple[Path, list[dict]], tmp_path
     source = str(folder / "in" / "part-*.jsonl")
     score_shards(source, METRICS, out=tmp_path / "scores", resampling=FEW, engine=PROCESSES)
     assert columns(tmp_path / "scores") == columns(folder / "scores")
-    pairs = [
-        [one.metrics for one in ShardFolder.read(path).summaries()] for path in (tmp_path / "scores", folder / "scores")
-    ]
-    assert pairs[0] == pairs[1]
+    assert summed(tmp_path / "scores") == summed(folder / "scores")
+
+
+def test_ray_with_one_node_and_with_two_gives_the_same_bytes(
+    cluster: Any, scored: tuple[Path, list[dict]], tmp_path: Path
+) -> None:
+    folder, _ = scored
+    texts = str(folder / "in" / "*.jsonl")
+    score_shards(texts, METRICS, out=tmp_path / "one", resampling=FEW, engine=Engine("ray"))
+    tars, _ = write_tars(tmp_path / "in", 3)
+    runtime = Runtime(device="cpu", cache=False)
+    score_shards(tars, MINI, out=tmp_path / "serial", resampling=FEW, runtime=runtime, engine=SERIAL)
+    node = cluster.add_node(num_cpus=2, object_store_memory=100 * 2**20, include_dashboard=False)
+    try:
+        cluster.wait_for_nodes()
+        score_shards(texts, METRICS, out=tmp_path / "two", resampling=FEW, engine=Engine("ray"))
+        score_shards(tars, MINI, out=tmp_path / "images", resampling=FEW, runtime=runtime, engine=Engine("ray"))
+    finally:
+        cluster.remove_node(node)
+    for one, other in (("one", folder / "scores"), ("two", folder / "scores"), ("images", tmp_path / "serial")):
+        assert columns(tmp_path / one) == columns(other)
+        assert summed(tmp_path / one) == summed(other)
 
 
 def test_tars_with_images(tmp_path: Path) -> None:
     source, captions = write_tars(tmp_path / "in", 3)
-    metric = "clipscore(weights=captious-mini)"
     runtime = Runtime(device="cpu", cache=False)
     for engine in (SERIAL, PROCESSES):
         out = tmp_path / str(engine.engine)
-        score_shards(source, metric, out=out, resampling=FEW, runtime=runtime, engine=engine)
-        expected = captious.evaluate(captions, metric, Resampling(0), runtime)
-        assert values(out, metric) == dict(expected[metric].items)
+        score_shards(source, MINI, out=out, resampling=FEW, runtime=runtime, engine=engine)
         assert sum(one.images for one in ShardFolder.read(out).summaries()) == len(captions)
+    assert columns(tmp_path / "processes") == columns(tmp_path / "serial")
+    # An encoder's single-precision sums depend on how many images are in a batch.
+    expected = dict(captious.evaluate(captions, MINI, Resampling(0), runtime)[MINI].items)
+    assert values(tmp_path / "serial", MINI) == pytest.approx(expected, abs=1e-6)
 
 
 def test_files_of_the_folder(scored: tuple[Path, list[dict]]) -> None:

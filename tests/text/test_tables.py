@@ -1,3 +1,4 @@
+import gc
 from collections import Counter
 
 import numpy as np
@@ -97,3 +98,15 @@ def test_chunkwise_tokenizing_gives_the_tokens_of_the_whole_text(texts):
         found = [vocabulary[token] for token in tokens[end - length : end]]
         # A token may hold a no-break space (a mixed fraction); the tables cut it there, as coco-caption's scorers do.
         assert found == " ".join(TOKENIZERS["ptb"].tokenize(text.replace("\x1e", " "))).split()
+
+
+def test_tokenizing_leaves_nothing_for_the_garbage_collector():
+    """Vocabularies of shard after shard would stay in memory until it runs, which it seldom does."""
+    texts = [f"a dog and {number} cats" for number in range(50)]
+    gc.collect()
+    gc.disable()
+    try:
+        tokenize(texts, TOKENIZERS["ptb"])
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
@@ -26,3 +28,8 @@ def test_an_unknown_tokenizer_is_named_with_the_nearest():
 
 def test_the_version_stands_in_the_printed_name():
     assert str(TOKENIZERS["ptb"]) == "ptb.1"
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_tokenizer_travels_to_other_processes(name):
+    assert pickle.loads(pickle.dumps(TOKENIZERS[name])) == TOKENIZERS[name]

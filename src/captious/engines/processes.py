@@ -7,18 +7,20 @@ the new one. Processes end with the one that started them, however that ends.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, cast
 
 from captious.engines.child import GONE, Child, Pipes
 from captious.engines.tasks import Finished, Setup
-from captious.engines.worker import ATTEMPTS, Answer, Log, Worker, packed, portable
+from captious.engines.worker import ATTEMPTS, Answer, Log, Worker, packed, portable, refuse_split_gpus, slots
 from captious.errors import InputError
 from captious.options import Engine, Runtime, current
 
@@ -41,8 +43,9 @@ def cores() -> int:
 def run_in_processes(
     setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine
 ) -> Generator[Finished[Any], None, None]:
-    """Run tasks in ``engine.jobs`` processes, one per core if it is 0."""
-    jobs = min(engine.jobs or cores(), len(tasks))
+    """Run tasks in ``engine.jobs`` processes; if it is 0, in one per core, or in as many as the GPUs hold."""
+    gpus = _gpus_of_workers(engine)
+    jobs = min(engine.jobs or len(gpus) or cores(), len(tasks))
     threads = max(1, cores() // max(1, jobs))
     runtime = current()
     start = portable(runtime, threads), packed(setup)
@@ -50,7 +53,9 @@ def run_in_processes(
     for numbered in [(index, packed(task)) for index, task in enumerate(tasks)]:
         waiting.put(numbered)
     answers: SimpleQueue[tuple[int | None, Answer]] = SimpleQueue()
-    processes = [WorkerProcess(start, threads) for _ in range(jobs)]
+    environment = dict.fromkeys(THREADS, str(threads))
+    seen = [{"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {} for number in range(jobs)]
+    processes = [WorkerProcess(start, {**environment, **one}) for one in seen]
     feeders = [Thread(target=_feed, args=(process, waiting, answers), daemon=True) for process in processes]
     try:
         for feeder in feeders:
@@ -63,6 +68,29 @@ def run_in_processes(
             feeder.join()
         for process in processes:
             process.close()
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that CUDA shows to this process, by their numbers."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip()]
+    devices = (match for path in Path("/dev").glob("nvidia*") if (match := re.fullmatch(r"nvidia(\d+)", path.name)))
+    return sorted((match[1] for match in devices), key=int)
+
+
+def _gpus_of_workers(engine: Engine) -> list[str]:
+    """What CUDA shows to each worker that the GPUs of this machine hold; nothing where workers need none."""
+    if not engine.gpus:
+        return []
+    refuse_split_gpus(engine)
+    names, each = visible_gpus(), max(1, int(engine.gpus))
+    held = slots(len(names), engine.gpus)
+    if not held:
+        has = f"{len(names)} GPU{'' if len(names) == 1 else 's'}"
+        raise InputError(f"gpus={engine.gpus:g}: each worker asks for so many, and this machine has {has}")
+    groups = [",".join(names[first : first + each]) for first in range(0, len(names) - each + 1, each)]
+    return [groups[number % len(groups)] for number in range(held)]
 
 
 def _finished(
@@ -109,9 +137,9 @@ class NotStarted(Answer):
 class WorkerProcess:
     """A process that does one task at a time, and the next process where that one dies."""
 
-    def __init__(self, setup: tuple[Runtime, bytes], threads: int) -> None:
+    def __init__(self, setup: tuple[Runtime, bytes], environment: Mapping[str, str]) -> None:
         self.setup = setup
-        self.environment = dict.fromkeys(THREADS, str(threads))
+        self.environment = environment
         self.child: Child | None = None
         self._stopped = False
         self._starting = Lock()

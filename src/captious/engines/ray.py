@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import secrets
+import socket
 import sys
 import time
+import warnings
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 from captious._version import __version__
 from captious.engines.processes import cores
 from captious.engines.tasks import Finished, Setup
-from captious.engines.worker import ATTEMPTS, Log, packed, portable
+from captious.engines.worker import ATTEMPTS, Answer, Log, packed, portable, refuse_split_gpus, slots
 from captious.errors import InputError, one_line, require
 from captious.options import Engine, current
 
@@ -40,13 +44,12 @@ def run_on_ray(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> 
     if not tasks:
         return
     ray, runtime = import_ray(), current()
-    if engine.gpus > 1 and engine.gpus % 1:
-        raise InputError(f"gpus={engine.gpus}: expected a part of one GPU, such as 0.5, or a whole number of GPUs")
+    refuse_split_gpus(engine)
     dumps = ray.cloudpickle.dumps
     start, packages = packed(setup, dumps), [packed(task, dumps) for task in tasks]
     with _connected(ray, engine):
         share = Share(_cpus(ray.nodes(), engine.gpus), engine.gpus)
-        crew = Crew(ray, share, engine.jobs, (portable(runtime, share.cpus), start), packages, Log(runtime.log))
+        crew = Crew(ray, share, engine.jobs, (packed(portable(runtime, share.cpus)), start), packages, Log(runtime.log))
         try:
             yield from crew.finished()
         finally:
@@ -73,24 +76,29 @@ def _connected(ray: Any, engine: Engine) -> Iterator[None]:
         return
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
-        if engine.address:
-            ray.init(engine.address, **quiet)
-        else:
-            _prepare_environment()
-            ray.init(
-                "local",
-                num_cpus=engine.jobs or cores(),
-                object_store_memory=STORE,
-                include_dashboard=False,
-                **quiet,
-            )
-    except (ConnectionError, ImportError, RuntimeError, ValueError) as error:
-        remedy = "; pip install 'ray[client]'" if isinstance(error, ImportError) else ""
-        raise InputError(f"address={engine.address}: no connection to Ray ({one_line(error)}){remedy}") from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # tips of some versions
+            if engine.address:
+                _check_address(engine.address)
+                ray.init(engine.address, **quiet)
+            else:
+                _prepare_environment()
+                cpus = engine.jobs or cores()
+                ray.init("local", num_cpus=cpus, object_store_memory=STORE, include_dashboard=False, **quiet)
+    except (OSError, ImportError, RuntimeError, ValueError) as error:
+        where = f"address={engine.address}" if engine.address else "a cluster of this machine"
+        raise InputError(f"{where}: no connection to Ray ({one_line(error)})") from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Look whether anything listens there; Ray itself would try for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def _prepare_environment() -> None:
@@ -122,15 +130,6 @@ def _amounts(resources: Mapping[str, float]) -> str:
     return " and ".join(f"{number:g} {kind}{'' if number == 1 else 's'}" for number, kind in numbers)
 
 
-def _slots(gpus: float, share: float) -> int:
-    """Actors that the GPUs of a node hold; no actor has parts of two.
-
-    >>> _slots(2, 0.4), _slots(5, 2), _slots(0, 0.5)
-    (4, 2, 0)
-    """
-    return int(gpus // share) if share >= 1 else int(gpus) * int(1 / share + 1e-9)
-
-
 def _resources(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
     return [node["Resources"] for node in nodes if node["Alive"]]
 
@@ -139,30 +138,31 @@ def _cpus(nodes: Sequence[Mapping[str, Any]], gpus: float) -> int:
     """CPUs of an actor: one; beside a GPU, which decoding must keep busy, an equal part of those of the node."""
     if not gpus:
         return 1
-    slots = {index: _slots(node.get("GPU", 0), gpus) for index, node in enumerate(_resources(nodes))}
-    parts = [int(node.get("CPU", 0)) // slots[index] for index, node in enumerate(_resources(nodes)) if slots[index]]
-    return max(1, min(parts, default=1))
+    slots = [(node, slots(node.get("GPU", 0), gpus)) for node in _resources(nodes)]
+    return max(1, min((int(node.get("CPU", 0)) // count for node, count in slots if count), default=1))
 
 
 def _capacity(nodes: Sequence[Mapping[str, Any]], share: Share) -> int:
     """Actors that a cluster holds."""
-    return sum(
-        min(
-            int(node.get("CPU", 0)) // share.cpus, _slots(node.get("GPU", 0), share.gpus) if share.gpus else sys.maxsize
-        )
-        for node in _resources(nodes)
-    )
+    by_cpus = [int(node.get("CPU", 0)) // share.cpus for node in _resources(nodes)]
+    if not share.gpus:
+        return sum(by_cpus)
+    by_gpus = [slots(node.get("GPU", 0), share.gpus) for node in _resources(nodes)]
+    return sum(map(min, by_cpus, by_gpus))
 
 
 def _actor_class(ray: Any) -> Any:
-    """The class of the actors. It is local, so it travels by value to nodes that have no captious, or another one."""
+    """The class of the actors.
+
+    It is local, so that it travels by value to nodes that have no captious, or another one. Messages are bytes, so that
+    a server of Ray's client without captious can pass them on.
+    """
 
     class Actor:
-        def arrive(self, path: list[str]) -> tuple[str, str | None]:
+        def arrive(self, path: list[str], gpus: float) -> tuple[str, str | None]:
             """The node's address and its version of captious."""
-            import sys
-            from importlib import import_module
-
+            if not gpus:  # in some versions of Ray every actor sees all GPUs
+                os.environ["CUDA_VISIBLE_DEVICES"] = ""
             sys.path += [entry for entry in path if entry not in sys.path]
             node = import_module("ray").util.get_node_ip_address()
             try:
@@ -170,14 +170,12 @@ def _actor_class(ray: Any) -> Any:
             except ImportError:
                 return node, None
 
-        def start(self, runtime: Any, setup: bytes) -> Any:
-            from captious.engines.worker import Worker
+        def start(self, runtime: bytes, setup: bytes) -> bytes:
+            self.worker = import_module("captious.engines.worker").Worker(pickle.loads(runtime))
+            return pickle.dumps(self.worker.start(setup))
 
-            self.worker = Worker(runtime)
-            return self.worker.start(setup)
-
-        def run(self, task: bytes) -> Any:
-            return self.worker.run(task)
+        def run(self, task: bytes) -> bytes:
+            return pickle.dumps(self.worker.run(task))
 
     return ray.remote(Actor)
 
@@ -189,18 +187,25 @@ class Hired:
     actor: Any
     step: Literal["arrive", "start", "run"]
     task: int = -1
-    node: str = ""
 
 
 class Crew:
     """The actors of a run: who has which task, who died, who is to come."""
 
     def __init__(
-        self, ray: Any, share: Share, jobs: int, start: tuple[Any, bytes], tasks: Sequence[bytes], log: Log
+        self, ray: Any, share: Share, jobs: int, start: tuple[bytes, bytes], tasks: Sequence[bytes], log: Log
     ) -> None:
         self.ray, self.share, self.jobs, self.start, self.tasks, self.log = ray, share, jobs, start, tasks, log
         self.blueprint = _actor_class(ray).options(
             num_cpus=share.cpus, num_gpus=share.gpus, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
+        )
+        errors = ray.exceptions
+        self.deaths = (
+            errors.RayActorError,
+            errors.WorkerCrashedError,
+            errors.OutOfMemoryError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,  # a large result on a node that is lost
         )
         self.path = [str(Path(entry).resolve()) for entry in sys.path]
         self.calls: dict[Any, Hired] = {}
@@ -220,7 +225,7 @@ class Crew:
         while self.unfinished:
             self._hire()
             self._assign()
-            done, _ = self.ray.wait(list(self.calls), num_returns=1, timeout=LOOK)
+            done = self._wait()
             self._check_presence()
             for reference in done:
                 yield from self._hear(self.calls.pop(reference), reference)
@@ -238,13 +243,21 @@ class Crew:
             self.wanted = self.jobs or max(1, _capacity(self.ray.nodes(), self.share))
         while now >= self.next_hiring and len(self.calls) + len(self.idle) < min(self.wanted, self.unfinished):
             actor = self.blueprint.remote()
-            self.calls[actor.arrive.remote(self.path)] = Hired(actor, "arrive")
+            self.calls[actor.arrive.remote(self.path, self.share.gpus)] = Hired(actor, "arrive")
 
     def _assign(self) -> None:
         while self.idle and self.waiting:
             hired = self.idle.pop()
             hired.step, hired.task = "run", self.waiting.popleft()
             self.calls[hired.actor.run.remote(self.tasks[hired.task])] = hired
+
+    def _wait(self) -> list[Any]:
+        """The next answer, if one comes soon."""
+        if not self.calls:  # a pause after deaths
+            time.sleep(LOOK)
+            return []
+        done: list[Any] = self.ray.wait(list(self.calls), num_returns=1, timeout=LOOK)[0]
+        return done
 
     def _check_presence(self) -> None:
         """Refuse to wait for ever where no actor finds a place."""
@@ -258,20 +271,15 @@ class Crew:
 
     def _hear(self, hired: Hired, reference: Any) -> Iterator[Finished[Any]]:
         """Take what an actor answers, or the news of its death."""
-        errors = self.ray.exceptions
         try:
-            answer = self.ray.get(reference)
-        except (
-            errors.RayActorError,
-            errors.OutOfMemoryError,
-            errors.WorkerCrashedError,
-            errors.NodeDiedError,
-        ) as error:
+            message = self.ray.get(reference)
+        except self.deaths as error:
             yield from self._replace(hired, _cause(error))
             return
         if hired.step == "arrive":
-            self._welcome(hired, *answer)
+            self._welcome(hired, *message)
             return
+        answer: Answer = pickle.loads(message)
         self.log.show(answer.log)
         answer.raise_bug()
         self.idle.append(hired)
@@ -288,7 +296,7 @@ class Crew:
         if version != __version__:
             there = f"has captious {version}" if version else "has no captious"
             raise InputError(f"Ray node {node}: {there}, expected captious {__version__} as here")
-        hired.step, hired.node = "start", node
+        hired.step = "start"
         self.calls[hired.actor.start.remote(*self.start)] = hired
 
     def _replace(self, hired: Hired, cause: str) -> Iterator[Finished[Any]]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from captious.errors import InputError, one_line
-from captious.options import Runtime, using
+from captious.options import Engine, Runtime, using
 
 ATTEMPTS = 3
 """Workers that a task may bring down before it is given up."""
 
-LARGEST = 64 * 2**20
+LARGEST = 256 * 2**20
 """Bytes of a setup or of a task. Data are read by the worker."""
 
 
@@ -107,6 +107,21 @@ def _picklable(error: Exception) -> Exception:
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
+
+
+def refuse_split_gpus(engine: Engine) -> None:
+    """Refuse a number of GPUs that no worker can have."""
+    if engine.gpus > 1 and engine.gpus % 1:
+        raise InputError(f"gpus={engine.gpus}: expected a part of one GPU, such as 0.5, or a whole number of GPUs")
+
+
+def slots(gpus: float, share: float) -> int:
+    """Workers that the GPUs of a machine hold; no worker has parts of two.
+
+    >>> slots(2, 0.4), slots(5, 2), slots(0, 0.5)
+    (4, 2, 0)
+    """
+    return int(gpus // share) if share >= 1 else int(gpus) * int(1 / share + 1e-9)
 
 
 def portable(runtime: Runtime, threads: int) -> Runtime:

@@ -36,7 +36,7 @@ FORMATS = TABLES | {".tar": "tar", ".tgz": "tar"}
 ENDINGS = ", ".join(FORMATS)
 SHARDS_MARKER = "captious-shards.json"
 """Present in a folder of scored shards."""
-LONGEST_NAME = 120
+LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
 NO_ITEM = "a shard without an item"
 NO_REFERENCES = "no references"
 DAMAGED_GZIP = "damaged gzip"
@@ -182,6 +182,8 @@ def _in_folder(address: str, format: str | None) -> dict[str, int]:
     if not is_remote(address) and not _exists(address, Path.is_dir):
         raise InputError(f"{address}: no such file, and no folder of shards")
     sizes = storage.sizes()
+    if not sizes and format_of(address):
+        raise InputError(f"{address}: no such file")
     shards = {storage.address_of(name): size for name, size in sizes.items() if format or format_of(name)}
     if not shards:
         deeper = "; pass a pattern such as " + storage.address_of("**/*.parquet") + " for shards in folders below"
@@ -285,7 +287,7 @@ class Faults:
     def add(self, reason: str, example: str, number: int = 1) -> None:
         """Count a fault; the first of its reason is the example."""
         self.counts[reason] += number
-        self.examples.setdefault(reason, example)
+        self.examples.setdefault(reason, example[:LONGEST_EXAMPLE])
 
 
 def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) -> ShardContent:
@@ -447,17 +449,31 @@ def _references_of(candidates: Gathered, reading: Reading) -> Gathered:
     if not isinstance(reading.references, (str, os.PathLike)):
         kind = type(reading.references).__name__
         raise InputError(f"references: {kind}, expected the path of a file, which every worker reads")
-    columns = (reading.id_column, reading.references_id_column, reading.references_column)
-    stored = _read_references(os.fspath(reading.references), *columns)
+    address = os.fspath(reading.references)
+    stored = _read_references(
+        address, _version(address), reading.id_column, reading.references_id_column, reading.references_column
+    )
     return Gathered(
         references={key: stored.references[key] for key in candidates.candidates if key in stored.references},
         fields={key: stored.fields[key] for key in candidates.candidates if key in stored.fields},
     )
 
 
+def _version(address: str) -> tuple[int | None, ...]:
+    """What changes when somebody writes a file."""
+    if is_remote(address):
+        folder, name = split_address(address)
+        return (Storage.at(folder).size(name),)
+    try:
+        state = Path(address).stat()
+    except OSError:  # whoever reads it says so
+        return ()
+    return state.st_mtime_ns, state.st_size, state.st_ino
+
+
 @lru_cache(maxsize=1)
-def _read_references(address: str, *columns: str | None) -> Gathered:
-    """All references of a file by id, once a process."""
+def _read_references(address: str, version: tuple[int | None, ...], *columns: str | None) -> Gathered:
+    """All references of a file by id, once a process for each version of the file."""
     reading = Reading(id_column=columns[0], references_id_column=columns[1], references_column=columns[2])
     if is_remote(address):
         folder, name = split_address(address)

@@ -217,7 +217,8 @@ class ObjectStore(Storage):
             entries = self._call(folder, "listed", listed)
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        return {PurePosixPath(name).name: size for name, size in _files(entries).items()}
+        files = {PurePosixPath(name).name: size for name, size in _files(entries).items()}
+        return {name: size for name, size in files.items() if size is not None}
 
     def glob(self, pattern: str) -> dict[str, int]:
         """Bytes of each object that a pattern matches."""
@@ -231,7 +232,9 @@ class ObjectStore(Storage):
             entries = self._call(pattern, "listed", matched)
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        return {name[len(root) :].lstrip("/"): size for name, size in _files(entries).items()}
+        files = {name[len(root) :].lstrip("/"): size for name, size in _files(entries).items()}
+        sizes = {name: self.size(name) if size is None else size for name, size in files.items()}
+        return {name: size for name, size in sizes.items() if size is not None}
 
     def size(self, name: str) -> int | None:
         """Bytes of an object."""
@@ -268,9 +271,6 @@ class ObjectStore(Storage):
             return
 
 
-def _files(entries: list[dict[str, Any]]) -> dict[str, int]:
-    return {
-        entry["name"]: int(entry["size"])
-        for entry in entries
-        if entry["type"] == "file" and entry.get("size") is not None
-    }
+def _files(entries: list[dict[str, Any]]) -> dict[str, int | None]:
+    """Files of a listing with their sizes; None where it does not say them, as over HTTP."""
+    return {entry["name"]: entry.get("size") for entry in entries if entry["type"] == "file"}

@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -358,7 +359,12 @@ def _decoder(encoder: Encoder, upright: bool, threads: int) -> Iterator[Callable
     if threads < MANY_THREADS or preparation is None:
         yield lambda path, wanted: decode(path, encoder.prepare, wanted, upright)
         return
-    processes = [DecodingProcess(preparation, upright) for _ in range(threads)]
+    kept = _KEPT.pop() if _KEPT else []
+    processes = [process for process in kept if process.setup == (preparation, upright)][:threads]
+    for process in kept:
+        if process not in processes:
+            process.close()
+    processes += [DecodingProcess(preparation, upright) for _ in range(threads - len(processes))]
     idle: SimpleQueue[DecodingProcess] = SimpleQueue()
     for process in processes:
         idle.put(process)
@@ -379,9 +385,33 @@ def _decoder(encoder: Encoder, upright: bool, threads: int) -> Iterator[Callable
 
     try:
         yield through
-    finally:
+    except BaseException:
         for process in processes:
             process.close()
+        raise
+    if _KEPT is None:
+        for process in processes:
+            process.close()
+    else:
+        _KEPT.append(processes)
+
+
+_KEPT: list[list[DecodingProcess]] | None = None
+"""Decoding processes that wait for the next images, where they are kept."""
+
+
+def keep_decoders() -> None:
+    """Keep decoding processes from call to call, for a worker that encodes shard after shard: they start slowly."""
+    global _KEPT
+    _KEPT = _KEPT or []
+
+
+def close_decoders() -> None:
+    """End the decoding processes that were kept, and keep none any more."""
+    global _KEPT
+    for process in chain.from_iterable(_KEPT or ()):
+        process.close()
+    _KEPT = None
 
 
 def _none(encoder: Encoder) -> Features:

@@ -283,6 +283,8 @@ def _histogram(chart: Chart) -> tuple[str, int]:
     parts = _plane(chart, x, y)
     for index, one in enumerate(chart.series):
         for point, value in enumerate(one.y):
+            if not math.isfinite(value):
+                continue
             left, right = x(float(one.x[point])), x(float(one.x[point + 1]))
             label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
             gap = 1.0 if right - left > 4 else 0.0

@@ -19,7 +19,7 @@ from captious.evaluation import Specs, metric_specs, settings_of
 from captious.io.storage import Storage
 from captious.metrics.registry import parse_all
 from captious.options import PERMUTATIONS, Resampling
-from captious.render import Section
+from captious.render import Phrase, Section
 from captious.render.tables import write_csv
 from captious.scale.folder import MANIFEST, ShardFolder
 from captious.scale.report import FEW, SHARDS, ShardReport
@@ -39,6 +39,9 @@ class ShardComparison(Comparison):
 
     def _explorer(self) -> Sequence[Section]:
         return []
+
+    def _metric(self, key: str) -> Phrase:
+        return Phrase.of(next(iter(self.reports.values())).label(key))
 
     def write_files(self, folder: Path) -> None:
         """Write the values of every shard, those of each system in a folder of its own."""

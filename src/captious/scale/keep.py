@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -232,7 +231,8 @@ def keep(
     step = progress or (lambda name: None)
     step("thresholds")
     full = [shard for shard, number in items.items() if number]
-    selector = Selector(scores, filter, items, *_thresholds(scores, full, filter, metrics))
+    labels = disambiguate_labels({str(metric): metric.label for metric in metrics})
+    selector = Selector(scores, filter, items, labels, *_thresholds(scores, full, filter, metrics, labels))
     if out is None or write == "ids":
         with _ids_writer(out, filter) as writer:
             return replace(selector.select(writer, step), out=str(out or ""))
@@ -251,6 +251,8 @@ class Selector:
     filter: Filter
     items: Mapping[str, int]
     """Of each shard."""
+    labels: Mapping[str, str]
+    """What tables call each metric."""
     thresholds: Mapping[str, float]
     shares: Mapping[str, Mapping[float, float]]
     higher_is_better: Mapping[str, bool]
@@ -259,7 +261,7 @@ class Selector:
         """Count what passes, shard by shard, and hand it to ``write``."""
         step("filter")
         clauses = [ClauseCount(clause.text, 0, 0, 0, 0, 0) for clause in self.filter.clauses]
-        reasons: Counter[str] = Counter()
+        reasons: Counter[tuple[str, str]] = Counter()
         shards = []
         for number, (name, items) in enumerate(self.items.items(), start=1):
             passing = 0
@@ -278,7 +280,7 @@ class Selector:
             self.filter.text,
             tuple(clauses),
             tuple(shards),
-            dict(reasons.most_common()),
+            {f"{self.labels[name]}: {why}" if name else why: number for (name, why), number in reasons.most_common()},
             self.thresholds,
             self.shares,
             self.higher_is_better,
@@ -324,7 +326,8 @@ class Outcome:
 
     passes: Bools
     clauses: tuple[ClauseCount, ...]
-    reasons: Mapping[str, int]
+    reasons: Mapping[tuple[str, str], int]
+    """Items dropped because a value is missing, by the column that lacks it and why."""
 
     @property
     def mask(self) -> pa.Array:
@@ -341,7 +344,7 @@ class Outcome:
         truths = [clause.truth(values, items) for clause in filter.clauses]
         failures = np.sum([~truth.holds for truth in truths], axis=0)
         left = np.ones(items, bool)
-        clauses, reasons = [], Counter[str]()
+        clauses, reasons = [], Counter[tuple[str, str]]()
         for clause, truth in zip(filter.clauses, truths, strict=True):
             unknown, dropped = truth.unknown, left & ~truth.holds
             alone = int((~truth.holds & (failures == 1)).sum())
@@ -352,24 +355,23 @@ class Outcome:
         return cls(left, tuple(clauses), reasons)
 
 
-def _reasons(table: pa.Table, missing: Bools, columns: Sequence[str]) -> Counter[str]:
-    """Why items lack the value of one of these columns."""
+def _reasons(table: pa.Table, missing: Bools, columns: Sequence[str]) -> Counter[tuple[str, str]]:
+    """Which of these columns items lack, and why."""
     import pyarrow as pa
 
-    reasons: Counter[str] = Counter()
+    reasons: Counter[tuple[str, str]] = Counter()
     if missing.any():
         for entry in table["unscored"].filter(pa.array(missing)).value_counts().to_pylist():
             by_metric = json.loads(entry["values"]) if entry["values"] else {}
-            reason = next((f"{name}: {by_metric[name]}" for name in columns if name in by_metric), UNDEFINED)
-            reasons[reason] += entry["counts"]
+            lacking = next(((name, by_metric[name]) for name in columns if name in by_metric), ("", UNDEFINED))
+            reasons[lacking] += entry["counts"]
     return reasons
 
 
 def _thresholds(
-    folder: ShardFolder, shards: Sequence[str], filter: Filter, metrics: Sequence[Metric]
+    folder: ShardFolder, shards: Sequence[str], filter: Filter, metrics: Sequence[Metric], labels: Mapping[str, str]
 ) -> tuple[dict[str, float], dict[str, dict[float, float]], dict[str, bool]]:
     """The quantiles of the filter, and thresholds to choose from for each of its metrics: exact, over all shards."""
-    labels = disambiguate_labels({str(metric): metric.label for metric in metrics})
     higher = {labels[str(metric)]: metric.higher_is_better for metric in metrics}
     named = [name for name in filter.columns if name in labels]
     choices = [
@@ -384,7 +386,7 @@ def _thresholds(
             values = columns_of(table, columns)
             yield [number_of(one.operand, values, len(table)) for one in wanted]
 
-    results = exact_quantiles(read, [partial(one.rank) for one in wanted]) if wanted else []
+    results = exact_quantiles(read, [one.rank for one in wanted]) if wanted else []
     thresholds = {one.text: value for one, value in zip(filter.quantiles, results, strict=False)}
     chosen = iter(results[len(filter.quantiles) :])
     shares = {labels[name]: {share: next(chosen) for share in SHARES} for name in named}

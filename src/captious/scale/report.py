@@ -243,11 +243,13 @@ class ShardReport(Result):
     def _faults(self) -> list[Table]:
         counts: Counter[str] = Counter()
         shards: Counter[str] = Counter()
+        examples: dict[str, str] = {}
         for shard in self.shards:
             counts.update(shard.faults)
             shards.update(shard.faults.keys())
-        rows = [(reason, number, shards[reason]) for reason, number in counts.most_common()]
-        columns = ("reason", Column("times"), Column("shards"))
+            examples = {**shard.examples, **examples}
+        rows = [(reason, number, shards[reason], examples.get(reason, "")) for reason, number in counts.most_common()]
+        columns = ("reason", Column("times"), Column("shards"), "such as")
         return [Table("faults", "Left out when reading", columns, rows)] if rows else []
 
     def _histograms(self) -> list[Section]:

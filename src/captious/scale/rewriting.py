@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+from captious._files import refuse_unwritable
 from captious._version import __version__
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
@@ -90,6 +91,8 @@ def _reading(facts: Mapping[str, Any]) -> Reading:
 def _claim(target: Storage, shards: Iterable[Shard], facts: Mapping[str, str], overwrite: bool) -> None:
     """Begin in an empty folder, or go on in one that was begun with the same filter and scores."""
     record = {"captious": __version__, **facts}
+    if not is_remote(target.address):
+        refuse_unwritable(Path(target.address))
     if target.exists(MARKER):
         try:
             there = json.loads(target.read(MARKER))

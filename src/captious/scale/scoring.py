@@ -23,7 +23,7 @@ from captious._files import digest
 from captious._typing import Ints
 from captious._written import split
 from captious.captions import CaptionSet
-from captious.engines.processes import cores
+from captious.engines.processes import cores, visible_gpus
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
 from captious.evaluation import Specs, metric_specs, settings_of
@@ -35,6 +35,8 @@ from captious.metrics.contract import Measurement, Metric, TypeSets
 from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
 from captious.metrics.registry import ALL, DEFAULT, parse_all
+from captious.models.devices import resolve_device
+from captious.models.pipeline import close_decoders, keep_decoders
 from captious.options import Engine, Judging, Reading, Resampling, Runtime, current, using
 from captious.scale.folder import Manifest, ShardFolder
 from captious.scale.report import ShardReport
@@ -107,14 +109,31 @@ def score_shards(
     resampling, runtime = settings_of(resampling, runtime, progress)
     shards = expand(source, reading.format)
     chosen = tuple(parse_all(metric_specs(metrics), _first_captions(metrics, shards, reading)))
+    engine = with_gpus(engine, chosen, runtime.device)
     manifest = Manifest(tuple(map(str, chosen)), shards, reading_facts(reading))
     folder = ShardFolder.open(out, manifest, overwrite)
-    with using(replace(runtime, judging=share_of_worker(runtime.judging, chosen, engine, len(shards)))):
-        Run(folder, chosen, reading, engine, progress or (lambda step: None)).score()
+    try:
+        with using(replace(runtime, judging=share_of_worker(runtime.judging, chosen, engine, len(shards)))):
+            Run(folder, chosen, reading, engine, progress or (lambda step: None)).score()
+    finally:
+        close_decoders()  # of the serial executor; those of other workers end with them
     folder.tidy()
     report = ShardReport.of(folder, resampling)
     report.write()
     return report
+
+
+def with_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engine:
+    """The engine with a GPU for each process where models run on GPUs: one process per core would load a model each.
+
+    On a cluster ``gpus`` says it.
+    """
+    models = any("model" in metric.needs for metric in metrics)
+    if engine.engine in ("serial", "ray") or engine.gpus or not models or not visible_gpus():
+        return engine
+    if resolve_device(device).type != "cuda":
+        return engine
+    return replace(engine, gpus=1.0) if device in ("auto", "cuda") else replace(engine, jobs=engine.jobs or 1)
 
 
 def share_of_worker(judging: Judging, metrics: Sequence[Metric], engine: Engine, shards: int) -> Judging:
@@ -326,6 +345,7 @@ class Scoring:
     def __call__(self) -> Callable[[Shard], Outcome]:
         """The function of a shard. Models are loaded and merged states opened here, once for all shards of a worker."""
         change_folder(self.work_folder)
+        keep_decoders()
         nothing = CaptionSet.of({})
         states = {
             metric: CorpusStates(self.folder, metric).open() if metric.needs_corpus else metric.prepare(nothing)
@@ -364,6 +384,7 @@ class Scorer:
             images=sum(image is not None for image in captions.images),
             ids=ids_fingerprint(captions.ids),
             faults=content.faults,
+            examples=content.examples,
             warnings=tuple(finding.message for finding in findings_that_mislead(captions)),
         )
         table, types = items_table(captions, measurements, scoring.folder.manifest.metrics), _types(measurements)

@@ -138,6 +138,8 @@ class ShardSummary:
     """Sum of the hashes of the ids modulo 2**64: the same ids in any order give the same one."""
     faults: Mapping[str, int] = field(default_factory=dict)
     """What could not be read, such as members of a truncated tar, by reason."""
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """The first fault of each reason in full."""
     warnings: tuple[str, ...] = ()
     """On the captions, whatever the metric."""
     seconds: Mapping[str, float] = field(default_factory=dict)

@@ -63,7 +63,9 @@ def id_order(ids: Sequence[str]) -> list[int]:
     >>> id_order(["10", "9", "1"])
     [2, 1, 0]
     """
-    return sorted(range(len(ids)), key=lambda index: (len(ids[index]), ids[index]))
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    order.sort(key=list(map(len, ids)).__getitem__)
+    return order
 
 
 def resampled(statistics: Sequence[Statistic], weights: Iterator[Floats]) -> list[Floats]:

@@ -23,7 +23,7 @@ from captious._files import data_folder, read_regular
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.text.counts import CorpusState, CountsKind, KeyCounts, Keys, mix, word_keys
+from captious.text.counts import CorpusState, CountsKind, KeyCounts, Keys, first_bits_order, mix, word_keys
 from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
 
@@ -106,6 +106,8 @@ def _counted(keys: Sequence[Keys], frequencies: Sequence[npt.NDArray[Any]]) -> K
     """The n-grams of all orders that occur at all."""
     every, counts = np.concatenate(keys), np.concatenate(frequencies)
     present = np.flatnonzero(counts)
+    # Sorted by their first bits already, they are sorted in a third of the time.
+    present = present.take(first_bits_order(every.take(present)))
     return KeyCounts.of(every.take(present), counts.take(present))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -399,10 +400,9 @@ def tokenize(texts: Sequence[str], tool: Tokenizer) -> tuple[list[str], Ints32, 
     for number in rest:
         if number >= len(unsafe) or not unsafe[number]:
             start[number] = len(words)
-            words += _words(tool.tokenize(chunks[number]), chunks[number])
+            words += _words(tool, chunks[number])
             size[number] = len(words) - start[number]
-    vocabulary: defaultdict[str, int] = defaultdict(int)
-    vocabulary.default_factory = vocabulary.__len__
+    vocabulary: defaultdict[str, int] = defaultdict(itertools.count().__next__)
     flat = np.fromiter(map(vocabulary.__getitem__, words), dtype=np.int32, count=len(words))
     alphabetical = sorted(vocabulary)
     rank = np.empty(len(alphabetical), dtype=np.int32)
@@ -424,8 +424,7 @@ def _chunks(texts: Sequence[str]) -> tuple[list[str], Ints32, Ints]:
 
     Chunk 0 is empty and stands for nothing at all. Every text has a chunk, if only an empty one.
     """
-    numbering: defaultdict[str, int] = defaultdict(int, {_END: 0})
-    numbering.default_factory = numbering.__len__
+    numbering: defaultdict[str, int] = defaultdict(itertools.count(1).__next__, {_END: 0})
     parts = []
     for first in range(0, len(texts), _TEXTS):
         block = texts[first : first + _TEXTS]
@@ -453,6 +452,9 @@ def take_runs(values: npt.NDArray[Any], starts: Ints, lengths: Ints) -> npt.NDAr
     return values.take(np.repeat(shift, lengths) + np.arange(int(lengths.sum())))
 
 
-def _words(tokens: list[str], text: str) -> list[str]:
+@lru_cache(maxsize=1 << 16)
+def _words(tool: Tokenizer, text: str) -> tuple[str, ...]:
+    """The tokens of a text; the same texts come again in every part of a large set."""
+    tokens = tool.tokenize(text)
     # coco-caption joins tokens with spaces and splits again on any whitespace, which cuts "1\u00a01/2" in two.
-    return " ".join(tokens).split() if " " in text or "\xa0" in text else tokens
+    return tuple(" ".join(tokens).split() if " " in text or "\xa0" in text else tokens)

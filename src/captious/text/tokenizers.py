@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from captious.errors import InputError, nearest
 from captious.text import ptb
@@ -83,10 +84,16 @@ def _alphanumeric(chunk: str) -> str | None:
     return chunk if chunk.isalnum() else None
 
 
+@lru_cache(maxsize=1 << 17)
+def _ptb_word(text: str) -> str | None:
+    """As `ptb.plain_word`; pickle finds the cache here."""
+    return ptb.plain_word(text)
+
+
 TOKENIZERS = {
     tokenizer.name: tokenizer
     for tokenizer in (
-        Tokenizer("ptb", 1, ptb.tokenize, ptb.is_local, ptb.plain_word),
+        Tokenizer("ptb", 1, ptb.tokenize, ptb.is_local, _ptb_word),
         Tokenizer("13a", 1, thirteen_a, str.isalnum),
         Tokenizer("whitespace", 1, whitespace, _always, _alphanumeric),
         Tokenizer("plain", 1, plain, _always),

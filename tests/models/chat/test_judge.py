@@ -321,6 +321,30 @@ def test_an_interrupt_keeps_what_is_under_way_and_asks_nothing_more(server, judg
     assert len(server.bodies) == 2 and len(ReplyStore(judging.replies)) == 2 and judge.usage.calls == 2
 
 
+def test_an_interrupt_while_the_asking_begins_is_not_lost(server, judging, monkeypatch):
+    start, reached, told, threads = threading.Thread.start, threading.Event(), threading.Event(), []
+
+    def interrupted(thread):
+        start(thread)
+        if threading.current_thread() is threading.main_thread() and not threads:
+            threads.append(thread)
+            assert reached.wait(60)
+            raise KeyboardInterrupt  # as if Ctrl-C came while the thread starts
+
+    def behave(number, body, headers):
+        reached.set()
+        assert told.wait(60)
+        return 200, {}, response("8")
+
+    server.behave = behave
+    judge = load_judge("m", replace(judging, concurrency=1))
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with using(Runtime(log=lambda line: told.set())), pytest.raises(KeyboardInterrupt):
+        judge.ask([question(str(number)) for number in range(20)])
+    told.set()
+    assert len(server.bodies) == len(ReplyStore(judging.replies)) == judge.usage.calls == 1
+
+
 def test_one_question_that_a_server_cannot_bear_does_not_stop_the_others(server, judging):
     def behave(number, body, headers):
         bad = body["messages"][0]["content"] == "3"

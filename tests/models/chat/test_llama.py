@@ -29,7 +29,8 @@ def judge(judging):
 
 
 def test_it_does_what_the_probes_ask(judge):
-    assert judge.can("logprobs") and judge.can("schema") and judge.can("images")
+    abilities = ("logprobs", "schema", "images", "n", "seed")
+    assert {name: judge.can(name) for name in abilities} == dict.fromkeys(abilities, True)
     assert judge.identity == "tiny[llama.gguf]"
 
 

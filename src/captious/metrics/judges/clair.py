@@ -54,6 +54,11 @@ class Clair(JudgedMetric):
     candidates_together: ClassVar[bool] = True
     citation: ClassVar[str] = "Chan et al. CLAIR: Evaluating Image Captions with Large Language Models. EMNLP 2023."
 
+    @property
+    def reply_tokens(self) -> int:  # type: ignore[override]  # by the question
+        """Length of a usual reply, for the estimate before a run."""
+        return 60 if self.reason else 10
+
     def prompts(self) -> dict[str, str]:
         """The question."""
         ending = "clair_reason" if self.reason else "clair_score"

@@ -59,7 +59,8 @@ class Asking:
             self._runtime.log(f"{self.judge.model}: waiting for the replies under way; interrupt again to drop them")
             await work
         if self._stop:
-            raise self._stop[0]
+            reached = self.judge.ceiling_reached(self._paid)  # with what was under way when it was
+            raise reached or self._stop[0]
 
     async def _ask_and_store(self) -> None:
         queue = asyncio.Queue[Answer | None](UNSTORED)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePath
@@ -298,10 +298,12 @@ def run_anywhere(work: Coroutine[Any, Any, T]) -> T:
     """
     outcome: Future[T] = Future()
     tasks: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = []
+    begun = threading.Event()
 
     async def main() -> T:
         task = asyncio.ensure_future(work)
         tasks.append((asyncio.get_running_loop(), task))
+        begun.set()
         return await task
 
     def target() -> None:
@@ -311,15 +313,19 @@ def run_anywhere(work: Coroutine[Any, Any, T]) -> T:
             outcome.set_exception(error)
 
     thread = threading.Thread(target=contextvars.copy_context().run, args=(target,), daemon=True)
-    thread.start()
     interrupted = False
     while not outcome.done():
         try:
+            if thread.ident is None and not interrupted:
+                thread.start()  # which waits, so that an interrupt may come here too
             wait([outcome], timeout=1.0)  # on Windows a wait without an end cannot be interrupted
         except KeyboardInterrupt:
             interrupted = True
+            if not begun.wait(5.0):  # it came before the thread began: nothing was asked
+                raise
             for loop, task in tasks:
-                loop.call_soon_threadsafe(task.cancel)
+                with suppress(RuntimeError):  # the loop has ended in the meantime
+                    loop.call_soon_threadsafe(task.cancel)
     if interrupted:
         raise KeyboardInterrupt
     return outcome.result()
