@@ -36,7 +36,7 @@ cards: $(VENV)/.base
 
 # Trains captious-mini anew (a GPU takes five minutes); docs/results/captious-mini.md says how it goes into the package.
 mini: $(VENV)/.dev
-	PYTHONPATH=. $(BIN)/python lab/reproductions/specs.py train --out drawn
+	PYTHONPATH=. $(BIN)/python -m lab.reproductions specs train --out drawn
 
 # Runs the notebooks of the documentation and stores what they show.
 notebooks: $(VENV)/.dev

@@ -4,24 +4,28 @@
     python lab/benchmarks/bias.py cpu --data DATA       # one captioner, one seed
     python lab/benchmarks/bias.py check --data DATA     # on a GPU: the same numbers as on a CPU, alone or together
     python lab/benchmarks/bias.py fill --data DATA --work FOLDER --part 0/4    # a part of the runs, in one process
-    python lab/benchmarks/bias.py tables ...            # as lab/reproductions/relic.py
 
-DATA is the folder of the shared evaluation data (default: CAPTIOUS_SHARED_DATA).
+DATA is the folder of the evaluation data (default: CAPTIOUS_SHARED_DATA). `python -m lab.reproductions relic --work
+FOLDER` makes the tables from what ``fill`` trained.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lab.reproductions.relic import beside, classifiers, keep, options, print_table, protocol, subjects, tables
+from lab.reproductions.beside import SHARED, Beside
+from lab.reproductions.relic import classifiers, protocol, subjects, table_rows
 
-from captious.bias.audit import Store, audit
+from captious.bias.audit import Audit, Store, audit
 from captious.bias.classifiers.encoding import encode, epoch_batches
 from captious.bias.classifiers.lstm import Lstm
 from captious.bias.corpus import Corpus, Task
@@ -64,8 +68,7 @@ def speed(args: Namespace) -> dict[str, Any]:
     print(f"stacked:                       {together:.3f} s each, {stacked:.1f} s in all, reading to table")
     print(f"stacked is {each / together:.1f} times faster", flush=True)
     result = {"runs": len(tasks), "stacked": stacked, "singles": singles, "ratio": each / together}
-    result["rows"] = beside(found, "3 age")
-    print_table("3 age", {"seconds": stacked, "rows": result["rows"]})
+    result["rows"] = shown(found)
     keep(args, "speed", result)
     return result
 
@@ -137,8 +140,8 @@ def cpu(args: Namespace) -> dict[str, Any]:
 
     with using(Runtime(device="cpu", progress=show)):
         found = audit(people, protocol(args.data, "3", 1), [Lstm()])
-    result = {"seconds": time.perf_counter() - start, "rows": beside(found, "3 age")}
-    print_table("3 age", result)
+    result = {"seconds": time.perf_counter() - start, "rows": shown(found)}
+    print(f"{result['seconds']:.1f} s")
     keep(args, "cpu", result)
     return result
 
@@ -162,16 +165,35 @@ def check(args: Namespace) -> dict[str, Any]:
     return gaps
 
 
+def shown(found: Audit) -> list[dict[str, Any]]:
+    """Print RELIC's table 3 beside ours."""
+    rows = list(table_rows(found, "3 age"))
+    print(Beside("RELIC, Table 3", rows).markdown(), flush=True)
+    return [asdict(row) for row in rows]
+
+
+def keep(args: Namespace, name: str, result: Any) -> None:
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / f"{name}.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = options()
-    parser.description = __doc__
-    parser.add_argument("what", choices=["tables", "speed", "cpu", "check", "fill"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["speed", "cpu", "check", "fill"])
+    parser.add_argument("--data", type=Path, default=SHARED)
+    parser.add_argument("--tables", default="3,4,1,2")
+    parser.add_argument("--classifiers", default="lstm", help='such as "lstm(stack=64),bert-ft(model=FOLDER)"')
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--work", type=Path, default=None, help="folder of finished runs, to resume from")
+    parser.add_argument("--out", type=Path, default=None, help="folder for the numbers as JSON")
     parser.add_argument("--stack", type=int, default=0)
     parser.add_argument("--peers", type=int, default=4)
     parser.add_argument("--part", default="0/1")
     args = parser.parse_args(arguments)
     with using(Runtime(device=args.device)):
-        {"tables": tables, "speed": speed, "cpu": cpu, "check": check, "fill": fill}[args.what](args)
+        {"speed": speed, "cpu": cpu, "check": check, "fill": fill}[args.what](args)
 
 
 if __name__ == "__main__":

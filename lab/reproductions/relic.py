@@ -1,28 +1,28 @@
-"""RELIC: LIC for gender, race and age, our values beside those of its tables 1 to 4.
+"""RELIC: LIC for gender, race and age, our values beside those of its Tables 1 to 4.
 
-    python lab/reproductions/relic.py --data DATA               # tables 1-4, LSTM columns, ten seeds
-    python lab/reproductions/relic.py --data DATA --tables 3 --classifiers "bert-ft(model=FOLDER),bert-pre"
-
-DATA is the folder of the shared evaluation data (default: CAPTIOUS_SHARED_DATA). A GPU trains table 3 in minutes,
-a CPU in days; ``--classifiers linear --seeds 1`` takes seconds.
+python -m lab.reproductions relic --quick      # the linear classifier, three seeds: a minute on two cores
+python -m lab.reproductions relic              # the published LSTM, ten seeds: minutes on a GPU; linear without one
+python -m lab.reproductions relic --tables 3 --classifiers "bert-ft(model=FOLDER),bert-pre"
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+
+from lab.reproductions.beside import Beside, Row, arguments, show
 
 from captious._written import split
 from captious.bias.audit import Audit, audit
+from captious.bias.audit import Row as AuditRow
 from captious.bias.classifiers import classifier_named
 from captious.bias.corpus import Classifier, Subject, read_subjects
 from captious.bias.protocol import PRESETS, Protocol, published_seeds
+from captious.errors import InputError, one_line
+from captious.models.devices import resolve_device
 from captious.options import Reading, Runtime, using
 
 NAMES = {"1": "relic-gender", "2": "relic-race", "3": "relic-age", "4": "relic-age-human"}
@@ -113,86 +113,79 @@ def classifiers(names: str, table: str) -> list[Classifier]:
     return [classifier_named(text, PRESETS[NAMES[table]].frozen) for text in split(names)]
 
 
-def tables(args: argparse.Namespace) -> dict[str, Any]:
-    results: dict[str, Any] = {}
-    for table in args.tables.split(","):
-        name = next(title for title in TABLES if title.startswith(table))
+REASONS = {
+    "lstm": "a CPU takes days: run it on a GPU, or name it in --classifiers",
+    "bert-ft": "no weights of BERT base: name a folder, --classifiers 'bert-ft(model=FOLDER)'",
+    "bert-pre": "no weights of BERT base: name a folder, --classifiers 'bert-pre(model=FOLDER)'",
+}
+"""Why a classifier of the paper is not run unless it is asked for."""
+NOTES = (
+    "LIC_M and LIC_D are means over seeds, ± their standard deviation, both in points; LIC = LIC_M − LIC_D, its "
+    "interval allows for splits that share images. Seeds of the published values: ten.",
+)
+LINEAR = (
+    "The linear classifier is none of the paper's. It stands beside the published LSTM: its levels differ, the order "
+    "of the captioners and the sign of LIC can be compared."
+)
+
+
+def rows(table: str, args: argparse.Namespace) -> Iterator[Row]:
+    """The rows of one table of the paper."""
+    name = next(title for title in TABLES if title.startswith(table))
+    try:
         people = subjects(args.data, table)
-        start = time.perf_counter()
-        chosen = protocol(args.data, table, args.seeds)
-        found = audit(people, chosen, classifiers(args.classifiers, table), work=args.work)
-        results[name] = {"seconds": time.perf_counter() - start, "rows": beside(found, name)}
-        print_table(name, results[name])
-        keep(args, "tables", results)
-    return results
+    except InputError as error:
+        yield Row(f"Table {name}", "all captioners", note=f"not run: {one_line(error)}")
+        return
+    chosen = classifiers(args.classifiers, table)
+    yield from table_rows(audit(people, protocol(args.data, table, args.seeds), chosen, work=args.work), name)
 
 
-def beside(found: Audit, name: str) -> list[dict[str, Any]]:
-    rows = []
-    for row in found.rows:
-        lic = row.lic
-        published = TABLES[name].get(row.model, {}).get(row.classifier.split("(")[0])
-        rows.append(
-            {
-                "model": row.model,
-                "classifier": row.classifier,
-                "lic_m": lic.lic_m,
-                "sd_m": lic.sd_m,
-                "lic_d": lic.lic_d,
-                "sd_d": lic.sd_d,
-                "lic": lic.lic,
-                "interval": lic.interval,
-                "accuracy": row.accuracy(),
-                "seeds": {"model": lic.model.tolist(), "human": lic.human.tolist()},
-                "unknown": row.corpus.unknown,
-                "published": published,
-            }
-        )
-    return rows
+def table_rows(result: Audit, name: str) -> Iterator[Row]:
+    """LIC_M, LIC_D and LIC of every captioner under every classifier."""
+    for classifier in dict.fromkeys(row.classifier for row in result.rows):
+        own = [row for row in result.rows if row.classifier == classifier and row.model in TABLES[name]]
+        for part in ("LIC_M", "LIC_D", "LIC"):
+            yield from (measured(name, part, row) for row in own)
 
 
-def print_table(name: str, result: dict[str, Any]) -> None:
-    print(f"\nRELIC table {name}: {result['seconds']:.1f} s")
-    print(f"{'':32}{'LIC_M':>12}{'published':>14}{'LIC_D':>14}{'published':>14}{'LIC':>7}{'publ.':>7}  within 2 sd")
-    for row in result["rows"]:
-        ours = (row["lic_m"], row["sd_m"], row["lic_d"], row["sd_d"])
-        line = f"{row['model']:14}{row['classifier']:18}"
-        theirs = row["published"]
-        if theirs is None:
-            print(f"{line}{ours[0]:7.1f} ± {ours[1]:3.1f}{'':14}{ours[2]:8.1f} ± {ours[3]:3.1f}")
-            continue
-        near = [abs(ours[i] - theirs[i]) <= 2 * theirs[i + 1] for i in (0, 2)]
-        shown = "".join(
-            f"{ours[i]:{8 if i else 6}.1f} ± {ours[i + 1]:3.1f}{theirs[i]:8.1f} ± {theirs[i + 1]:3.1f}" for i in (0, 2)
-        )
-        print(f"{line}{shown}{row['lic']:7.1f}{theirs[0] - theirs[2]:7.1f}  {near[0]!s:5} {near[1]!s:5}", flush=True)
+def measured(table: str, part: str, row: AuditRow) -> Row:
+    """One number of a captioner beside the published one, of the LSTM for classifiers that the paper has not."""
+    kind = row.classifier.split("(")[0]
+    published = TABLES[table][row.model].get(kind, TABLES[table][row.model]["lstm"])
+    what = f"Table {table}, {kind}: {part}"
+    lic = row.lic
+    more = {"seeds": {"model": lic.model.tolist(), "human": lic.human.tolist()}, "accuracy": row.accuracy()}
+    if part == "LIC":
+        low, high = lic.interval
+        return Row(what, row.model, lic.lic, low, high, published[0] - published[2], more=more)
+    value, sd = (lic.lic_m, lic.sd_m) if part == "LIC_M" else (lic.lic_d, lic.sd_d)
+    theirs, their_sd = published[:2] if part == "LIC_M" else published[2:]
+    note = f"± {sd:.1f}, published ± {their_sd}"
+    if kind in TABLES[table][row.model]:
+        note += f"; {'within' if abs(value - theirs) <= 2 * their_sd else 'outside'} two published sd"
+    return Row(what, row.model, value, published=theirs, note=note, more=more)
 
 
-def keep(args: argparse.Namespace, name: str, result: Any) -> None:
-    if args.out:
-        args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / f"{name}{args.suffix}.json").write_text(json.dumps(result, indent=1))
-
-
-def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("CAPTIOUS_SHARED_DATA", "../shared/data")))
-    parser.add_argument("--tables", default="3,4,1,2")
-    parser.add_argument("--classifiers", default="lstm", help='such as "lstm(stack=64),bert-ft(model=FOLDER)"')
-    parser.add_argument("--seeds", type=int, default=10)
+def main() -> None:
+    parser = arguments("relic", __doc__, "the linear classifier and three seeds")
+    parser.add_argument("--tables", default="1,2,3,4")
+    parser.add_argument("--classifiers", help='such as "lstm(stack=64),bert-ft(model=FOLDER)"')
+    parser.add_argument("--seeds", type=int, help="how many of the published seeds")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--work", type=Path, default=None, help="folder of finished runs, to resume from")
-    parser.add_argument("--out", type=Path, default=None, help="folder for the numbers as JSON")
-    parser.add_argument("--suffix", default="")
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = options()
-    parser.description = __doc__
-    args = parser.parse_args(arguments)
+    args = parser.parse_args()
+    started = time.perf_counter()
+    if args.classifiers is None:
+        args.classifiers = "linear" if args.quick or resolve_device(args.device).type == "cpu" else "lstm"
+    args.seeds = args.seeds or (3 if args.quick else 10)
     with using(Runtime(device=args.device)):
-        tables(args)
+        chosen = [row for table in args.tables.split(",") for row in rows(table, args)]
+    run = {written.split("(")[0] for written in split(args.classifiers)}
+    tables = f"Tables {args.tables.replace(',', ', ')}"
+    chosen += [Row(tables, kind, note=f"not run: {reason}") for kind, reason in REASONS.items() if kind not in run]
+    notes = (*NOTES, LINEAR) if "linear" in args.classifiers else NOTES
+    show(Beside("RELIC, Tables 1 to 4", chosen, notes), "relic", args.out, started)
 
 
 if __name__ == "__main__":
