@@ -58,6 +58,8 @@ def test_nothing_half_written_stays_on_a_disk(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(InputError, match="cannot be written"):
         Disk(str(tmp_path)).write("a", b"a folder is there")
+    with pytest.raises(InputError, match=r"/a: cannot be removed \("):
+        Disk(str(tmp_path)).remove("a")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from tests.scale.data import records, write_shards
+
+from captious.io.storage import Storage
 
 
 @pytest.fixture
@@ -66,7 +69,30 @@ def test_failed_shards_are_named(run, source: str, tmp_path: Path) -> None:
     assert code == 2
     first, last = errors.strip().splitlines()
     assert first.startswith("part-1: ")
-    assert last.endswith("scores: 1 of 3 shards failed; the same again goes on with them")
+    assert last.endswith("scores: 1 of 3 shards failed (part-1); the same again goes on with them")
+
+
+def test_scores_go_to_an_address(run, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store, serial = f"memory://{uuid.uuid4().hex}", ("--engine", "serial")
+    line = ("score", source, "-m", "rouge", "--samples", "0", "--out", f"{store}/scores", "--keep", "words > 4")
+    code, _, errors = run(*line, *serial)
+    assert (code, errors.splitlines()[-1]) == (
+        0,
+        f"written: {store}/scores/report.html, {store}/scores/kept.parquet",
+    )
+    assert Storage.at(f"{store}/scores").exists("kept.parquet")
+    assert run("keep", f"{store}/scores", "words > 4", "--out", f"{store}/ids.txt")[0] == 0
+    assert run("keep", f"{store}/scores", "words > 4", "--write", "shards", "--out", f"{store}/kept", *serial)[0] == 0
+    assert {"part-0.jsonl", "part-1.jsonl", "part-2.jsonl"} < set(Storage.at(f"{store}/kept").names())
+    assert run("compare", f"a={store}/scores", f"b={store}/scores")[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_one_file_is_not_scored_into_an_address(run, source: str, tmp_path: Path) -> None:
+    code, _, errors = run("score", str(tmp_path / "in" / "part-0.jsonl"), "-m", "rouge", "--out", "memory://store/run")
+    expected = "memory://store/run: only scores of shards are written to an address, expected a path"
+    assert (code, errors.strip()) == (2, f"captious: {expected}")
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ import pytest
 from tests.scale.scored import scored, write_lines, write_tar
 
 from captious.errors import InputError
-from captious.options import Engine
+from captious.options import Engine, Reading, Resampling
 from captious.scale.keep import keep
+from captious.scale.scoring import score_shards
 
 SERIAL = Engine("serial")
 # ROUGE-L of n words that all are in a reference of m words: the longer the reference, the lower the recall.
@@ -135,6 +136,7 @@ def test_the_page_and_json_say_the_same(folder, tmp_path):
     assert data["passing"] == 2 and data["clauses"][0]["dropped"] == 3 and data["shards"][0]["shard"] == "a"
     text = str(selection)
     assert "2 of 6 items pass (33.3 %)" in text and "ROUGE-L: image is broken" in text
+    assert "Per shard 0.0 % to 50.0 % of the items pass, 33.3 % in the middle." in text  # 0 of 1, 1 of 3, 1 of 2
     assert selection.to_pandas("clauses")["left"].tolist() == [3, 2]
 
 
@@ -151,6 +153,17 @@ def test_json_lines_are_kept_as_they_are(tmp_path):
     folder = scored(str(tmp_path / "shards" / "*"), tmp_path / "scores")
     keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
     assert gzip.decompress((tmp_path / "out" / "a.jsonl.gz").read_bytes()) == lines[0] + lines[4] + b"\n"
+
+
+def test_shards_without_an_ending_get_that_of_their_format(tmp_path):
+    lines = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS["a"])
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "part").write_bytes(lines)
+    out = tmp_path / "scores"
+    source, jsonl = [str(tmp_path / "shards" / "part")], Reading(format="jsonl")
+    score_shards(source, "rouge", out=out, reading=jsonl, resampling=Resampling(0), engine=SERIAL)
+    keep(out, "words > 0", tmp_path / "out", write="shards", engine=SERIAL)
+    assert (tmp_path / "out" / "part.jsonl").read_bytes() == lines
 
 
 def test_parquet_rows_keep_their_columns_and_schema(tmp_path):

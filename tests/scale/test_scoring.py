@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from tests.scale.data import records, write_shards, write_tars
+from tests.scale.fatal import Fatal
 
 import captious
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.io.storage import Storage
+from captious.metrics.registry import parse_all
 from captious.models.store import cache_root, inventory
-from captious.options import Engine, Reading, Resampling, Runtime
+from captious.options import Engine, Judging, Reading, Resampling, Runtime
 from captious.scale.folder import ShardFolder
-from captious.scale.scoring import ShardsFailed, score_shards
+from captious.scale.scoring import ShardsFailed, plan_shards, score_shards, share_of_worker
 
 METRICS = "bleu,rouge,cider,vocab_size,distinct_n(n=2)"
 MINI = "clipscore(weights=captious-mini)"
@@ -117,6 +121,24 @@ def test_ray_with_one_node_and_with_two_gives_the_same_bytes(
         assert summed(tmp_path / one) == summed(other)
 
 
+@pytest.mark.parametrize("scheme", ["memory", "file"])
+def test_an_address_holds_the_same_scores(scored: tuple[Path, list[dict]], tmp_path: Path, scheme: str, monkeypatch):
+    folder, rows = scored
+    monkeypatch.chdir(tmp_path)
+    source = write_shards(tmp_path / "in", rows, 5)
+    root = f"memory://{uuid.uuid4().hex}" if scheme == "memory" else tmp_path.as_uri()
+    report = score_shards(source, METRICS, out=f"{root}/scores", resampling=FEW, engine=SERIAL)
+    storage = Storage.at(f"{root}/scores")
+    for path in sorted((folder / "scores" / "items").iterdir()):
+        with storage.open(f"items/{path.name}") as file:
+            assert pq.read_table(file) == pq.read_table(path)
+    again, expected = captious.ShardReport.read(f"{root}/scores"), captious.ShardReport.read(folder / "scores")
+    assert again["cider"].corpus == report["cider"].corpus == expected["cider"].corpus
+    assert {path.name for path in tmp_path.iterdir()} <= {"in", "scores"}  # and no folder called memory: or file:
+    with pytest.raises(InputError, match=r"scores: holds other scores: it holds bleu.*, now it is rouge"):
+        score_shards(source, "rouge", out=f"{root}/scores", resampling=FEW, engine=SERIAL)
+
+
 def test_features_are_stored_only_if_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "home"))
     source, captions = write_tars(tmp_path / "in", 3)
@@ -168,7 +190,7 @@ def test_a_shard_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     content = broken.read_text()
     broken.write_text("")
     broken.write_text(content + content.splitlines()[0] + "\n")  # an id twice
-    with pytest.raises(ShardsFailed, match="1 of 4 shards failed; the same again goes on") as error:
+    with pytest.raises(ShardsFailed, match=r"1 of 4 shards failed \(part-2\); the same again goes on") as error:
         score_shards(source, "rouge", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
     assert "i2" in error.value.failures["part-2"]
     assert len(ShardFolder.read(tmp_path / "scores").finished()) == 3
@@ -192,6 +214,16 @@ def test_a_shard_that_fails_in_the_first_pass(tmp_path: Path) -> None:
     assert {key: value for key, value in values(tmp_path / "scores", "cider").items() if value is not None} == {
         key: value for key, value in expected.items() if not np.isnan(value)
     }
+
+
+def test_a_shard_that_kills_its_worker_is_named(tmp_path: Path) -> None:
+    source = write_shards(tmp_path / "in", records(6), 3)
+    with pytest.raises(ShardsFailed) as error:
+        score_shards(source, [Fatal()], out=tmp_path / "scores", resampling=FEW, engine=PROCESSES)
+    summary, line = str(error.value).splitlines()
+    assert summary == f"{tmp_path / 'scores'}: 1 of 3 shards failed (part-1); the same again goes on with them"
+    assert line == "part-1: the process that worked on it died 3 times (signal 9; out of memory?)"
+    assert sorted(ShardFolder.read(tmp_path / "scores").finished()) == ["part-0", "part-2"]
 
 
 def test_an_input_that_all_shards_lack_is_said_after_the_first(tmp_path: Path) -> None:
@@ -261,6 +293,36 @@ def test_all_metrics_are_those_that_the_first_shard_allows(tmp_path: Path) -> No
     metrics = ShardFolder.read(tmp_path / "scores").manifest.metrics
     assert "vocab_size" in metrics
     assert not {"rouge", "mbleu(n=4)"}.intersection(metrics)  # no references, one candidate an item
+
+
+def test_workers_share_the_limits_of_chat_models() -> None:
+    limits = Judging(concurrency=8, most_tokens=1000, prices=(1.0, 1.0), most_cost=6.0)
+    clair = parse_all("clair(model=m)")
+    three = share_of_worker(limits, clair, Engine("processes", jobs=3), 10)
+    assert (three.concurrency, three.most_tokens, three.most_cost) == (2, 333, 2.0)
+    two = share_of_worker(limits, clair, Engine("ray", jobs=3), 2)  # a third worker would find no shard
+    assert (two.concurrency, two.most_tokens, two.most_cost) == (4, 500, 3.0)
+    assert share_of_worker(limits, clair, Engine("processes", jobs=20), 20).concurrency == 1
+    unlimited = share_of_worker(Judging(), clair, Engine("processes", jobs=2), 2)
+    assert (unlimited.most_tokens, unlimited.most_cost) == (None, None)
+    assert share_of_worker(limits, clair, SERIAL, 10) == limits
+    assert share_of_worker(limits, parse_all("rouge"), Engine("ray"), 10) == limits
+    with pytest.raises(InputError, match=r"pass jobs=\.\.\., their number"):
+        share_of_worker(limits, clair, Engine("ray"), 10)
+
+
+def test_a_plan_counts_the_calls_of_all_shards(tmp_path: Path) -> None:
+    rows = [row for row in records(30) if row["caption"]]
+    source = write_shards(tmp_path / "in", rows, 3)
+    (tmp_path / "in" / "part-3.jsonl").write_text("")
+    steps: list[str] = []
+    plan = plan_shards(str(tmp_path / "in"), "clair(model=m),rouge", progress=steps.append)
+    assert {key: calls.calls for key, calls in plan.plans.items()} == {("4 shards", "clair(model=m)"): len(rows)}
+    assert steps == [f"shard {number} of 4" for number in (1, 2, 3, 4)]
+    one = write_shards(tmp_path / "one", rows, 1)
+    assert plan.total == plan_shards(one, "clair(model=m)").total
+    with pytest.raises(InputError, match="none of these metrics asks a chat model"):
+        plan_shards(source, "rouge")
 
 
 DRIVER = """

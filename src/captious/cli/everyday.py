@@ -99,6 +99,7 @@ def _score_shards(
     keep: str | None,
 ) -> None:
     """Score shards into a folder."""
+    from captious.io.storage import Storage
     from captious.metrics.registry import parse_all
     from captious.render.document import is_file
     from captious.scale.expression import parse_filter
@@ -120,6 +121,8 @@ def _score_shards(
         raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
     if keep is not None:
         parse_filter(keep, parse_all(metrics))  # a mistake is said before anything is read
+    folder = Storage.at(output.out)
+    written = [folder.address_of("report.html")]
     shown: list[Result] = []
     try:
         with printing.working(every=60.0) as step:
@@ -137,8 +140,8 @@ def _score_shards(
                 report.write(percent=True)
             shown.append(report)
             if keep is not None:
-                kept = Path(output.out) / "kept.parquet"
-                selection = keep_items(output.out, keep, kept, engine=engine, overwrite=True, progress=step)
+                written.append(folder.address_of("kept.parquet"))
+                selection = keep_items(output.out, keep, written[-1], engine=engine, overwrite=True, progress=step)
                 shown.append(selection)
                 if output.json:
                     shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
@@ -148,7 +151,7 @@ def _score_shards(
         shown.append(report.worst(worst))
     for result in shown[:1] if output.json or output.latex or output.csv else shown:
         printing.deliver(result)
-    typer.echo(f"written: {Path(output.out) / 'report.html'}", err=True)
+    typer.echo(f"written: {', '.join(written)}", err=True)
 
 
 def keep(

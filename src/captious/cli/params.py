@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 REQUIRED = inspect.Parameter.empty
+ADDRESS = str | Path | None
+"""The kind of a field that takes a path, or an address such as ``s3://bucket/scores``."""
 
 
 class Omit:
@@ -162,6 +164,7 @@ class Param:
         if self._elements:
             kind = list[Path] if Path in self._elements else list[str]
             default = [str(part) for part in default] if isinstance(default, (list, tuple)) else default
+        kind = str if kind == ADDRESS else kind
         metavar = option.metavar or ("LIST" if self._elements and not isinstance(option, Argument) else None)
         shown: dict[str, Any] = {"help": option.help, "metavar": metavar, "rich_help_panel": self.panel}
         shown |= {"min": option.min, "max": option.max, "envvar": option.env}
@@ -186,6 +189,8 @@ class Param:
             return expanded(parsed)  # a shell leaves the ~ of --out=~/run to us
         if parsed == "" and self.default != "":
             raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
+        if self.kind == ADDRESS and parsed is not None:
+            return parsed if "://" in parsed else expanded(Path(parsed))  # a path would lose a slash of s3://
         if not self._elements or not parsed:
             if self.kind in (int, float) and parsed is not None:
                 check_value(self.flag, parsed, self.kind, self.option)

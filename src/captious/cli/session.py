@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from captious.cli.params import deliver
+from captious.errors import InputError
 from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, declared, using
 
 if TYPE_CHECKING:
@@ -115,10 +116,13 @@ class Session(Options):
 
         An occupied output is refused before any work. ``every`` is as in `captious.render.progress.display`.
         """
+        from captious.io.storage import is_remote
         from captious.render.document import refuse_output
         from captious.render.progress import display
 
         if self.output.out is not None:
+            if is_remote(str(self.output.out)):
+                raise InputError(f"{self.output.out}: only scores of shards are written to an address, expected a path")
             refuse_output(self.output.out, self.output.overwrite)
         with (
             display(every) as shown,

@@ -54,8 +54,8 @@ def run_in_processes(
         waiting.put(numbered)
     answers: SimpleQueue[tuple[int | None, Answer]] = SimpleQueue()
     environment = dict.fromkeys(THREADS, str(threads))
-    seen = [{"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {} for number in range(jobs)]
-    processes = [WorkerProcess(start, {**environment, **one}) for one in seen]
+    visible = [{"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {} for number in range(jobs)]
+    processes = [WorkerProcess(start, {**environment, **one}) for one in visible]
     feeders = [Thread(target=_feed, args=(process, waiting, answers), daemon=True) for process in processes]
     try:
         for feeder in feeders:

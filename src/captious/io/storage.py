@@ -170,7 +170,10 @@ class Disk(Storage):
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        self._path(name).unlink(missing_ok=True)
+        try:
+            self._path(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(f"{self._path(name)}: cannot be removed ({error.strerror})") from None
 
 
 @dataclass(frozen=True)

@@ -129,9 +129,9 @@ class ShardFolder:
     @classmethod
     def read(cls, address: str | os.PathLike[str]) -> ShardFolder:
         """A folder that is there, finished or not."""
-        address = os.fspath(address)
-        expected = "expected a folder that captious score wrote from shards"
         storage = Storage.at(address)
+        address = storage.address
+        expected = "expected a folder that captious score wrote from shards"
         if not storage.exists(MANIFEST):
             raise InputError(f"{address}: no {MANIFEST}, {expected}")
         try:
@@ -151,7 +151,7 @@ class ShardFolder:
         One that holds other scores is refused, or with ``overwrite`` emptied of what captious wrote. One that holds
         other things is always refused.
         """
-        address = os.fspath(address)
+        address = Storage.at(address).address
         folder = cls(address, manifest)
         if not is_remote(address):
             _refuse_file(Path(address))

@@ -115,9 +115,8 @@ class Selection(Result):
         notes = [f"{text}: the threshold is {value:.6g}" for text, value in self.thresholds.items()]
         if len(shares) > 1:
             middle = shares[len(shares) // 2]
-            notes.append(
-                f"Per shard {shares[0]:.1%} to {shares[-1]:.1%} of the items pass, {middle:.1%} in the middle."
-            )
+            lowest, highest, median = (_percent(share, 1) for share in (shares[0], shares[-1], middle))
+            notes.append(f"Per shard {lowest} to {highest} of the items pass, {median} in the middle.")
         sections: list[Section] = [self._clause_table(), *self._chart(), *self._reason_table(), *self._share_table()]
         sections.append(Group("Shards", [self._shard_table()]))
         return Document(self.title, self.filter, sections, notes=notes, data=self.data(), name="selection")
@@ -457,5 +456,5 @@ def _opened(path: Path, filter: Filter, suffix: str = "") -> Iterator[Callable[[
         yield write
 
 
-def _percent(part: int, whole: int) -> str:
+def _percent(part: float, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"

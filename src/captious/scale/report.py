@@ -234,9 +234,9 @@ class ShardReport(Result):
         starts: list[int] = []
         for key, one in self.measurements.items():
             starts += [len(rows)] if one.reasons and rows else []
-            for reason, found in one.reasons.items():
-                share = found.count / one.signature.items
-                rows.append((self.label(key), reason, found.count, share, ", ".join(found.ids)))
+            for text, reason in one.reasons.items():
+                share = reason.count / one.signature.items
+                rows.append((self.label(key), text, reason.count, share, ", ".join(reason.ids)))
         columns = ("metric", "reason", Column("items"), _share("of all"), "such as")
         return [Table("unscored", "Without a value", columns, rows, breaks=starts)] if rows else []
 
@@ -444,8 +444,8 @@ def _warnings(
     repeated, examples = repeated_ids(folder)
     if repeated:
         such = f"such as {examples[0]}"
-        occur = "id occurs" if repeated == 1 else "ids occur"
-        warnings.append(f"{repeated:,} {occur} more than once over the shards, {such}: their items count twice")
+        occur, their = ("id occurs", "its") if repeated == 1 else ("ids occur", "their")
+        warnings.append(f"{repeated:,} {occur} more than once over the shards, {such}: {their} items count twice")
     if empty := [shard.shard for shard in shards if not shard.items]:
         warnings.append(f"{len(empty):,} of {len(shards):,} shards hold no item, such as {empty[0]}")
     if intervals and full < FEW:

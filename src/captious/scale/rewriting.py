@@ -48,9 +48,10 @@ def rewrite_shards(
     reading = _reading(scores.manifest.reading)
     refuse_formats(shards, reading)
     target = Storage.at(out)
-    _claim(target, shards, {"filter": filter.text, "scores": scores.manifest.digest}, overwrite)
+    files = {shard: file_name(shard, reading) for shard in shards}
+    _claim(target, files.values(), {"filter": filter.text, "scores": scores.manifest.digest}, overwrite)
     there = set(target.names())
-    left = [shard for shard in shards if file_name(shard) not in there]
+    left = [shard for shard in shards if files[shard] not in there]
     step(f"writing {len(left):,} shards")
     rewriting = Rewriting(
         replace(scores, address=_absolute(scores.address)), filter, thresholds, _absolute(out), reading
@@ -88,7 +89,7 @@ def _reading(facts: Mapping[str, Any]) -> Reading:
     return Reading(**{name: facts[name] for name in names if name in facts})
 
 
-def _claim(target: Storage, shards: Iterable[Shard], facts: Mapping[str, str], overwrite: bool) -> None:
+def _claim(target: Storage, files: Iterable[str], facts: Mapping[str, str], overwrite: bool) -> None:
     """Begin in an empty folder, or go on in one that was begun with the same filter and scores."""
     record = {"captious": __version__, **facts}
     if not is_remote(target.address):
@@ -105,17 +106,17 @@ def _claim(target: Storage, shards: Iterable[Shard], facts: Mapping[str, str], o
             why = f"were selected by {before!r}" if before != record["filter"] else "come from other scores"
             remedy = "pass overwrite=True to replace them, or name another folder"
             raise InputError(f"{target.address}: holds shards that {why}; {remedy}")
-        for shard in shards:
-            target.remove(file_name(shard))
+        for name in files:
+            target.remove(name)
     elif target.names():
         raise InputError(f"{target.address}: exists and was not written by captious (no {MARKER}); name another folder")
     target.write(MARKER, (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def file_name(shard: Shard) -> str:
-    """The file of a rewritten shard: its name, and the ending that it had."""
+def file_name(shard: Shard, reading: Reading) -> str:
+    """The file of a rewritten shard: its name, and the ending of its format."""
     ending = ".gz" if shard.address.lower().endswith(".gz") else ""
-    return f"{shard.name}.{shard.format}{ending}"
+    return f"{shard.name}.{shard.format or reading.format}{ending}"
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Rewriting:
         with open_shard(shard) as file:
             write = WRITERS[shard.format or self.reading.format or ""]
             content = write(file, shard, self.reading, ids) if shard.size else b""
-        Storage.at(self.out).write(file_name(shard), content)
+        Storage.at(self.out).write(file_name(shard, self.reading), content)
         return len(ids)
 
     def _passing(self, shard: str) -> set[str]:
@@ -167,15 +168,15 @@ def _parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[st
 
 def _jsonl(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
     """The lines of a JSONL file, as they are."""
-    kept = []
+    lines = []
     for line in unpacked(file, shard.address, Faults()).read().splitlines(keepends=True):
         try:
             row = json_row(line.lstrip(b"\xef\xbb\xbf"), shard.address) if line.strip() else None
         except InputError:
             continue  # it was left out when the shard was scored
         if row is not None and _id(row, reading) in ids:
-            kept.append(line if line.endswith(b"\n") else line + b"\n")
-    return _packed(b"".join(kept), shard)
+            lines.append(line if line.endswith(b"\n") else line + b"\n")
+    return _packed(b"".join(lines), shard)
 
 
 def _tar(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:

@@ -57,7 +57,9 @@ class ShardsFailed(InputError):
     def __init__(self, folder: str, failures: Mapping[str, str], shards: int) -> None:
         self.failures = dict(failures)
         """The line that says why, by the name of the shard."""
-        self.summary = f"{folder}: {len(failures):,} of {shards:,} shards failed; the same again goes on with them"
+        names = [*list(failures)[:LISTED], *(["…"] if len(failures) > LISTED else [])]
+        failed = f"{len(failures):,} of {shards:,} shards failed ({', '.join(names)})"
+        self.summary = f"{folder}: {failed}; the same again goes on with them"
         if shards == 1:
             (self.summary,) = failures.values()
             super().__init__(self.summary)

@@ -1,0 +1,24 @@
+"""A metric that kills the process which scores a certain item, as running out of memory does."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from captious.captions import CaptionSet
+from captious.metrics.contract import Scored
+from captious.metrics.rouge import Rouge
+
+FATAL = "i1"
+"""The id of the item."""
+
+
+class Fatal(Rouge):
+    """ROUGE-L of all other items."""
+
+    def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
+        """Score, or die."""
+        if FATAL in captions.ids:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().score_candidates(captions, state)
