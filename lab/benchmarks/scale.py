@@ -324,7 +324,9 @@ def main() -> None:
     three.add_argument("--items", type=int, default=20_000)
     three.add_argument("--shards", type=int, default=20)
     three.add_argument("--batch", type=int, default=256)
-    three.add_argument("--ways", default="serial,processes:1,processes:2", help="such as serial,processes:2,ray:4")
+    three.add_argument(
+        "--ways", default="processes:1,processes:2", help="in processes of their own, such as processes:2,ray:4"
+    )
     three.add_argument("--tiny", action="store_true", help="a model of one layer, for a try on a CPU")
     three.set_defaults(run=tars)
     args = parser.parse_args()

@@ -223,6 +223,9 @@ class Engine(Options):
         str | None, Option("Ray cluster, such as ray://head:10001; a local one if none is named.", env="RAY_ADDRESS")
     ] = None
     gpus: Annotated[float, Option("GPUs of each worker; at 0.25 four workers share one.", min=0)] = 0.0
+    store_features: Annotated[bool, Option("Keep the features of shards in the cache, for other metrics and runs.")] = (
+        False
+    )
 
 
 def _ignore(*arguments: Any) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.scale.data import records, write_shards, write_tars
 import captious
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.models.store import cache_root, inventory
 from captious.options import Engine, Reading, Resampling, Runtime
 from captious.scale.folder import ShardFolder
 from captious.scale.scoring import ShardsFailed, score_shards
@@ -113,6 +115,14 @@ def test_ray_with_one_node_and_with_two_gives_the_same_bytes(
     for one, other in (("one", folder / "scores"), ("two", folder / "scores"), ("images", tmp_path / "serial")):
         assert columns(tmp_path / one) == columns(other)
         assert summed(tmp_path / one) == summed(other)
+
+
+def test_features_are_stored_only_if_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "home"))
+    source, captions = write_tars(tmp_path / "in", 3)
+    for engine, stored in ((SERIAL, 0), (replace(SERIAL, store_features=True), len(captions))):
+        score_shards(source, MINI, out=tmp_path / f"{stored}", resampling=FEW, engine=engine)
+        assert sum(info.rows for info in inventory(cache_root()) if info.kind == "images") == stored
 
 
 def test_tars_with_images(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def lic(
     predictions: Annotated[tuple[str, ...], Argument("Files of captions, one a captioner; NAME=FILE names it.")],
     label: Label,
     session: Annotated[Session, Only(*READING, "device", "cache", "level", "out", "overwrite", "json", "latex", "csv")],
-    engine: Engine,
+    engine: Annotated[Engine, Only("engine", "jobs", "address", "gpus")],
     labels: Annotated[
         str | None,
         Option("File of labels by id, if not with captions or references.", metavar="FILE"),

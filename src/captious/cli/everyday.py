@@ -155,7 +155,7 @@ def keep(
     scores: Annotated[str, Argument("Folder that captious score wrote from shards.", metavar="SCORES")],
     filter: Annotated[str, Argument("Such as 'clipscore > 0.28 and words > 4'.", metavar="FILTER")],
     session: Annotated[Session, Only("out", "overwrite", "json")],
-    engine: Engine,
+    engine: Annotated[Engine, Only("engine", "jobs", "address")],
     write: Annotated[Literal["ids", "shards"], Option("Write the ids that pass, or the shards with them.")] = "ids",
 ) -> None:
     """Say how many items of scored shards pass a filter and why the others do not; with --out, write those that pass.

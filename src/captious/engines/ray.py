@@ -138,8 +138,8 @@ def _cpus(nodes: Sequence[Mapping[str, Any]], gpus: float) -> int:
     """CPUs of an actor: one; beside a GPU, which decoding must keep busy, an equal part of those of the node."""
     if not gpus:
         return 1
-    slots = [(node, slots(node.get("GPU", 0), gpus)) for node in _resources(nodes)]
-    return max(1, min((int(node.get("CPU", 0)) // count for node, count in slots if count), default=1))
+    counts = [(int(node.get("CPU", 0)), slots(node.get("GPU", 0), gpus)) for node in _resources(nodes)]
+    return max(1, min((cpus // actors for cpus, actors in counts if actors), default=1))
 
 
 def _capacity(nodes: Sequence[Mapping[str, Any]], share: Share) -> int:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from captious._files import MARKER, digest
+from captious._files import MARKER, SHARDS_MARKER, digest
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.io.braces import expand_braces
@@ -34,8 +34,6 @@ from captious.options import Reading
 FORMATS = TABLES | {".tar": "tar", ".tgz": "tar"}
 """Formats of shards by the ending of a file's name; ``.gz`` may follow any of them."""
 ENDINGS = ", ".join(FORMATS)
-SHARDS_MARKER = "captious-shards.json"
-"""Present in a folder of scored shards."""
 LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
 NO_ITEM = "a shard without an item"
 NO_REFERENCES = "no references"

@@ -37,6 +37,7 @@ from captious.metrics.judges.judged import CallPlan
 from captious.metrics.registry import ALL, DEFAULT, parse_all
 from captious.models.devices import resolve_device
 from captious.models.pipeline import close_decoders, keep_decoders
+from captious.models.store import close_stores
 from captious.options import Engine, Judging, Reading, Resampling, Runtime, current, using
 from captious.scale.folder import Manifest, ShardFolder
 from captious.scale.report import ShardReport
@@ -110,6 +111,7 @@ def score_shards(
     shards = expand(source, reading.format)
     chosen = tuple(parse_all(metric_specs(metrics), _first_captions(metrics, shards, reading)))
     engine = with_gpus(engine, chosen, runtime.device)
+    runtime = replace(runtime, cache=runtime.cache and engine.store_features)
     manifest = Manifest(tuple(map(str, chosen)), shards, reading_facts(reading))
     folder = ShardFolder.open(out, manifest, overwrite)
     try:
@@ -364,6 +366,9 @@ class Scorer:
     def score(self, shard: Shard) -> Outcome:
         """Read a shard, measure it, write its file."""
         scoring, clock = self.scoring, Clock()
+        if not current().cache:
+            # A feature that a shard before had would leave a gap in a batch, and move the last digits of its neighbors.
+            close_stores()
         clock.begin("read")
         content = read_shard(shard, scoring.reading, images=need_images(scoring.metrics))
         captions = content.captions
