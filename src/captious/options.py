@@ -284,7 +284,9 @@ def using(runtime: Runtime) -> Iterator[None]:
 class Output(Options):
     """Where a result goes, and in which form it is printed."""
 
-    out: Annotated[str | Path | None, Option("Folder or file to write.", flags=("-o",), metavar="PATH")] = None
+    out: Annotated[str | Path | None, Option("Folder or file to write.", flags=("-o",), type=Path, metavar="PATH")] = (
+        None
+    )
     overwrite: Annotated[bool, Option("Replace what is there already.")] = False
     json: Annotated[bool, Option("Print JSON instead of tables.")] = False
     latex: Annotated[bool, Option("Print a LaTeX table instead.")] = False

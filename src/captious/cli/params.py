@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 REQUIRED = inspect.Parameter.empty
-ADDRESS = str | Path | None
-"""The kind of a field that takes a path, or an address such as ``s3://bucket/scores``."""
 
 
 class Omit:
@@ -98,7 +96,8 @@ def _flatten(name: str, declaration: Declared, default: Any, panel: str | None =
     elif declaration.option is None:
         raise TypeError(f"{name}: expected an Option, an Argument or an option dataclass")
     else:
-        yield Param(name, declaration.option.type or without_none(declaration.kind), declaration.option, default, panel)
+        kind = declaration.option.type or without_none(declaration.kind)
+        yield Param(name, kind, declaration.option, default, panel, declaration.kind == str | Path | None)
 
 
 def _build(name: str, declaration: Declared, default: Any, values: dict[str, Any]) -> Any:
@@ -144,6 +143,8 @@ class Param:
     option: Option
     default: Any
     panel: str | None = None
+    addresses: bool = False
+    """Whether it takes addresses beside paths: as a path, ``s3://bucket`` would lose a slash."""
 
     @property
     def flag(self) -> str:
@@ -164,7 +165,7 @@ class Param:
         if self._elements:
             kind = list[Path] if Path in self._elements else list[str]
             default = [str(part) for part in default] if isinstance(default, (list, tuple)) else default
-        kind = str if kind == ADDRESS else kind
+        kind = str if self.addresses else kind
         metavar = option.metavar or ("LIST" if self._elements and not isinstance(option, Argument) else None)
         shown: dict[str, Any] = {"help": option.help, "metavar": metavar, "rich_help_panel": self.panel}
         shown |= {"min": option.min, "max": option.max, "envvar": option.env}
@@ -189,8 +190,8 @@ class Param:
             return expanded(parsed)  # a shell leaves the ~ of --out=~/run to us
         if parsed == "" and self.default != "":
             raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
-        if self.kind == ADDRESS and parsed is not None:
-            return parsed if "://" in parsed else expanded(Path(parsed))  # a path would lose a slash of s3://
+        if self.addresses and parsed is not None:
+            return parsed if "://" in parsed else expanded(Path(parsed))
         if not self._elements or not parsed:
             if self.kind in (int, float) and parsed is not None:
                 check_value(self.flag, parsed, self.kind, self.option)
