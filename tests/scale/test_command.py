@@ -63,6 +63,16 @@ def test_options_of_shards_are_refused_for_one_file(run, words: tuple, tmp_path:
     assert f"{words[0]} {words[1]} is for shards; name several, or pass --engine" in errors
 
 
+def test_a_pattern_that_the_shell_expanded_is_asked_for_in_quotes(run, source: str, tmp_path: Path) -> None:
+    code, _, errors = run("score", *sorted((tmp_path / "in").iterdir()), "-m", "rouge", "--out", tmp_path / "scores")
+    assert code == 2
+    assert "part-1.jsonl; of 3 shards write the pattern in quotes, such as '*.jsonl'; see: captious score -h" in errors
+
+
+def test_an_empty_argument_is_named_as_the_help_does(run) -> None:
+    assert run("keep", "scores", "")[2] == "captious: FILTER is empty, expected a text\n"
+
+
 def test_failed_shards_are_named(run, source: str, tmp_path: Path) -> None:
     (tmp_path / "in" / "part-1.jsonl").write_text("{\n")
     code, _, errors = run("score", source, "-m", "rouge", "--engine", "serial", "--out", str(tmp_path / "scores"))

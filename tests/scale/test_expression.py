@@ -115,6 +115,8 @@ def test_shares_are_ranks_over_all_items():
             "words > 4 and bleu > 0.1",
             "filter, character 15 at 'bleu > 0.1': bleu names 2 metrics, expected one of bleu(n=1), bleu(n=2)",
         ),
+        ("ROUGE-L > 0.3", "id, caption; ROUGE-L needs back quotes: `ROUGE-L`"),
+        ("`ROUGE-L` > 0.3 and word > 4", "id, caption; did you mean 'words'?"),
         ("words >", "something is missing at the end"),
         ("words > 4 rouge", "not understood"),
         ("words = 4", "expected == to compare, found ="),

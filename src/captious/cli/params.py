@@ -189,6 +189,8 @@ class Param:
         if isinstance(parsed, Path):
             return expanded(parsed)  # a shell leaves the ~ of --out=~/run to us
         if parsed == "" and self.default != "":
+            if isinstance(self.option, Argument):
+                raise InputError(f"{self.option.metavar or self.name.upper()} is empty, expected a text")
             raise InputError(f"{self.flag} is empty, expected {self.option.metavar or 'a text'}")
         if self.addresses and parsed is not None:
             return parsed if "://" in parsed else expanded(Path(parsed))
@@ -251,10 +253,15 @@ class Command(TyperCommand):
                 if number > 1 and not getattr(param, "multiple", False):
                     ctx.fail(f"{param.opts[0]} is given {number} times, expected once")
             if extra:
-                references = any(param.name == "references" for param in self.params)
-                hint = f"; if it holds references, write -r {extra[0]}" if references else ""
-                ctx.fail(f"unexpected argument {extra[0]}{hint}")
+                ctx.fail(f"unexpected argument {extra[0]}{self._hint(extra)}")
         return super().parse_args(ctx, args)
+
+    def _hint(self, extra: Sequence[str]) -> str:
+        """What arguments too many may be: references, or the many files that a shell makes of a pattern of shards."""
+        names = {param.name for param in self.params}
+        if len(extra) > 1 and {"predictions", "engine"} <= names:
+            return f"; of {len(extra) + 1:,} shards write the pattern in quotes, such as '*{Path(extra[0]).suffix}'"
+        return f"; if it holds references, write -r {extra[0]}" if "references" in names else ""
 
 
 def _one_word_each(args: Sequence[str], flags: Sequence[str]) -> list[str]:

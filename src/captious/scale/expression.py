@@ -540,8 +540,15 @@ class _Reader:
         if same:
             raise self._error(self._start(node), f"{name} names {len(same)} metrics, expected one of {', '.join(same)}")
         known = [*self.metrics, *COLUMNS]
-        hint = nearest(name, [*known, *(metric.name for metric in self.metrics.values())])
+        hint = self._unquoted() or nearest(name, [*known, *(metric.name for metric in self.metrics.values())])
         raise self._error(self._start(node), f"no metric or column {name!r}, there are {', '.join(known)}{hint}")
+
+    def _unquoted(self) -> str:
+        """A hint at a label such as CIDEr-D that stands in the text without back quotes; empty where there is none."""
+        text = self.text.lower()
+        labels = [one.label for one in self.metrics.values() if not one.label.isidentifier()]
+        bare = [label for label in labels if label.lower() in text and f"`{label.lower()}`" not in text]
+        return f"; {bare[0]} needs back quotes: `{bare[0]}`" if bare else ""
 
     def _start(self, node: ast.expr) -> int:
         """Where a node begins, in characters; Python counts bytes."""
