@@ -311,6 +311,22 @@ def test_workers_share_the_limits_of_chat_models() -> None:
         share_of_worker(limits, clair, Engine("ray"), 10)
 
 
+@pytest.mark.parametrize(
+    ("metric", "message"), [("clair(model=m)", r"pass jobs=\.\.\."), ("rouge", r"pip install 'captious\[ray\]'")]
+)
+def test_an_engine_that_cannot_work_replaces_no_scores(tmp_path: Path, monkeypatch, metric: str, message: str) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    source = write_shards(tmp_path / "in", records(6), 2)
+    with pytest.raises(InputError, match=message):
+        score_shards(source, metric, out=tmp_path / "new", resampling=FEW, engine=Engine("ray"))
+    assert not (tmp_path / "new").exists()
+    score_shards(source, "bleu", out=tmp_path / "scores", resampling=FEW, engine=SERIAL)
+    before = files(tmp_path / "scores")
+    with pytest.raises(InputError, match=message):
+        score_shards(source, metric, out=tmp_path / "scores", resampling=FEW, engine=Engine("ray"), overwrite=True)
+    assert files(tmp_path / "scores") == before
+
+
 def test_a_plan_counts_the_calls_of_all_shards(tmp_path: Path) -> None:
     rows = [row for row in records(30) if row["caption"]]
     source = write_shards(tmp_path / "in", rows, 3)

@@ -113,11 +113,13 @@ def score_shards(
     shards = expand(source, reading.format)
     chosen = tuple(parse_all(metric_specs(metrics), _first_captions(metrics, shards, reading)))
     engine = with_gpus(engine, chosen, runtime.device)
-    runtime = replace(runtime, cache=runtime.cache and engine.store_features)
+    judging = share_of_worker(runtime.judging, chosen, engine, len(shards))
+    runtime = replace(runtime, cache=runtime.cache and engine.store_features, judging=judging)
+    refuse_unready(engine)
     manifest = Manifest(tuple(map(str, chosen)), shards, reading_facts(reading))
     folder = ShardFolder.open(out, manifest, overwrite)
     try:
-        with using(replace(runtime, judging=share_of_worker(runtime.judging, chosen, engine, len(shards)))):
+        with using(runtime):
             Run(folder, chosen, reading, engine, progress or (lambda step: None)).score()
     finally:
         close_decoders()  # of the serial executor; those of other workers end with them
@@ -138,6 +140,14 @@ def with_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engine:
     if resolve_device(device).type != "cuda":
         return engine
     return replace(engine, gpus=1.0) if device in ("auto", "cuda") else replace(engine, jobs=engine.jobs or 1)
+
+
+def refuse_unready(engine: Engine) -> None:
+    """Say that Ray is not installed before other scores are replaced."""
+    if engine.engine == "ray":
+        from captious.engines.ray import import_ray
+
+        import_ray()
 
 
 def share_of_worker(judging: Judging, metrics: Sequence[Metric], engine: Engine, shards: int) -> Judging:
