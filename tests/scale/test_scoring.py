@@ -295,7 +295,7 @@ def test_all_metrics_are_those_that_the_first_shard_allows(tmp_path: Path) -> No
     assert not {"rouge", "mbleu(n=4)"}.intersection(metrics)  # no references, one candidate an item
 
 
-def test_workers_share_the_limits_of_chat_models() -> None:
+def test_workers_share_the_limits_of_chat_models(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = Judging(concurrency=8, most_tokens=1000, prices=(1.0, 1.0), most_cost=6.0)
     clair = parse_all("clair(model=m)")
     three = share_of_worker(limits, clair, Engine("processes", jobs=3), 10)
@@ -303,6 +303,8 @@ def test_workers_share_the_limits_of_chat_models() -> None:
     two = share_of_worker(limits, clair, Engine("ray", jobs=3), 2)  # a third worker would find no shard
     assert (two.concurrency, two.most_tokens, two.most_cost) == (4, 500, 3.0)
     assert share_of_worker(limits, clair, Engine("processes", jobs=20), 20).concurrency == 1
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert share_of_worker(limits, clair, Engine("processes", gpus=0.5), 20).concurrency == 2  # 2 GPUs hold 4 workers
     unlimited = share_of_worker(Judging(), clair, Engine("processes", jobs=2), 2)
     assert (unlimited.most_tokens, unlimited.most_cost) == (None, None)
     assert share_of_worker(limits, clair, SERIAL, 10) == limits

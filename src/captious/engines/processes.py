@@ -40,12 +40,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def process_count(engine: Engine, tasks: int) -> int:
+    """Processes that work on so many tasks."""
+    return min(engine.jobs or len(_gpus_of_workers(engine)) or cores(), tasks)
+
+
 def run_in_processes(
     setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine
 ) -> Generator[Finished[Any], None, None]:
     """Run tasks in ``engine.jobs`` processes; if it is 0, in one per core, or in as many as the GPUs hold."""
     gpus = _gpus_of_workers(engine)
-    jobs = min(engine.jobs or len(gpus) or cores(), len(tasks))
+    jobs = process_count(engine, len(tasks))
     threads = max(1, cores() // max(1, jobs))
     runtime = current()
     start = portable(runtime, threads), packed(setup)

@@ -23,7 +23,7 @@ from captious._files import digest
 from captious._typing import Ints
 from captious._written import split
 from captious.captions import CaptionSet
-from captious.engines.processes import cores, visible_gpus
+from captious.engines.processes import process_count, visible_gpus
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
 from captious.evaluation import Specs, metric_specs, settings_of
@@ -156,7 +156,7 @@ def share_of_worker(judging: Judging, metrics: Sequence[Metric], engine: Engine,
         return judging
     if engine.engine == "ray" and not engine.jobs:
         raise InputError("metrics that ask a chat model share its limits over the workers; pass jobs=..., their number")
-    workers = min(engine.jobs or cores(), shards)
+    workers = min(engine.jobs, shards) if engine.engine == "ray" else process_count(engine, shards)
     return replace(
         judging,
         concurrency=max(1, judging.concurrency // workers),
