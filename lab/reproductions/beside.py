@@ -9,22 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lab.benchmarks.measure import table
 
+from captious.render.document import HasInterval
+
 SHARED = Path(os.environ.get("CAPTIOUS_SHARED_DATA", "../shared/data"))
-
-
-class HasInterval(Protocol):
-    """A value with an interval, such as the estimates of ``captious.stats``."""
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
 
 
 @dataclass(frozen=True)

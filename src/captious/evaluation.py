@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from itertools import chain, repeat
 from os import PathLike
 from pathlib import Path, PurePath
 from types import NoneType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -47,6 +48,7 @@ from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.correlation import Moments
 
 T = TypeVar("T")
+M = TypeVar("M", bound="HasCorpusValue")
 Specs = str | Metric | Iterable[str | Metric]
 ITEMS = "items"
 """What frames and files call the values of every item."""
@@ -67,8 +69,52 @@ class ByMetric(dict[str, T]):
         return self[written_form(key, self._metrics)]
 
 
+class HasCorpusValue(Protocol):
+    """One metric on one set, of items or of shards."""
+
+    @property
+    def metric(self) -> Metric: ...
+    @property
+    def corpus(self) -> float: ...
+
+
+class Scores(Result, Generic[M]):
+    """Measurements with intervals, by the written form of their metric: what reports of all kinds of sets share."""
+
+    measurements: Mapping[str, M]
+    intervals: Mapping[str, Estimate]
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What was measured."""
+
+    def __getitem__(self, key: str) -> M:
+        """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
+        return self.measurements[written_form(key, [one.metric for one in self])]
+
+    def __iter__(self) -> Iterator[M]:
+        return iter(self.measurements.values())
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{self.label(key)} {one.corpus:.4f}" for key, one in self.measurements.items())
+        return f"<{type(self).__name__} {self.title}; {values}>"
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        return disambiguate_labels({key: one.metric.label for key, one in self.measurements.items()})
+
+    def label(self, key: str) -> str:
+        """What tables call a metric: its label, or its written form where two metrics share the label."""
+        return self._labels[key]
+
+    def cell(self, key: str) -> Cell:
+        """A corpus value with its interval."""
+        return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Report(Result):
+class Report(Scores[Measurement]):
     """Measurements of one set, by the written form of their metric.
 
     ``print``, ``save``, ``plot``, ``to_pandas``, ``to_latex`` and ``in_percent`` come from ``captious.render.Result``.
@@ -83,29 +129,10 @@ class Report(Result):
     explanations: Explanations | None = None
     """Why one item has its values, to show beside them: ``replace(report, explanations=report.explain(id))``."""
 
-    def __getitem__(self, key: str) -> Measurement:
-        """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
-        return self.measurements[written_form(key, [one.metric for one in self])]
-
-    def __iter__(self) -> Iterator[Measurement]:
-        return iter(self.measurements.values())
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{self.label(key)} {one.corpus:.4f}" for key, one in self.measurements.items())
-        return f"<Report {self.title}; {values}>"
-
     @property
     def title(self) -> str:
         """The name of the captions without folders, and how many items they are."""
         return f"{PurePath(self.captions.name).name}: {len(self.captions)} items"
-
-    @cached_property
-    def _labels(self) -> dict[str, str]:
-        return disambiguate_labels({key: one.metric.label for key, one in self.measurements.items()})
-
-    def label(self, key: str) -> str:
-        """What tables call a metric: its label, or its written form where two metrics share the label."""
-        return self._labels[key]
 
     def signature(self, key: str) -> str:
         """The signature of a number with that of its interval."""
@@ -117,10 +144,6 @@ class Report(Result):
     def signatures(self) -> list[str]:
         """Every signature; those that differ in the parameters of the metric alone share a line."""
         return join_signatures(map(self.signature, self.measurements))
-
-    def cell(self, key: str) -> Cell:
-        """A corpus value with its interval."""
-        return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
 
     def worst(self, number: int = 10, metric: str | None = None) -> Document:
         """The items with the worst value of a metric, the last one unless named.
@@ -401,15 +424,7 @@ def worst_first(measurement: Measurement) -> list[int]:
     return order[: np.count_nonzero(~np.isnan(measurement.values))]
 
 
-class HasScores(Protocol):
-    """Corpus values with intervals, by the written form of their metric."""
-
-    @property
-    def measurements(self) -> Mapping[str, Any]: ...
-    def cell(self, key: str) -> Cell: ...
-
-
-def on_scale(reports: Sequence[HasScores], key: str) -> list[Cell]:
+def on_scale(reports: Sequence[Scores[Any]], key: str) -> list[Cell]:
     """The value of a metric in each report, with the ends of the bar that the page draws.
 
     The bar ends at the metric's highest value where that is 1, otherwise at the next round number.

@@ -11,17 +11,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from captious._typing import Floats
-from captious.evaluation import disambiguate_labels, join_signatures, on_scale, written_form
+from captious.evaluation import Scores, join_signatures, on_scale
 from captious.metrics.contract import Metric, Signature
 from captious.metrics.registry import parse
 from captious.options import Resampling
-from captious.render import Cell, Chart, Column, Document, Group, Result, Section, Series, Table, Text
+from captious.render import Chart, Column, Document, Group, Section, Series, Table, Text
 from captious.scale.folder import ShardFolder
 from captious.scale.histogram import Histogram
 from captious.scale.ids import repeated_ids
@@ -97,7 +97,7 @@ class ShardedMeasurement:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShardReport(Result):
+class ShardReport(Scores[ShardedMeasurement]):
     """Scores of shards, by the written form of their metric. The values of the items are read from the folder."""
 
     folder: ShardFolder
@@ -125,32 +125,13 @@ class ShardReport(Result):
         """The report of a folder that ``score_shards`` wrote."""
         return cls.of(ShardFolder.read(path), resampling)
 
-    def __getitem__(self, key: str) -> ShardedMeasurement:
-        """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
-        return self.measurements[written_form(key, [one.metric for one in self])]
-
-    def __iter__(self) -> Iterator[ShardedMeasurement]:
-        return iter(self.measurements.values())
-
     def __len__(self) -> int:
         return sum(shard.items for shard in self.shards)
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{self.label(key)} {one.corpus:.4f}" for key, one in self.measurements.items())
-        return f"<ShardReport {self.title}; {values}>"
 
     @property
     def title(self) -> str:
         """How many items and shards they are."""
         return f"{len(self):,} items in {len(self.shards):,} shard{'' if len(self.shards) == 1 else 's'}"
-
-    @cached_property
-    def _labels(self) -> dict[str, str]:
-        return disambiguate_labels({key: one.metric.label for key, one in self.measurements.items()})
-
-    def label(self, key: str) -> str:
-        """What tables call a metric: its label, or its written form where two metrics share the label."""
-        return self._labels[key]
 
     def signature(self, key: str) -> str:
         """The signature of a number with that of its interval."""
@@ -166,10 +147,6 @@ class ShardReport(Result):
     def notes(self) -> list[str]:
         """What the metrics say of their computation, such as what it cost."""
         return list(dict.fromkeys(note for one in self for note in one.notes))
-
-    def cell(self, key: str) -> Cell:
-        """A corpus value with its interval."""
-        return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
 
     def items(self) -> Iterator[pa.Table]:
         """The items shard by shard: id, candidates, words, a column per metric, why one is empty, and the shard."""
