@@ -104,6 +104,8 @@ class Source:
     """Completion code."""
     full: str | None = None
     """Code for those who come when nothing is left to do."""
+    keys: str | None = None
+    """File of Prolific's public keys; with it, only visitors whose address Prolific signed may enter."""
 
 
 @dataclass(frozen=True)
@@ -263,6 +265,7 @@ _FORMS = {
     "images": "the name of a folder",
     "tasks": "the name of a file",
     "gold": "the name of a file",
+    "keys": "the name of a file",
     "ids": 'a list of ids in quotation marks, or the name of a file with one a line, such as "ids.txt"',
     "scale": "the lowest and the highest point, such as [1, 5], or all points",
     "ends": 'words for both ends, such as ["very bad", "very good"]',
@@ -430,7 +433,8 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
         raise InputError(f"{where}: nothing to ask about, expected {needed}")
     ids = plan.ids if isinstance(plan.ids, str) else None
     files = [*(("captions", one) for one in plan.captions), ("references", plan.references), ("images", plan.images)]
-    for name, file in (*files, ("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold)):
+    others = (("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold), ("keys", plan.source.keys))
+    for name, file in (*files, *others):
         if file is not None and (not file or "\0" in file):
             raise InputError(f"{where}: {name} has the file {_short(file)}, expected {_FORMS[name]}")
     if plan.kind == "ratings":
@@ -502,3 +506,7 @@ def _check_source(source: Source, where: str) -> None:
             raise InputError(f"{where}: {name} = {_short(code)}, expected a code of letters, digits, - and _")
     if source.name == "prolific" and source.done is None:
         raise InputError(f"{where}: name = 'prolific' without done, expected the completion code of the study there")
+    if source.keys is not None and source.name != "prolific":
+        raise InputError(
+            f"{where}: keys is for name = 'prolific', and name is {source.name!r}: nobody else signs entries"
+        )
