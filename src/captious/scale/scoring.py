@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._files import digest
+from captious._hashing import Hashes, text_hashes
 from captious._typing import Ints
 from captious._written import split
 from captious.captions import CaptionSet
@@ -42,7 +43,7 @@ from captious.options import Engine, Judging, Reading, Resampling, Runtime, curr
 from captious.scale.folder import Manifest, ShardFolder
 from captious.scale.report import ShardReport
 from captious.scale.states import CorpusStates
-from captious.scale.summary import Hashes, MetricSummary, ShardSummary, ids_fingerprint, text_hashes
+from captious.scale.summary import MetricSummary, ShardSummary, ids_fingerprint
 
 if TYPE_CHECKING:
     import pyarrow as pa
