@@ -12,13 +12,13 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.meteor.synsets import Synsets
 from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import (
     LookUp,
     Matching,
     SceneGraph,
     Subset,
-    Synsets,
     caption_facts,
     compared,
     no_synsets,
