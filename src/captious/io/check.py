@@ -43,35 +43,45 @@ class Finding:
     misleads: bool = False
 
 
+class Findings(tuple[Finding, ...]):
+    """What was found about files of captions or the plan of a study."""
+
+    __slots__ = ()
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that must be corrected first."""
+        return tuple(finding for finding in self if finding.level == "error")
+
+    def text(self) -> Text:
+        """The findings, one a line."""
+        lines = [Phrase.of(Span(one.level, _TONES[one.level]), f": {one.message}") for one in self]
+        return Text(lines or [Phrase.of(Span("nothing wrong found", "good"))])
+
+    def data(self) -> list[dict[str, str]]:
+        """The findings for JSON."""
+        return [{"level": one.level, "message": one.message} for one in self]
+
+
 @dataclass(frozen=True, repr=False)
 class Check(Result):
     """What was found about one or two sources."""
 
     name: str
-    findings: tuple[Finding, ...]
+    findings: Findings
 
     def __repr__(self) -> str:
         return f"<Check {self.name}: {len(self.findings)} findings, {len(self.errors)} errors>"
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """The findings that must be repaired before scoring."""
-        return tuple(finding for finding in self.findings if finding.level == "error")
+        """The findings that must be corrected before scoring."""
+        return self.findings.errors
 
     def document(self) -> Document:
         """The findings, one a line."""
-        lines = [
-            Phrase.of(Span(finding.level, _TONES[finding.level]), f": {finding.message}") for finding in self.findings
-        ]
-        return Document(
-            title=self.name,
-            sections=(Text(lines or [Phrase.of(Span("nothing wrong found", "good"))]),),
-            data={
-                "name": self.name,
-                "findings": [{"level": finding.level, "message": finding.message} for finding in self.findings],
-            },
-            name="check",
-        )
+        data = {"name": self.name, "findings": self.findings.data()}
+        return Document(title=self.name, sections=(self.findings.text(),), data=data, name="check")
 
 
 def check(source: Any, references: Any = None, images: Any = None, reading: Reading = Reading()) -> Check:
@@ -85,16 +95,18 @@ def check(source: Any, references: Any = None, images: Any = None, reading: Read
     candidates, others = gather(source, reading, complaints.append)
     findings, name = list(folded(complaints)), name_of(source)
     if not candidates.candidates:
-        return Check(name, tuple(findings) or (Finding("error", f"{name}: holds no captions"),))
+        return Check(name, Findings(findings or [Finding("error", f"{name}: holds no captions")]))
     if others is not None and not others.references and not findings:
         empty = f"{name_of(reading.references, 'references')}: holds no captions"
-        return Check(name, (Finding("error", empty),))
+        return Check(name, Findings([Finding("error", empty)]))
     joining: list[str] = []
     captions = join(candidates, others, reading, name, joining.append)
     findings += [Finding("error", message) for message in joining]
     # Joining has said which ids one side lacks.
     captions = replace(captions, skipped=0)
-    return Check(name, (*findings, *_texts(captions), *_shapes(captions), *_overlaps(captions), *_images(captions)))
+    return Check(
+        name, Findings([*findings, *_texts(captions), *_shapes(captions), *_overlaps(captions), *_images(captions)])
+    )
 
 
 def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
