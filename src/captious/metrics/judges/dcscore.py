@@ -316,7 +316,7 @@ def read_facts(reply: Reply) -> list[MatchedFact]:
     """The facts of a reply. One without a word on its relevance is relevant.
 
     >>> read_facts(Reply('[{"fact": "It is wet.", "identifier": "dog", "relevance": 0}]'))
-    [Fact(text='It is wet.', identifier='dog', relevant=False)]
+    [MatchedFact(text='It is wet.', identifier='dog', relevant=False)]
     """
     facts = []
     for entry in json_list(whole(reply)):

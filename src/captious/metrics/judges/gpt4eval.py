@@ -138,7 +138,7 @@ def parse_review(reply: Reply) -> ReviewScores:
     r"""The two scores of a review.
 
     >>> parse_review(Reply("8, 9\nThe second has more detail."))
-    Scores(first=8.0, second=9.0, reason='The second has more detail.')
+    ReviewScores(first=8.0, second=9.0, reason='The second has more detail.')
     >>> parse_review(Reply("First, I look at both.\nAssistant 1: 4 (wrong)\nAssistant 2: 8/10"))[:2]
     (4.0, 8.0)
     """

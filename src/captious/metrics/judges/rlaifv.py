@@ -136,7 +136,7 @@ class RlaifV(FactMetric):
 def fact_values(answers: Sequence[YesNoAnswer], value: Literal["ratio", "rejected", "probability"]) -> list[float]:
     """What each fact adds to the value of its caption.
 
-    >>> answers = [Answer(True, 0.9), YesNoAnswer(False, 0.3)]
+    >>> answers = [YesNoAnswer(True, 0.9), YesNoAnswer(False, 0.3)]
     >>> fact_values(answers, "ratio"), fact_values(answers, "rejected"), sum(fact_values(answers, "probability"))
     ([0.5, 0.0], [0.0, -1.0], 0.6)
     """

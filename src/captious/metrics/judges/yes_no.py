@@ -60,7 +60,7 @@ def read_yes_no(reply: Reply) -> YesNoAnswer:
     """Yes if it is likelier than no at the first token of a reply; a tie is a no. Otherwise the words decide.
 
     >>> read_yes_no(Reply("No, the eyes are closed."))
-    Answer(yes=False, probability=0.0, by_words=True)
+    YesNoAnswer(yes=False, probability=0.0, by_words=True)
     """
     yes, no = yes_and_no(reply)
     if yes + no > 0:
