@@ -286,7 +286,7 @@ def check(
         Only("references", "images", "several", "format", "id_column", "candidate_column", "references_column", "json"),
     ],
 ) -> None:
-    """Examine files of captions and say everything that is wrong with them. Exit code 2 if anything must be mended."""
+    """Examine files of captions and report everything that is wrong. Exit code 2 if anything must be corrected."""
     from captious.io.check import check
 
     result = check(Path(predictions), reading=session.reading)

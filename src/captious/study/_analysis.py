@@ -13,7 +13,7 @@ import numpy as np
 
 from captious._typing import Floats
 from captious._version import __version__
-from captious.errors import InputError, nearest
+from captious.metrics.registry import find_key
 from captious.options import Resampling
 from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.correlation import soft_pairwise_accuracy, standing
@@ -128,11 +128,7 @@ class Analysis:
 
     def key(self, name: str) -> str:
         """The key of a metric that was named by key, label or name."""
-        keys = [score.key for score in self.scores]
-        for names in (keys, [score.label for score in self.scores], [key.split("(")[0] for key in keys]):
-            if names.count(name) == 1:
-                return keys[names.index(name)]
-        raise InputError(f"{name!r} is not in this study, only {', '.join(keys)}{nearest(name, keys)}")
+        return find_key(name, self.labels, "this study")
 
     @property
     def signature(self) -> str:

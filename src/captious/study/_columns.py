@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from captious.render import Cell, Column, Series, Table
+from captious.options import Resampling
+from captious.render import Cell, Column, Document, Series, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha
 from captious.stats.bootstrap import Estimate
 
+RATERS = 50
+"""Raters in the printed table."""
 INTERVALS = "Intervals are percentiles of the bootstrap over images."
 
 
@@ -92,7 +95,22 @@ def meanings(statistics: Iterable[str]) -> str:
     return "; ".join(f"{', '.join(names)}: {meaning}" for meaning, names in labels.items())
 
 
-def alpha_table(title: str, alpha: Alpha, counts: tuple[str, str], note: str, level: float) -> Table:
+def agreement_document(
+    name: str,
+    resampling: Resampling,
+    tables: Sequence[Table],
+    data: Mapping[str, Any],
+    warnings: Sequence[str] = (),
+) -> Document:
+    """The document of an agreement: the tables of alpha, of the human ceiling and of all raters, and their data."""
+    interval = resampling.signature("images")
+    alpha, ceiling, raters = tables
+    signature = f"agreement({data['alpha'].measurement}):{name}|ci:{interval}"
+    sections = [alpha, ceiling, *raters.abridged(RATERS, "raters")]
+    return Document(alpha.title, "", sections, warnings, (), (signature,), {**data, "ci": interval}, "agreement")
+
+
+def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, level: float) -> Table:
     """One row: alpha with its interval and what it was computed from; ``counts`` are what answers and units are."""
     columns = [*map(Column, counts), Column("raters"), Column("single")]
     row: list[Value] = [
@@ -101,5 +119,9 @@ def alpha_table(title: str, alpha: Alpha, counts: tuple[str, str], note: str, le
         *(alpha.ratings, alpha.units, alpha.raters, alpha.single),
     ]
     return Table(
-        "alpha", title, ["measure", Column("alpha", level=level, bold=True), *columns], [row], f"{note}. {INTERVALS}"
+        "alpha",
+        f"{name}: agreement between raters",
+        ["measure", Column("alpha", level=level, bold=True), *columns],
+        [row],
+        f"{note}. {INTERVALS}",
     )

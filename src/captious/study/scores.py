@@ -14,7 +14,8 @@ from captious.errors import InputError, nearest
 from captious.evaluation import Report, disambiguate_labels
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import Row, name_of, rows_of
-from captious.metrics.contract import Measurement, Metric
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, parse_all
 from captious.options import Missing
 from captious.study.ratings import Preferences, Ratings, clean

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial, reduce
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._files import data_folder, read_regular
+from captious._hashing import text_hash
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
@@ -172,7 +172,7 @@ def _from_counts(counts: Mapping[tuple[str, ...], float], items: int, name: str)
         words = word_keys(word for gram in grams for word in gram).reshape(-1, n)
         keys.append(reduce(mix, words.T, np.zeros(len(grams), dtype=np.uint64)))
         frequencies.append(np.array([int(counts[gram]) for gram in grams], dtype=np.int64))
-    mark = int.from_bytes(blake2b(repr(sorted(counts.items())).encode(), digest_size=8).digest(), "little")
+    mark = text_hash(repr(sorted(counts.items())))
     return DocumentFrequency(_counted(keys, frequencies), items, "ptb.1", mark, name)
 
 

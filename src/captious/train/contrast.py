@@ -21,7 +21,7 @@ from captious.train.data import Example, TokenLists, tokenized
 from captious.train.objective import Method, Objective, TrainingBatch, Validation
 from captious.train.schedule import Rows
 from captious.train.towers import Towers, halves, lock, towers_of, unit
-from captious.train.validation import Recall
+from captious.train.validation import RetrievalValidation
 
 torch = require("torch", "clip")
 
@@ -275,7 +275,7 @@ class EncoderMethod(Method):
     def validation(self, checks: Sequence[Example], model: Any) -> Validation:
         """Retrieval recall."""
         towers, images, _ = towers_of(checks, model, self.job)
-        return Recall(towers, *_captions([self.captions(example) for example in checks], model), images)
+        return RetrievalValidation(towers, *_captions([self.captions(example) for example in checks], model), images)
 
     def captions(self, example: Example) -> Sequence[str]:
         """The captions of an example that are retrieved."""

@@ -25,7 +25,7 @@ from captious.train.data import Example, Frame, TokenLists, numbered_images, tok
 from captious.train.objective import Objective, TrainingBatch, Validation
 from captious.train.schedule import Rows
 from captious.train.towers import Towers, towers_of
-from captious.train.validation import SpecificityRate
+from captious.train.validation import SpecificityValidation
 
 torch = require("torch", "clip")
 
@@ -366,7 +366,7 @@ class SpecsMethod(EncoderMethod):
         negatives = NegativeUnits(source, shuffle=0, seed=self.job.settings.seed)
         whole, usable, rows = self._chains(checks, negatives, model)
         towers, images, _ = towers_of([whole[row] for row in rows], model, self.job)
-        return SpecificityRate(towers, replace(usable, images=images))
+        return SpecificityValidation(towers, replace(usable, images=images))
 
     def _chains(
         self, examples: Sequence[Example], negatives: NegativeUnits, encoder: Any

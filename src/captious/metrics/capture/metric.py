@@ -22,9 +22,11 @@ from captious.metrics.capture.matching import (
     Vectors,
     elements_of,
 )
-from captious.metrics.contract import MeanMetric, Need, Scored, Shared, candidate_means
+from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import caption_facts, stored_facts
+from captious.metrics.states import Shared
 from captious.models.factual import Factual, is_factual, load_factual
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
 from captious.render import Column, Table

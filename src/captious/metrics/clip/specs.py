@@ -14,8 +14,9 @@ from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.clip.clipscore import PREFIX, ClipScore
 from captious.metrics.clip.encoded import EncodedMetric, domain_warning, similarity, token_lengths, unit_breakdown
-from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, candidate_means, truncation_warning
+from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown
+from captious.metrics.rows import Scored, blank_texts, candidate_means, truncation_warning
 from captious.models.encoder import Encoder, encoder_id
 from captious.text.counts import CorpusState, CountsKind, KeyCounts
 

@@ -17,8 +17,10 @@ from captious._files import digest
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
-from captious.metrics.contract import MeanMetric, Scored, Shared, blank_texts
+from captious.metrics.contract import MeanMetric
 from captious.metrics.explanation import Breakdown, Explanation, Part, candidate_labels
+from captious.metrics.rows import Scored, blank_texts
+from captious.metrics.states import Shared
 from captious.models.chat.judge import Judge, Usage, estimated_tokens, load_judge
 from captious.models.chat.messages import Failure, Request
 from captious.options import current

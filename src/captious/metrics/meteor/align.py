@@ -15,14 +15,15 @@ from typing import TypeAlias
 
 import numpy as np
 
+from captious._hashing import text_hash
 from captious._typing import Ints
 from captious.metrics.meteor.stem import stem
-from captious.metrics.meteor.tables import Tables, span_hashes, synset_groups, word_hash
+from captious.metrics.meteor.tables import Tables, span_hashes, synset_groups
 
 STEM, SYNONYM = 1, 2
 
 _stem = lru_cache(maxsize=1 << 18)(stem)
-_hash = lru_cache(maxsize=1 << 18)(word_hash)
+_hash = lru_cache(maxsize=1 << 18)(text_hash)
 
 
 @dataclass(slots=True, eq=False)

@@ -28,8 +28,9 @@ from pathlib import Path
 import numpy as np
 
 from captious._files import data_folder, expanded, refuse_irregular
+from captious._hashing import text_hash
 from captious.errors import InputError
-from captious.metrics.meteor.tables import FORMAT, DamagedTables, HashTable, Tables, phrase_hash, word_hash
+from captious.metrics.meteor.tables import FORMAT, DamagedTables, HashTable, Tables, phrase_hash
 from captious.options import current
 
 _ENTRIES = (
@@ -111,7 +112,7 @@ def _prefixes(lines: list[str]) -> dict[str, bool]:
 
 def _synsets(lines: list[str]) -> HashTable:
     # Entries of several words have underscores, which METEOR's normalizer sets apart: only SPICE asks for them.
-    synsets = {word_hash(word): ids for word, ids in _pairs(lines)}
+    synsets = {text_hash(word): ids for word, ids in _pairs(lines)}
     return HashTable.of({key: sorted({int(number) for number in ids.split()}) for key, ids in synsets.items()})
 
 
@@ -119,7 +120,7 @@ def _exceptions(lines: list[str], words: HashTable) -> HashTable:
     bases: dict[int, list[int]] = {}
     for base, forms in _pairs(lines):
         for form in forms.split():
-            bases.setdefault(word_hash(form), []).append(word_hash(base))
+            bases.setdefault(text_hash(form), []).append(text_hash(base))
     return HashTable.of({key: words.find(np.array(hashes, dtype=np.uint64)).tolist() for key, hashes in bases.items()})
 
 
@@ -141,7 +142,7 @@ def _paraphrases(path: Path | None) -> HashTable:
 
 
 def _phrase_pairs(path: Path) -> Iterator[tuple[int, int]]:
-    cached_hash = lru_cache(maxsize=None)(word_hash)
+    cached_hash = lru_cache(maxsize=None)(text_hash)
     last, phrase = b"", 0
     progress, megabytes = current().progress, path.stat().st_size / 1e6
     with path.open("rb") as file, gzip.open(file, "rb") as stream, io.BufferedReader(stream, 1 << 20) as lines:

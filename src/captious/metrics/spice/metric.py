@@ -10,14 +10,15 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.metrics.contract import MeanMetric, Need, Scored, Shared, candidate_means
+from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.meteor.synsets import Synsets
+from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import (
     LookUp,
     Matching,
     SceneGraph,
     Subset,
-    Synsets,
     caption_facts,
     compared,
     no_synsets,
@@ -25,6 +26,7 @@ from captious.metrics.spice.graphs import (
     scores,
     soft_score,
 )
+from captious.metrics.states import Shared
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
 from captious.options import current
 from captious.render import Column, Graph, Why

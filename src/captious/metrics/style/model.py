@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captious._files import Kind, digest
+from captious._hashing import text_hashes
 from captious._typing import Bools, Floats, Ints, Ints32
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, nearest
@@ -386,11 +386,7 @@ def style_heads(grams: NgramTable, style: Whole) -> Ints:
 
 def fingerprint_of(captions: Iterable[tuple[str, str]]) -> int:
     """Of captions with their styles, in any order."""
-    total = 0
-    for style, text in captions:
-        content = f"{style}\x1f{text}".encode("utf-8", "surrogatepass")
-        total += int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
-    return total % 2**64
+    return int(text_hashes(f"{style}\x1f{text}" for style, text in captions).sum(dtype=np.uint64))
 
 
 KIND = Kind("captious-style", 2, "style model", "captious style fit")
