@@ -58,7 +58,7 @@ def units(
 
     Example: captious make units "A cat is lying under a blanket with fringed edges."
     """
-    from captious.syntax.units import Rules
+    from captious.syntax.units import CutRules
 
     output = session.output
     if (caption is None) == (file is None):
@@ -70,7 +70,7 @@ def units(
     if file is not None and tags:
         raise InputError("--tags shows one caption, not a file of them; leave it out")
     how = {"grammar": grammar, "legacy": legacy, "tagger": tagger, "text": "surface" if surface else "tokens"}
-    rules = Rules(auxiliaries=auxiliaries)
+    rules = CutRules(auxiliaries=auxiliaries)
     if caption is not None:
         _print_units(caption, how, rules, tags, output.json)
         return
@@ -261,7 +261,7 @@ def negatives(
     from captious.io.formats import rows_of
     from captious.io.join import gather_references
     from captious.syntax.tagging import tagger_named
-    from captious.train.lexicon import Corpus
+    from captious.train.lexicon import CaptionCorpus
     from captious.train.negatives import Sample, check, image_vectors, save
     from captious.train.negatives import negatives as make
 
@@ -276,7 +276,7 @@ def negatives(
         gathered = gather_references(rows_of(captions), reading).references
         if not gathered:
             raise InputError(f"{captions}: holds no captions")
-        corpus = Corpus.of(gathered, captions)
+        corpus = CaptionCorpus.of(gathered, captions)
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")
