@@ -6,12 +6,12 @@ A key names a stream, a counter a number in it. SplitMix64 (Steele, Lea & Flood 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from captious._hashing import text_hashes
 from captious._typing import Floats, Ints
 
 Keys = npt.NDArray[np.uint64]
@@ -30,7 +30,9 @@ def mix(x: Any) -> Any:
     '0xe220a8397b1dcdaf'
     """
     if isinstance(x, np.ndarray) and x.dtype == np.uint64:
-        return mix(x.view(np.int64)).view(np.uint64)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(_FIRST + 2**64)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(_SECOND + 2**64)
+        return x ^ (x >> np.uint64(31))
     # Shifting a signed number repeats its sign; the mask removes those bits.
     x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST
     x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
@@ -46,8 +48,7 @@ def fork(keys: Keys, numbers: Ints | int) -> Keys:
 
 def keys_of(names: Sequence[str], seed: int) -> Keys:
     """One key for each name, of the name and the seed alone."""
-    hashes = [blake2b(f"{seed}\x1f{name}".encode(), digest_size=8).digest() for name in names]
-    return np.frombuffer(b"".join(hashes), dtype="<u8").astype(np.uint64)
+    return text_hashes(f"{seed}\x1f{name}" for name in names)
 
 
 def uniform(keys: Keys, positions: Ints | int = 0) -> Floats:

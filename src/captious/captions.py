@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import blake2b
 from itertools import accumulate, chain
 from pathlib import PurePath
 from types import NoneType
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from captious._hashing import text_hashes
 from captious._typing import Bools, Ints
 from captious.errors import InputError, UnknownKey, nearest
 from captious.render import Document, Entry, Gallery, Line, Picture
@@ -406,11 +406,10 @@ class CaptionSet(Memo):
     def _digests(self) -> npt.NDArray[np.uint64]:
         """Of the id and the references of each item."""
         values, bounds = self.references.values, self.references.offsets.tolist()
-        contents = (
-            "\x1f".join((key, *values[first:end])).encode("utf-8", "surrogatepass")
+        return text_hashes(
+            "\x1f".join((key, *values[first:end]))
             for key, first, end in zip(self.ids, bounds[:-1], bounds[1:], strict=True)
         )
-        return np.frombuffer(b"".join([blake2b(content, digest_size=8).digest() for content in contents]), "<u8")
 
     @cached_property
     def _positions(self) -> dict[str, int]:

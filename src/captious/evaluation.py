@@ -20,15 +20,16 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet, ImageData, Ragged, gallery_entry
-from captious.errors import InputError, UnknownKey, nearest
+from captious.errors import InputError
 from captious.io.check import findings_that_mislead
 from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
 from captious.io.read import read
 from captious.metrics.chunks import measure_all
-from captious.metrics.contract import Measurement, Metric
+from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanations
-from captious.metrics.registry import DEFAULT, parse, parse_all
+from captious.metrics.measurement import Measurement
+from captious.metrics.registry import DEFAULT, find_key, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime, current, using
 from captious.render import (
     Cell,
@@ -63,10 +64,10 @@ class ByMetric(dict[str, T]):
 
     def __init__(self, values: Mapping[Metric, T]) -> None:
         super().__init__({str(metric): value for metric, value in values.items()})
-        self._metrics = list(values)
+        self._labels = {str(metric): metric.label for metric in values}
 
     def __missing__(self, key: str) -> T:
-        return self[written_form(key, self._metrics)]
+        return self[find_key(key, self._labels)]
 
 
 class HasCorpusValue(Protocol):
@@ -91,7 +92,7 @@ class Scores(Result, Generic[M]):
 
     def __getitem__(self, key: str) -> M:
         """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
-        return self.measurements[written_form(key, [one.metric for one in self])]
+        return self.measurements[self._key(key)]
 
     def __iter__(self) -> Iterator[M]:
         return iter(self.measurements.values())
@@ -99,6 +100,10 @@ class Scores(Result, Generic[M]):
     def __repr__(self) -> str:
         values = ", ".join(f"{self.label(key)} {one.corpus:.4f}" for key, one in self.measurements.items())
         return f"<{type(self).__name__} {self.title}; {values}>"
+
+    def _key(self, name: str) -> str:
+        """The written form of the metric that a name means here."""
+        return find_key(name, {key: one.metric.label for key, one in self.measurements.items()})
 
     @cached_property
     def _labels(self) -> dict[str, str]:
@@ -177,7 +182,7 @@ class Report(Scores[Measurement]):
         [('red', 0.3333), ('dog', 0.3333)]
         """
         self.captions.position(id)
-        keys = [written_form(metric, [one.metric for one in self])] if metric else list(self.measurements)
+        keys = [self._key(metric)] if metric else list(self.measurements)
         able = [key for key in keys if self.measurements[key].metric.explains]
         if metric and not able:
             known = [key for key, one in self.measurements.items() if one.metric.explains]
@@ -373,25 +378,6 @@ def _arrow_lists(texts: Ragged) -> Any:
     import pyarrow as pa
 
     return pa.ListArray.from_arrays(pa.array(texts.offsets, pa.int32()), pa.array(texts.values, pa.string()))
-
-
-def written_form(key: str, metrics: Sequence[Metric]) -> str:
-    """The written form of the one metric that a key means: its own, its label, or its name if no other metric has it.
-
-    >>> [written_form(key, parse_all("bleu(n=4),cider(idf=coco)")) for key in ("bleu", "BLEU-4", "cider")]
-    ['bleu(n=4)', 'bleu(n=4)', 'cider(idf=coco)']
-    """
-    forms = {str(metric): metric for metric in metrics}
-    try:
-        written = str(parse(key))
-    except InputError:
-        written = key
-    if written in forms:
-        return written
-    named = [form for form, metric in forms.items() if key in (metric.label, metric.name)]
-    if len(named) != 1:
-        raise UnknownKey(f"{key!r} was not measured, only {', '.join(forms)}{nearest(key, forms)}")
-    return named[0]
 
 
 def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:

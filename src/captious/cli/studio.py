@@ -115,7 +115,7 @@ def new(
 def check(study: StudyFile, session: Annotated[Session, Only("json")]) -> None:
     """Everything that is wrong with a study, the raters, time and cost it takes, and which difference it would find.
 
-    Exit code 2 if anything must be mended.
+    Exit code 2 if anything must be corrected.
     """
     from captious.studio.check import check_plan
     from captious.studio.plan import read_plan

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from captious import _written
-from captious.errors import InputError, nearest
+from captious.errors import InputError, UnknownKey, choices_for, nearest
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -92,6 +93,9 @@ DEFAULT = "bleu,rouge,cider"
 ALL = "all"
 """In place of metrics: every one that the captions at hand allow and that needs no model and no download."""
 
+LONGEST = 80
+"""Characters of an unknown name that a message repeats."""
+
 _NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
 
@@ -109,10 +113,9 @@ def metric_class(name: str) -> type[Metric]:
     for point in entry_points(group="captious.metrics", name=name):
         plugin: type[Metric] = point.load()
         return plugin
-    known = names()
     if name in ABSENT:
-        raise InputError(f"captious has no {name.upper()} yet, known: {', '.join(known)}")
-    raise InputError(f"unknown metric {name!r}, known: {', '.join(known)}{nearest(name, known)}")
+        raise InputError(f"captious has no {name.upper()} yet; captious metrics lists those that it has")
+    raise InputError(f"unknown metric {name[:LONGEST]!r}{choices_for(name, names())}")
 
 
 def parse(text: str) -> Metric:
@@ -123,6 +126,69 @@ def parse(text: str) -> Metric:
     """
     kind, values = _read(text)
     return kind.from_text(values)
+
+
+def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
+    """The one metric that a name means among those of a report, a run or a study.
+
+    ``labels`` holds the label of each metric by its written form. The name is a written form, a label, or a short name
+    that one metric has. The short name of a metric with variants, such as ``bleu``, means the default variant. A label
+    may be written in lower case and with other signs between its words. ``where`` begins the message of an error.
+
+    >>> labels = {str(metric): metric.label for metric in parse_all("bleu,cider(idf=coco)")}
+    >>> [find_key(name, labels) for name in ("bleu(n=2)", "BLEU-3", "bleu", "cider")]
+    ['bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider(idf=coco)']
+    """
+    if name in labels:
+        return name
+    exact = [key for key, label in labels.items() if label == name]
+    if len(exact) == 1:
+        return exact[0]
+    written, short = _spelled_out(name)
+    if written in labels:
+        return written
+    meant = [
+        key
+        for key, label in labels.items()
+        if (short and key.partition("(")[0] == short) or ("=" not in name and _words(label) == _words(name) != "")
+    ]
+    for keys in (meant, [key for key in meant if _is_default_variant(key)]):
+        if len(keys) == 1:
+            return keys[0]
+    begin = f"{where}: " if where else ""
+    if several := exact or meant:
+        raise UnknownKey(f"{begin}{name!r} names {len(several)} metrics, expected one of {', '.join(several)}")
+    spellings = dict.fromkeys([*labels, *labels.values(), *(key.partition("(")[0] for key in labels)])
+    hint = "" if name.lower() in ABSENT else nearest(name.lower(), spellings)
+    raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{choices_for(name, labels, hint)}")
+
+
+def _spelled_out(name: str) -> tuple[str, str]:
+    """The whole written form that a name stands for, and the short name where it has no parameters."""
+    try:
+        kind, values = _read(name)
+        return str(kind.from_text(values)), "" if values else kind.name
+    except InputError:
+        return name, name.strip().lower()
+
+
+def _words(label: str) -> str:
+    """A label in lower case, whatever the signs between its words.
+
+    >>> _words("SPICE (spaCy) color"), _words("IE-text&image")
+    ('spice-spacy-color', 'ie-text-image')
+    """
+    return re.sub(r"[\W_]+", "-", label).strip("-").lower()
+
+
+def _is_default_variant(key: str) -> bool:
+    """Whether the parameters of a written form that its name leaves open, such as the n of BLEU, are the defaults."""
+    try:
+        kind, values = _read(key)
+    except InputError:
+        return False
+    defaults = {field.name: str(field.default) for field in fields(kind)}
+    return bool(kind.variants) and all(values.get(name, defaults[name]) == defaults[name] for name in kind.variants)
 
 
 def parse_all(

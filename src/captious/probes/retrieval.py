@@ -83,30 +83,11 @@ def probe_retrieval(
 
 
 def recalls(space: Embedded, resampling: Resampling) -> list[Recall]:
-    """Recall both ways; an image is found when one of its captions is.
-
-    Ties are broken at random: with e others as near as the right one, every order among them is equally likely. So an
-    encoder that gives the same vector to everything reaches chance, not 100.
-    """
-    own = own_cosines(space).astype(np.float64)
-    images = len(space.images)
-    best = np.full(images, -np.inf)
-    np.maximum.at(best, space.owner, own)
-    described = np.flatnonzero(np.isfinite(best))
-    alike = np.bincount(space.owner, weights=own >= best[space.owner] - EQUAL, minlength=images)
-    to_image = ranks(space.texts, space.images, own, space.owner, np.arange(images), np.ones(len(own)))
-    number = np.full(images, -1, dtype=np.int64)
-    number[described] = np.arange(len(described))
-    to_text = ranks(
-        space.images.take(described),
-        space.texts,
-        best[described],
-        np.arange(len(described)),
-        number[space.owner],
-        alike[described].astype(np.float64),
-    )
+    """Recall both ways, with intervals over images."""
+    to_image, to_text = ranks_both_ways(space.images, space.texts, space.owner)
+    described = np.unique(space.owner)
     return [
-        _recall(space.encoder, "caption → image", to_image, space.owner, images, resampling),
+        _recall(space.encoder, "caption → image", to_image, space.owner, len(space.images), resampling),
         _recall(space.encoder, "image → caption", to_text, described, len(space.texts), resampling),
     ]
 
@@ -137,6 +118,23 @@ class Ranks:
     def expected(self) -> Floats:
         """The expected rank of the first right answer."""
         return self.nearer + 1 + self.equal / (self.right + 1)
+
+
+def ranks_both_ways(images: Vectors, texts: Vectors, owner: Ints) -> tuple[Ranks, Ranks]:
+    """From each text to its image, and from each image that has a text to the nearest of its texts.
+
+    ``owner`` is the image of each text. Ties are broken at random: with e others as near as the right one, every order
+    among them is equally likely. So an encoder that gives the same vector to everything reaches chance, not 100.
+    """
+    own = own_cosines(images, texts, owner).astype(np.float64)
+    described, number = np.unique(owner, return_inverse=True)
+    best = np.full(len(described), -np.inf)
+    np.maximum.at(best, number, own)
+    tied = np.bincount(number, weights=own >= best[number] - EQUAL).astype(np.float64)
+    return (
+        ranks(texts, images, own, owner, np.arange(len(images)), np.ones(len(own))),
+        ranks(images.take(described), texts, best, np.arange(len(described)), number, tied),
+    )
 
 
 def ranks(queries: Vectors, gallery: Vectors, own: Floats, query: Ints, answer: Ints, right: Floats) -> Ranks:

@@ -192,6 +192,17 @@ class Table:
         numbers = [index for index, column in enumerate(self.heads) if column.kind != "text"]
         return max(1, numbers[0] if numbers else 1)
 
+    def abridged(self, shown: int, what: str) -> list[Table]:
+        """The first rows, with a note on how many are left out, and the whole table as a detail ``all_key``.
+
+        A table that has no more rows than ``shown`` stays as it is. ``what`` are its rows, such as raters.
+        """
+        left = len(self.rows) - shown
+        if left <= 0:
+            return [self]
+        note = "; ".join(filter(None, (self.note, f"{left:,} more {what} are in the files and in JSON")))
+        return [replace(self, rows=self.rows[:shown], note=note), replace(self, key=f"all_{self.key}", detail=True)]
+
 
 @dataclass(frozen=True)
 class Series:

@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._files import SHARDS_MARKER, digest, refuse_irregular, remove_drafts, sweep
+from captious._hashing import Hashes
 from captious._version import __version__
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.io.storage import Storage, is_remote
-from captious.scale.summary import Hashes, ShardSummary
+from captious.scale.summary import ShardSummary
 
 if TYPE_CHECKING:
     import pyarrow as pa

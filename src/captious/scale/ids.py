@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from captious._hashing import Hashes
 from captious.scale.folder import ShardFolder
-from captious.scale.summary import Hashes
 
 if TYPE_CHECKING:
     import pyarrow as pa

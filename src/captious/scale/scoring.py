@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._files import digest
+from captious._hashing import Hashes, text_hashes
 from captious._typing import Ints
 from captious._written import split
 from captious.captions import CaptionSet
@@ -31,10 +32,12 @@ from captious.io.check import findings_that_mislead
 from captious.io.shards import Shard, expand, read_shard
 from captious.io.storage import Storage, split_address
 from captious.metrics.chunks import measure_shard, prepare_shard
-from captious.metrics.contract import Measurement, Metric, TypeSets
+from captious.metrics.contract import Metric
 from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, DEFAULT, parse_all
+from captious.metrics.rows import TypeSets
 from captious.models.devices import resolve_device
 from captious.models.pipeline import close_decoders, keep_decoders
 from captious.models.store import close_stores
@@ -42,7 +45,7 @@ from captious.options import Engine, Judging, Reading, Resampling, Runtime, curr
 from captious.scale.folder import Manifest, ShardFolder
 from captious.scale.report import ShardReport
 from captious.scale.states import CorpusStates
-from captious.scale.summary import Hashes, MetricSummary, ShardSummary, ids_fingerprint, text_hashes
+from captious.scale.summary import MetricSummary, ShardSummary, ids_fingerprint
 
 if TYPE_CHECKING:
     import pyarrow as pa

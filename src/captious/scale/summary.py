@@ -9,23 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from captious._hashing import text_hashes
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.metrics.contract import Measurement, Signature, TypeSets
+from captious.metrics.measurement import Measurement, Signature
+from captious.metrics.rows import TypeSets
 from captious.scale.histogram import Histogram
 
 WORST = 50
 """Items that a summary lists for each metric."""
 EXAMPLES = 5
 """Ids that a summary names for each reason."""
-
-Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -159,16 +157,6 @@ class ShardSummary:
         record = json.loads(text)
         metrics = tuple(MetricSummary.of_record(one) for one in record["metrics"])
         return cls(**{**record, "metrics": metrics, "warnings": tuple(record["warnings"])})
-
-
-def text_hashes(texts: Iterable[str]) -> Hashes:
-    """64 bits for each text, the same on every machine.
-
-    >>> text_hashes(["a"]) == text_hashes(["a"]), text_hashes(["a"]) == text_hashes(["b"])
-    (array([ True]), array([False]))
-    """
-    digests = b"".join(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts)
-    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
 def ids_fingerprint(ids: Iterable[str]) -> int:

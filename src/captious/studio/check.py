@@ -1,4 +1,4 @@
-"""The result of ``captious studio check``: what must be mended in a study, what it takes, and what it could show."""
+"""The result of ``captious studio check``: what must be corrected in a study, what it takes, and what it could show."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from captious.errors import InputError
-from captious.io.check import Finding, counted, folded
+from captious.io.check import Finding, Findings, counted, folded
 from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, current
-from captious.render import Column, Document, Phrase, Result, Section, Span, Table, Text
+from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
 from captious.studio.plan import Plan
 from captious.studio.signed import read_keys
@@ -66,7 +66,7 @@ class PlanCheck(Result):
     """What was found about a study."""
 
     plan: Plan
-    findings: tuple[Finding, ...]
+    findings: Findings
     items: int
     systems: tuple[str, ...]
     captions: int
@@ -79,8 +79,8 @@ class PlanCheck(Result):
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """What must be mended before the study begins."""
-        return tuple(finding for finding in self.findings if finding.level == "error")
+        """The findings that must be corrected before the study begins."""
+        return self.findings.errors
 
     def _could_show(self) -> str:
         """What the study is about, and which difference it would find, in a sentence."""
@@ -98,12 +98,7 @@ class PlanCheck(Result):
 
     def document(self) -> Document:
         """The findings, the effort, and what the study could show."""
-        tones = {"error": "bad", "warning": "strong", "note": "quiet"}
-        lines = [
-            Phrase.of(Span(one.level, tones[one.level]), f": {one.message}")  # type: ignore[arg-type]
-            for one in self.findings
-        ]
-        sections: list[Section] = [Text(lines or [Phrase.of(Span("nothing wrong found", "good"))])]
+        sections: list[Section] = [self.findings.text()]
         if self.effort.tasks:
             sections += [_table(self.effort), Text([self._could_show()])]
         notes = [
@@ -117,7 +112,7 @@ class PlanCheck(Result):
             "title": self.plan.title,
             "kind": self.plan.kind,
             "digest": self.plan.digest,
-            "findings": [{"level": one.level, "message": one.message} for one in self.findings],
+            "findings": self.findings.data(),
             "items": self.items,
             "systems": list(self.systems),
             "captions": self.captions,
@@ -144,7 +139,7 @@ def check_plan(plan: Plan) -> PlanCheck:
     captions = len({(task.item, choice.system, choice.text) for task in work for choice in task.choices})
     return PlanCheck(
         plan,
-        tuple(findings),
+        Findings(findings),
         len({task.item for task in work}),
         tuple(dict.fromkeys(choice.system for choice in choices if choice.system)),
         captions,

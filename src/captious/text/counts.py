@@ -25,6 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._files import Kind, digest, refuse_irregular, whole_file
+from captious._hashing import text_hash
+from captious._random import GAMMA
+from captious._random import mix as splitmix
 from captious._typing import Ints
 from captious.errors import InputError
 
@@ -46,27 +49,16 @@ def mix(parents: Keys, words: Keys) -> Keys:
 
     The last steps are those of SplitMix64, after which every bit of the key depends on every bit of both.
     """
-    keys: Keys = parents * np.uint64(0x9E3779B97F4A7C15) + words
-    keys ^= keys >> np.uint64(30)
-    keys *= np.uint64(0xBF58476D1CE4E5B9)
-    keys ^= keys >> np.uint64(27)
-    keys *= np.uint64(0x94D049BB133111EB)
-    keys ^= keys >> np.uint64(31)
+    keys: Keys = splitmix(parents * np.uint64(GAMMA) + words)
     return keys
 
 
+_word_key = lru_cache(maxsize=1 << 17)(text_hash)
+
+
 def word_keys(words: Iterable[str]) -> Keys:
-    """A hash of each word, its BLAKE2b of 64 bits.
-
-    >>> word_keys(["dog"]).tobytes().hex()  # printf dog | b2sum -l 64
-    '3984c7c1d25e9c9f'
-    """
-    return np.frombuffer(b"".join(map(_word_key, words)), dtype=KEY)
-
-
-@lru_cache(maxsize=1 << 17)
-def _word_key(word: str) -> bytes:
-    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    """The hash of each word."""
+    return np.fromiter(map(_word_key, words), dtype=np.uint64)
 
 
 def first_bits_order(keys: Keys) -> Ints:

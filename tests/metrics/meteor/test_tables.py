@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captious.metrics.meteor.tables import DamagedTables, HashTable, Tables, phrase_hash, span_hashes, word_hash
+from captious._hashing import text_hash
+from captious.metrics.meteor.tables import DamagedTables, HashTable, Tables, phrase_hash, span_hashes
 
 HASHES = st.integers(0, 2**64 - 1)
 
@@ -20,7 +21,7 @@ def test_every_key_is_found_and_nothing_else(keys, asked):
 
 @given(st.lists(st.sampled_from(["a", "dog", "ran", "off"]), min_size=1, max_size=9))
 def test_spans_hash_as_phrases_do(words):
-    numbers = [word_hash(word) for word in words]
+    numbers = [text_hash(word) for word in words]
     for length, spans in enumerate(span_hashes(np.array(numbers, dtype=np.uint64)), 1):
         expected = [phrase_hash(numbers[at : at + length]) for at in range(len(words) - length + 1)]
         assert spans.tolist() == expected

@@ -28,8 +28,9 @@ from pathlib import Path
 import numpy as np
 
 from captious._files import data_folder, expanded, refuse_irregular
+from captious._hashing import text_hash
 from captious.errors import InputError
-from captious.metrics.meteor.tables import FORMAT, DamagedTables, HashTable, Tables, phrase_hash, word_hash
+from captious.metrics.meteor.tables import FORMAT, DamagedTables, HashTable, Tables, phrase_hash
 from captious.options import current
 
 _ENTRIES = (
@@ -44,14 +45,14 @@ _PARAPHRASES = ("data/paraphrase-en.gz", "paraphrase-en.gz")
 
 
 @dataclass(frozen=True)
-class Source:
+class MeteorFiles:
     """Where METEOR's data files lie: a jar (or the folder it was unpacked to), and the paraphrase table."""
 
     entries: Path
     paraphrases: Path | None
 
     @classmethod
-    def at(cls, path: Path) -> Source | None:
+    def at(cls, path: Path) -> MeteorFiles | None:
         """The source in a folder, or beside a named jar; None where there is none."""
         folder = path.parent if path.is_file() else path
         paraphrases = next((folder / name for name in _PARAPHRASES if (folder / name).is_file()), None)
@@ -85,7 +86,7 @@ class Source:
             raise InputError(f"{self.entries}: not the data of METEOR 1.5 ({error})") from None
 
 
-def compile_tables(source: Source) -> Tables:
+def compile_tables(source: MeteorFiles) -> Tables:
     """Read the sources (about 15 s for METEOR 1.5, most of it the paraphrase table)."""
     entries = source.read()
     text = {name: data.decode("utf-8").splitlines() for name, data in entries.items()}
@@ -111,7 +112,7 @@ def _prefixes(lines: list[str]) -> dict[str, bool]:
 
 def _synsets(lines: list[str]) -> HashTable:
     # Entries of several words have underscores, which METEOR's normalizer sets apart: only SPICE asks for them.
-    synsets = {word_hash(word): ids for word, ids in _pairs(lines)}
+    synsets = {text_hash(word): ids for word, ids in _pairs(lines)}
     return HashTable.of({key: sorted({int(number) for number in ids.split()}) for key, ids in synsets.items()})
 
 
@@ -119,7 +120,7 @@ def _exceptions(lines: list[str], words: HashTable) -> HashTable:
     bases: dict[int, list[int]] = {}
     for base, forms in _pairs(lines):
         for form in forms.split():
-            bases.setdefault(word_hash(form), []).append(word_hash(base))
+            bases.setdefault(text_hash(form), []).append(text_hash(base))
     return HashTable.of({key: words.find(np.array(hashes, dtype=np.uint64)).tolist() for key, hashes in bases.items()})
 
 
@@ -141,7 +142,7 @@ def _paraphrases(path: Path | None) -> HashTable:
 
 
 def _phrase_pairs(path: Path) -> Iterator[tuple[int, int]]:
-    cached_hash = lru_cache(maxsize=None)(word_hash)
+    cached_hash = lru_cache(maxsize=None)(text_hash)
     last, phrase = b"", 0
     progress, megabytes = current().progress, path.stat().st_size / 1e6
     with path.open("rb") as file, gzip.open(file, "rb") as stream, io.BufferedReader(stream, 1 << 20) as lines:
@@ -226,11 +227,11 @@ def _find(named: str | None) -> Tables:
     raise InputError(_REMEDY)
 
 
-def _package() -> Source | None:
+def _package() -> MeteorFiles | None:
     """The sources in the installed pycocoevalcap."""
     package = find_spec("pycocoevalcap")
     folders = (package.submodule_search_locations or []) if package else []
-    return next(filter(None, (Source.at(Path(folder) / "meteor") for folder in folders)), None)
+    return next(filter(None, (MeteorFiles.at(Path(folder) / "meteor") for folder in folders)), None)
 
 
 @lru_cache(maxsize=1)
@@ -262,8 +263,8 @@ def _wordnet(folder: Path, changed: int) -> Tables:
     )
 
 
-def _source(path: Path) -> Source:
-    source = Source.at(path)
+def _source(path: Path) -> MeteorFiles:
+    source = MeteorFiles.at(path)
     if source is None:
         raise InputError(f"{path}: holds no data of METEOR 1.5; {_WANTED}")
     return source
@@ -279,7 +280,7 @@ def _opened(path: Path) -> Tables:
         raise InputError(f"{error}; run again: captious cache add meteor PATH") from None
 
 
-def _compiled(source: Source) -> Tables:
+def _compiled(source: MeteorFiles) -> Tables:
     path = cache_folder() / f"meteor-en-{FORMAT}-{source.stamp}{_SUFFIX}"
     try:
         return _open(path)

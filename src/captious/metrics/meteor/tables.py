@@ -8,7 +8,6 @@ With the 2.6 million phrases of METEOR's table the chance that an absent phrase 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zlib
 from collections import defaultdict
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._files import digest, whole_file
+from captious._hashing import text_hashes
 from captious._typing import Ints, Ints32
 
 UInt64 = npt.NDArray[np.uint64]
@@ -28,12 +28,6 @@ UInt64 = npt.NDArray[np.uint64]
 MULTIPLIER = 0x9E3779B97F4A7C15
 LONGEST = 7  # no phrase of the table is longer
 _MASK = (1 << 64) - 1
-
-
-def word_hash(word: str | bytes) -> int:
-    """The number of a word."""
-    data = word if isinstance(word, bytes) else word.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
 def phrase_hash(words: Iterable[int]) -> int:
@@ -225,7 +219,7 @@ def synset_groups(words: list[str], tables: Tables) -> Iterable[list[int]]:
 def synsets(words: list[str], tables: Tables) -> list[set[int]]:
     """The synsets of each word: its own, and those of the words that it may be a form of."""
     own = _rows(words, tables)
-    irregular = tables.forms.find(_hashes(words))
+    irregular = tables.forms.find(text_hashes(words))
     rows: list[set[int]] = [{row} if row >= 0 else set() for row in own]
     asked: list[tuple[int, str]] = []
     for number, word in enumerate(words):
@@ -243,9 +237,5 @@ def synsets(words: list[str], tables: Tables) -> list[set[int]]:
 
 
 def _rows(words: list[str], tables: Tables) -> list[int]:
-    rows: list[int] = tables.words.find(_hashes(words)).tolist()
+    rows: list[int] = tables.words.find(text_hashes(words)).tolist()
     return rows
-
-
-def _hashes(words: list[str]) -> UInt64:
-    return np.array([word_hash(word) for word in words], dtype=np.uint64)
