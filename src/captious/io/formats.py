@@ -19,7 +19,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from captious._files import read_regular
+from captious._files import decoded, read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
@@ -229,17 +229,6 @@ def _rows_of_columns(columns: Mapping[str, Sequence[Any]], name: str) -> Iterato
 def read_text(path: str | Path) -> str:
     """The text of a file, unpacked where it is compressed."""
     return decoded(_content(path), name_of(path))
-
-
-def decoded(content: bytes, name: str) -> str:
-    """Decode UTF-8, with or without a byte-order mark."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{name}: line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8"
-        ) from None
 
 
 def _content(source: str | os.PathLike[str]) -> bytes:

@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
+from captious._files import decoded
 from captious.captions import ImageData
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, IMAGE_COLUMNS
-from captious.io.formats import Row, decoded, json_row
+from captious.io.formats import Row, json_row
 from captious.options import Reading
 
 CAPTION_ENDINGS = ("txt", "caption", "cap")
