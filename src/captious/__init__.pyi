@@ -13,9 +13,9 @@ from captious.evaluation import evaluate_shards as evaluate_shards
 from captious.io.check import Check as Check
 from captious.io.check import check as check
 from captious.io.read import read as read
-from captious.metrics.contract import Measurement as Measurement
 from captious.metrics.contract import Metric as Metric
-from captious.metrics.contract import Signature as Signature
+from captious.metrics.measurement import Measurement as Measurement
+from captious.metrics.measurement import Signature as Signature
 from captious.metrics.registry import parse
 from captious.options import Engine as Engine
 from captious.options import Judging as Judging

@@ -36,7 +36,7 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
     return Path(path).read_bytes()
 
 
-def decoded(content: bytes, name: str) -> str:
+def decode_utf8(content: bytes, name: str) -> str:
     """Decode UTF-8, with or without a byte-order mark."""
     try:
         return content.decode("utf-8-sig")

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from captious._files import decoded, read_regular
+from captious._files import decode_utf8, read_regular
 from captious.errors import InputError, nearest
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def read_text(path: Path, what: str, missing: str = "") -> str:
         raise InputError(f"{path}: no such {what}{missing}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    return decoded(content, str(path))
+    return decode_utf8(content, str(path))
 
 
 def parse_toml(text: str, where: str, what: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from captious.errors import InputError
 from captious.evaluation import ITEMS, Report, Specs, evaluate, explorer, metric_specs, on_scale, settings_of
 from captious.io.formats import name_of
 from captious.io.read import read
-from captious.metrics.contract import Measurement
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, link

@@ -26,8 +26,9 @@ from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
 from captious.io.read import read
 from captious.metrics.chunks import measure_all
-from captious.metrics.contract import Measurement, Metric
+from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanations
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, find_key, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime, current, using
 from captious.render import (

@@ -16,7 +16,8 @@ from captious.evaluation import ByMetric, Specs
 from captious.io.formats import name_of, rows_of
 from captious.io.images import with_images
 from captious.io.join import first_few, gather_references
-from captious.metrics.contract import Metric, Signature, TokenMetric
+from captious.metrics.contract import Metric, TokenMetric
+from captious.metrics.measurement import Signature
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Reading, Runtime, current, using
 from captious.text.tables import TextTable

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from captious.io.shards import expand, read_shard
-from captious.metrics.contract import Measurement
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse_all
 from captious.scale.folder import Manifest, ShardFolder
 from captious.scale.summary import MetricSummary, ShardSummary, ids_fingerprint

@@ -32,7 +32,6 @@ LISTED = 5
 _TONES: dict[Level, Tone] = {"error": "bad", "warning": "strong", "note": "quiet"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029]")
 _TOKENIZED = re.compile(r"\w (?:[.,!?;]|'s|n't|-lrb-|``)(?: |$)", re.IGNORECASE)
-_LISTED = re.compile(r"^\s*\[.*[\"'].*\]\s*$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,6 @@ _ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (
     ("warning", 0, lambda text: "\n" in text, "", " with a line break inside; read as a space"),
     ("warning", 0, _CONTROL.search, "", " with control characters"),
     ("warning", 0, lambda text: "|||" in text, "", " with '|||': several captions in one string?"),
-    ("error", 0, _LISTED.search, "", " that look like a printed list, expected a list"),
     ("note", 0.2, _TOKENIZED.search, "", " tokenized already (' .', \" 's\"): ptb copes, 13a differs"),
     (
         "note",
@@ -171,6 +169,11 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
     if number > max(2, 0.1 * len(captions.candidates.values)):
         share = number / len(captions.candidates.values)
         yield Finding("warning", f"{share:.0%} of the candidates are the same caption: {most[:60]!r}")
+    most, number = Counter(captions.references.values).most_common(1)[0]
+    if number > max(2, 0.5 * len(captions.references.values)):
+        share = number / len(captions.references.values)
+        message = f"{share:.0%} of the references are the same text, {most[:60]!r}: is it the right column?"
+        yield Finding("warning", message, True)
 
 
 def _overlaps(captions: CaptionSet) -> Iterable[Finding]:

@@ -12,7 +12,8 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, require
-from captious.metrics.contract import MeanMetric, Need, Scored, blank_texts, encoded_means
+from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.rows import Scored, blank_texts, encoded_means
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import OomBackoff
 from captious.options import current

@@ -10,8 +10,9 @@ import numpy as np
 
 from captious._typing import Floats, Ints, Ints32
 from captious.captions import CaptionSet
-from captious.metrics.contract import CandidateMetric, NgramMetric, Scored
+from captious.metrics.contract import CandidateMetric, NgramMetric
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.rows import Scored
 from captious.render import Column, Table
 from captious.text.tables import NgramTable, TextTable, changes
 

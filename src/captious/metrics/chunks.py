@@ -13,7 +13,9 @@ from functools import partial, reduce
 from typing import Any
 
 from captious.captions import CaptionSet
-from captious.metrics.contract import Measurement, Metric, Scored, TokenMetric
+from captious.metrics.contract import Metric, TokenMetric
+from captious.metrics.measurement import Measurement
+from captious.metrics.rows import Scored
 from captious.text.tables import TextTable
 
 CHUNK = 20_000

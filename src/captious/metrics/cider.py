@@ -10,8 +10,9 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.metrics.contract import CandidateMetric, MeanMetric, Scored, item_means
+from captious.metrics.contract import CandidateMetric, MeanMetric
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.rows import Scored, item_means
 from captious.render import Column, Table
 from captious.text.idf import DocumentFrequency, find
 from captious.text.tables import TextTable, take_runs

@@ -1,4 +1,4 @@
-"""What a metric is, a small frozen value that prepares, scores items and aggregates; and a measurement, its result.
+"""What a metric is: a small frozen value that prepares, scores items and aggregates.
 
 A metric prints as ``cider(idf=coco)`` and parses back. Scoring has three steps. `Metric.prepare` collects what must be
 known of the whole corpus. `Metric.score_items` gives each item a row of statistics. `Metric.aggregate` makes values
@@ -12,26 +12,24 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from itertools import accumulate, chain
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from captious import _written
-from captious._typing import Bools, Floats, Ints
-from captious._version import __version__
+from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.errors import InputError, UnknownKey
+from captious.errors import InputError
 from captious.io.images import NO_SUCH
 from captious.metrics.explanation import Breakdown, Explanation
-from captious.render import Column, Document, Table, Why
-from captious.stats.resampling import Statistic, id_order
+from captious.metrics.measurement import Measurement, Signature
+from captious.metrics.rows import Scored, TypeSets
+from captious.metrics.states import Shared
+from captious.render import Why
 from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
 
-T = TypeVar("T")
 Need = Literal["references", "several candidates", "image", "style", "model", "judge"]
 
 HINTS = {
@@ -42,260 +40,6 @@ HINTS = {
     "no source text": "; give a column 'source'",
 }
 """What would mend a reason for having no value."""
-LISTED = 5
-"""Ids that a warning lists before it only counts."""
-
-
-@dataclass(frozen=True, eq=False)
-class TypeSets:
-    """Rows of distinct things, such as a vocabulary: over items they unite instead of adding up."""
-
-    types: tuple[frozenset[Any], ...]
-    tokens: Ints
-
-    @property
-    def counts(self) -> Floats:
-        """Distinct types and running tokens of each item."""
-        sizes = np.fromiter(map(len, self.types), dtype=np.float64, count=len(self.types))
-        return np.stack([sizes, self.tokens], axis=1)
-
-    @classmethod
-    def joined(cls, parts: Sequence[TypeSets]) -> TypeSets:
-        """The rows of several sets, one after the other."""
-        types = tuple(chain.from_iterable(part.types for part in parts))
-        return cls(types, np.concatenate([part.tokens for part in parts]))
-
-    def total(self) -> Floats:
-        """Distinct types and running tokens of all items."""
-        return np.array([len(frozenset().union(*self.types)), self.tokens.sum()], dtype=np.float64)
-
-
-Rows = Floats | TypeSets
-"""One row of statistics per item. Those of an array add up over items; NaN marks an item without a value."""
-
-
-def join_rows(parts: Sequence[Rows]) -> Rows:
-    """The rows of the parts of a set, one after the other."""
-    sets = [part for part in parts if isinstance(part, TypeSets)]
-    if len(sets) == len(parts):
-        return TypeSets.joined(sets)
-    if sets:
-        raise InputError("cannot merge rows of numbers and rows of distinct things")
-    return np.concatenate([part for part in parts if isinstance(part, np.ndarray)])
-
-
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """What scoring the items of a set gives."""
-
-    rows: Rows
-    reasons: Mapping[int, str] = field(default_factory=dict)
-    """Why an item has no value, by its index."""
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """Counts for the signature, such as truncated captions. They add up over shards; the names never vary."""
-    warnings: Sequence[str] = ()
-    """What a user should know of this set before trusting the numbers."""
-    notes: Sequence[str] = ()
-    """What a user may want to know of the computation, such as what it cost."""
-
-    @classmethod
-    def joined(cls, parts: Sequence[Scored], sizes: Sequence[int]) -> Scored:
-        """The parts of one set, which hold so many items each, as if they had been scored together."""
-        if len(parts) == 1:
-            return parts[0]
-        reasons: dict[int, str] = {}
-        counts: dict[str, int] = {}
-        for part, first in zip(parts, accumulate(sizes, initial=0), strict=False):
-            reasons |= {first + index: reason for index, reason in part.reasons.items()}
-            for name, number in part.counts.items():
-                counts[name] = counts.get(name, 0) + number
-        return cls(
-            join_rows([part.rows for part in parts]),
-            reasons,
-            counts,
-            list(dict.fromkeys(chain.from_iterable(part.warnings for part in parts))),
-            list(chain.from_iterable(part.notes for part in parts)),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Shared(Generic[T]):
-    """A state that is the same for every shard, such as a model: merging only checks that."""
-
-    value: T
-    key: str
-
-    def merge(self, other: Shared[T]) -> Shared[T]:
-        """The state itself."""
-        if self.key != other.key:
-            raise InputError(f"cannot merge shards scored by {self.key} and {other.key}")
-        return self
-
-
-@dataclass(frozen=True)
-class Signature:
-    """Everything that can move a number. Prints on one line; two numbers compare only if their signatures do.
-
-    ``settings`` must agree when shards are merged; the counts add up.
-    """
-
-    metric: str
-    settings: Mapping[str, str]
-    items: int
-    references: tuple[int, int]
-    """The smallest and the largest number of references of an item."""
-    fingerprint: int
-    """Of ids and references, in any order: the same items against the same references give the same one."""
-    skipped: int = 0
-    unscored: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """What the metric counted on the way, such as truncated captions; zeros are not printed."""
-
-    @classmethod
-    def of(
-        cls, metric: Metric, captions: CaptionSet, state: Any, unscored: int, counts: Mapping[str, int]
-    ) -> Signature:
-        """The signature of a metric on a set."""
-        references = captions.references.counts
-        return cls(
-            metric=str(metric),
-            settings=dict(metric.settings(state)),
-            items=len(captions),
-            references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
-            fingerprint=captions.fingerprint,
-            skipped=captions.skipped,
-            unscored=unscored,
-            counts=dict(counts),
-        )
-
-    def __str__(self) -> str:
-        low, high = self.references
-        parts = [self.metric, *(f"{key}:{value}" for key, value in self.settings.items()), f"items:{self.items}"]
-        if high:
-            parts.append(f"refs:{low}" if low == high else f"refs:{low}-{high}")
-            parts.append(f"data:{self.fingerprint:016x}"[:13])
-        parts += [f"{name}:{number}" for name, number in self.counts.items() if number]
-        if self.skipped:
-            parts.append(f"skipped:{self.skipped}")
-        if self.unscored:
-            parts.append(f"unscored:{self.unscored}")
-        return "|".join([*parts, f"captious:{__version__}"])
-
-    def merge(self, other: Signature) -> Signature:
-        """The signature of two shards together."""
-        if (self.metric, self.settings) != (other.metric, other.settings):
-            raise InputError(f"cannot merge measurements of different making: {self} and {other}")
-        return replace(
-            self,
-            items=self.items + other.items,
-            references=(
-                min(part.references[0] for part in (self, other) if part.items or not self.items + other.items),
-                max(self.references[1], other.references[1]),
-            ),
-            fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
-            skipped=self.skipped + other.skipped,
-            unscored=self.unscored + other.unscored,
-            counts={
-                name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in {**self.counts, **other.counts}
-            },
-        )
-
-
-class ItemValues(dict[str, float]):
-    """Values by item id, which may be asked for as a string or as a number."""
-
-    def __missing__(self, key: object) -> float:
-        if str(key) in self.keys():
-            return self[str(key)]
-        known = f"; ids are such as {next(iter(self))!r}" if self else ""
-        raise UnknownKey(f"no item with id {str(key)!r}{known}")
-
-    def __contains__(self, key: object) -> bool:
-        return super().__contains__(str(key))
-
-    def get(self, key: object, default: Any = None) -> Any:
-        """The value of an id, or the default where there is no such item."""
-        return super().get(str(key), default)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Measurement:
-    """One metric on one set: a value per item, a corpus value, and the rows to aggregate again without recomputing."""
-
-    metric: Metric
-    ids: tuple[str, ...]
-    rows: Rows
-    signature: Signature
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why an item has no value, by id."""
-    warnings: tuple[str, ...] = ()
-    """What a user should know of the set before trusting the numbers."""
-    notes: tuple[str, ...] = ()
-    """What a user may want to know of the computation, such as what it cost."""
-
-    @cached_property
-    def values(self) -> Floats:
-        """One value per item in the order of ``ids``; NaN where ``reasons`` says why."""
-        values = self.metric.aggregate(self.rows.counts if isinstance(self.rows, TypeSets) else self.rows)
-        if self.reasons:
-            values = np.where([key in self.reasons for key in self.ids], np.nan, values)
-        return values
-
-    @cached_property
-    def items(self) -> Mapping[str, float]:
-        """The value of each item by id."""
-        return ItemValues(zip(self.ids, self.values.tolist(), strict=True))
-
-    @cached_property
-    def corpus(self) -> float:
-        """The value of the whole set."""
-        if len(self.reasons) == len(self.ids):
-            return float("nan")
-        total = self.rows.total() if isinstance(self.rows, TypeSets) else _zeroed(self.rows).sum(axis=0)
-        return float(self.metric.aggregate(total[None, :])[0])
-
-    @property
-    def additive(self) -> bool:
-        """Whether the rows add up over items, which resampling needs."""
-        return not isinstance(self.rows, TypeSets)
-
-    @cached_property
-    def statistic(self) -> Statistic:
-        """The corpus value as resampling wants it."""
-        if isinstance(self.rows, TypeSets):
-            raise InputError(f"{self.metric} counts distinct things over the whole set and cannot be resampled")
-        rows = _zeroed(self.rows)
-        return Statistic(rows[_order(self.ids)], self.metric.aggregate, rows.sum(axis=0), self.corpus)
-
-    def merge(self, other: Measurement) -> Measurement:
-        """Two shards of one set as if they had been scored together."""
-        if twice := set(self.ids).intersection(other.ids):
-            raise InputError(f"cannot merge shards that share {len(twice)} ids, such as {min(twice)}")
-        signature = self.signature.merge(other.signature)
-        return Measurement(
-            self.metric,
-            self.ids + other.ids,
-            join_rows([self.rows, other.rows]),
-            signature,
-            {**self.reasons, **other.reasons},
-            tuple(dict.fromkeys(self.warnings + other.warnings)),
-            self.notes + other.notes,
-        )
-
-    def _repr_html_(self) -> str:
-        from captious.render.notebook import notebook
-
-        scored = self.values[~np.isnan(self.values)]
-        spread = np.percentile(scored, [0, 25, 50, 75, 100]).tolist() if len(scored) else [float("nan")] * 5
-        names = ("lowest", "lower quartile", "median", "upper quartile", "highest")
-        row = [self.metric.label, self.corpus, len(self.ids), len(self.reasons), *spread]
-        columns: list[Column | str] = ["metric", Column("value", bold=True), Column("items"), Column("unscored")]
-        title = f"{self.metric.label} over {len(self.ids):,} items"
-        table = Table("measurement", title, [*columns, *map(Column, names)], [row])
-        return notebook(Document(title, "", [table], self.warnings, signatures=[str(self.signature)]))
-
-    def __repr__(self) -> str:
-        return f"<Measurement {self.metric}: {self.corpus:.4f} over {len(self.ids)} items>"
 
 
 @dataclass(frozen=True)
@@ -576,71 +320,3 @@ class NgramMetric(TokenMetric):
         if self.n < 1 or (self.highest_n and self.n > self.highest_n):
             legal = f"from 1 to {self.highest_n}" if self.highest_n else "of at least 1"
             raise InputError(f"{self.name}(n={self.n}): expected n {legal}")
-
-
-def candidate_means(captions: CaptionSet, values: Floats, *others: Floats) -> Floats:
-    """Rows of a mean over captions: the sum of an item's values, their number, and the sums of ``others``.
-
-    Values stand in the order of the candidates; NaN where one candidate of an item has none.
-    """
-    columns = (values, np.ones(len(values)), *others)
-    owners = captions.candidates.owners
-    return np.stack([np.bincount(owners, weights=one, minlength=len(captions)) for one in columns], axis=1)
-
-
-def item_means(values: Floats) -> Floats:
-    """Rows of a mean over items: the value and 1."""
-    return np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1)
-
-
-def where(mask: Bools, reason: str) -> dict[int, str]:
-    """A reason for each item of a mask."""
-    return dict.fromkeys(np.flatnonzero(mask).tolist(), reason)
-
-
-def blank_texts(captions: CaptionSet, references: bool = False, candidates: bool = True) -> dict[int, str]:
-    """Reasons of items with a blank candidate and, where references are compared, of those with blank ones only.
-
-    Without ``candidates`` a blank candidate is no reason: the metric scores it.
-    """
-    ours, others = captions.candidates, captions.references
-    reasons = dict.fromkeys(ours.owners[ours.blank].tolist(), "empty caption") if candidates else {}
-    if references:
-        number = np.bincount(others.owners[~others.blank], minlength=len(captions))
-        reasons = {**where((number == 0) & (others.counts > 0), "all references are empty"), **reasons}
-    return reasons
-
-
-def encoded_means(
-    label: str, captions: CaptionSet, values: Floats, reasons: Mapping[int, str], lengths: Ints, limit: int
-) -> Scored:
-    """A mean over captions that an encoder read, with a count and a warning of those longer than its limit."""
-    truncated = captions.candidates.owners[lengths > limit].tolist()
-    warnings = truncation_warning(label, captions, truncated, limit)
-    return Scored(candidate_means(captions, values), reasons, {"truncated": len(truncated)}, warnings)
-
-
-def truncation_warning(label: str, captions: CaptionSet, items: Sequence[int], limit: int) -> list[str]:
-    """A warning on captions that were truncated, given the item of each; nothing where there are none."""
-    if not items:
-        return []
-    number = f"{len(items):,} caption{' is' if len(items) == 1 else 's are'}"
-    ids = listed_ids(captions, items)
-    return [f"{label}: {number} longer than the encoder's {limit} tokens and read only so far (ids {ids})"]
-
-
-def listed_ids(captions: CaptionSet, items: Sequence[int]) -> str:
-    """The first ids of these items, each once."""
-    ids = list(dict.fromkeys(captions.ids[item] for item in items))
-    return ", ".join(ids[:LISTED]) + (", …" if len(ids) > LISTED else "")
-
-
-@lru_cache(maxsize=4)
-def _order(ids: tuple[str, ...]) -> Ints:
-    """`id_order` of the items of a run, which all its metrics share."""
-    return np.array(id_order(ids), dtype=np.int64)
-
-
-def _zeroed(rows: Floats) -> Floats:
-    """The rows with those of unscored items as zeros, which add nothing."""
-    return np.where(np.isnan(rows).any(axis=1, keepdims=True), 0.0, rows)

@@ -18,7 +18,8 @@ from captious.io.formats import rows_of
 from captious.io.join import gather_references
 from captious.metrics.bleu import ORDERS, bleu, statistics
 from captious.metrics.cider import frequencies, similarities
-from captious.metrics.contract import MeanMetric, Need, NgramMetric, Scored, TokenMetric, TypeSets, item_means, where
+from captious.metrics.contract import MeanMetric, Need, NgramMetric, TokenMetric
+from captious.metrics.rows import Scored, TypeSets, item_means, where
 from captious.text.counts import CorpusState, CountsKind, KeyCounts
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import NgramTable, TextTable, changes

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
-from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric, Scored, item_means
+from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.rows import Scored, item_means
 from captious.render import Column
 from captious.text.tables import TextTable, changes, take_runs
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from captious._files import refuse_irregular
 from captious.errors import InputError
@@ -29,6 +30,23 @@ MODULES = {
     "captious-moments": "captious.metrics.clip.specs",
 }
 """Where the class of a state is, by the first key of its file; imported when such a file is opened."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Shared(Generic[T]):
+    """A state that is the same for every shard, such as a model: merging only checks that."""
+
+    value: T
+    key: str
+
+    def merge(self, other: Shared[T]) -> Shared[T]:
+        """The state itself."""
+        if self.key != other.key:
+            raise InputError(f"cannot merge shards scored by {self.key} and {other.key}")
+        return self
 
 
 def save_state(state: Any, path: str | Path) -> None:

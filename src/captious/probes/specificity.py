@@ -30,7 +30,8 @@ from captious.io.formats import Row, name_of, rows_of
 from captious.io.join import gather_references
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.clip.specs import Specs, SpecsRouted
-from captious.metrics.contract import Measurement, Metric
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement
 from captious.models.encoder import Encoder, token_counts
 from captious.options import SEED, Resampling
 from captious.probes._rows import image_of, image_paths, text_of, texts_of

@@ -18,7 +18,8 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.evaluation import Scores, join_signatures, on_scale
-from captious.metrics.contract import Metric, Signature
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Signature
 from captious.metrics.registry import parse
 from captious.options import Resampling
 from captious.render import Chart, Column, Document, Group, Section, Series, Table, Text

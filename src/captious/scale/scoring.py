@@ -32,10 +32,12 @@ from captious.io.check import findings_that_mislead
 from captious.io.shards import Shard, expand, read_shard
 from captious.io.storage import Storage, split_address
 from captious.metrics.chunks import measure_shard, prepare_shard
-from captious.metrics.contract import Measurement, Metric, TypeSets
+from captious.metrics.contract import Metric
 from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, DEFAULT, parse_all
+from captious.metrics.rows import TypeSets
 from captious.models.devices import resolve_device
 from captious.models.pipeline import close_decoders, keep_decoders
 from captious.models.store import close_stores

@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route
 
 from captious._version import __version__
 from captious.errors import InputError
-from captious.metrics.contract import Measurement
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.render.html import draw

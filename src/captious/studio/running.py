@@ -16,7 +16,7 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.images import with_images
-from captious.metrics.contract import Measurement
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse_all
 from captious.options import LEVEL, Resampling
 from captious.render import Cell, Chart, Column, Section, Series, Table, Text
