@@ -284,9 +284,9 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
         yield Finding(
             "warning", f"{_number(gold, 'gold task')}, and every = {plan.checks.every} has room for {wanted} a rater"
         )
-    if plan.checks.gold is not None and gold < plan.checks.flag_failed:
+    if plan.checks.gold is not None and gold < plan.checks.flag.failed:
         yield Finding(
-            "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag_failed}"
+            "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag.failed}"
         )
     if plan.source.name == "prolific" and plan.source.full is None:
         yield Finding("warning", "[source] has no code full: those who come too late would go without pay")

@@ -111,10 +111,10 @@ def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: f
     best quarter of raters reach.
     """
     flags = []
-    if rater.failed and rater.failed >= checks.flag_failed:
+    if rater.failed and rater.failed >= checks.flag.failed:
         flags.append(Flag("checks", f"failed {rater.failed} of {rater.golds} checks"))
-    if len(rater.seconds) >= LEAST and (middle := median(rater.seconds)) < checks.flag_seconds:
-        flags.append(Flag("speed", f"median {middle:.1f} s a task, below {checks.flag_seconds:g} s"))
+    if len(rater.seconds) >= LEAST and (middle := median(rater.seconds)) < checks.flag.seconds:
+        flags.append(Flag("speed", f"median {middle:.1f} s a task, below {checks.flag.seconds:g} s"))
     if len(rater.patterns) >= LEAST:
         answer, number = Counter(rater.patterns).most_common(1)[0]
         usual = others[answer] / max(others.total(), 1)

@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from captious._records import from_json
 from captious.errors import InputError, UnknownKey, require
 from captious.studio import people, rows, schema
 from captious.studio.database import Database
@@ -196,7 +197,7 @@ class Log:
     def _task(self, id: str, payload: str) -> Task:
         if id not in self._tasks:
             try:
-                self._tasks[id] = Task.from_dict(json.loads(payload))
+                self._tasks[id] = from_json(Task, json.loads(payload))
             except (ValueError, TypeError, KeyError):
                 raise InputError(f"{self.name}: task {id!r} is damaged in the database") from None
         return self._tasks[id]
