@@ -43,9 +43,9 @@ class Added:
     """Standard deviation over seeds (divisor seeds − 1); NaN with one seed."""
     seeds: int
     gain: Estimate
-    """After − before, the mean over seeds, with an interval over images."""
+    """The difference after − before, the mean over seeds, with an interval over images."""
     p: float = NAN
-    """Of the gain: two-sided, paired bootstrap over images; NaN without resamples."""
+    """The two-sided p-value of the gain by a paired bootstrap over images; NaN without resamples."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Chosen:
     factors: tuple[float, ...]
     """Best on the rest of the images, by fold."""
     before: float
-    """Of the metric alone: the mean over folds of the value on the images left out."""
+    """The value of the metric alone: the mean over folds on the images left out."""
     after: float
     """The same with the chosen λ, the mean over seeds: the honest value."""
     spread: float
@@ -69,7 +69,10 @@ class Chosen:
 
     @property
     def gain(self) -> Estimate:
-        """After − before; no interval, since the choice would have to be made again in every draw."""
+        """The difference after − before.
+
+        It has no interval, since the choice would have to be made again in every draw.
+        """
         return Estimate(self.after - self.before)
 
 
@@ -82,7 +85,7 @@ class Combination(Result):
     chosen: tuple[Chosen, ...]
     resampling: Resampling
     signatures: tuple[str, ...] = ()
-    """Of the metrics that were added to, then of those that were added."""
+    """The signatures of the metrics that were added to, then of those that were added."""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
