@@ -201,7 +201,7 @@ def others_to_add(
 def group_seeds(scores: Sequence[MetricScores]) -> dict[str, list[Floats]]:
     """Columns ``name@seed`` gathered by name: the seeds of one metric.
 
-    >>> columns = [Scores("ie@1", "", np.zeros(1)), Scores("ie@2", "", np.ones(1)), MetricScores("b", "", np.ones(1))]
+    >>> columns = [MetricScores("ie@1", "", np.zeros(1)), MetricScores("ie@2", "", np.ones(1)), MetricScores("b", "", np.ones(1))]
     >>> {name: len(seeds) for name, seeds in group_seeds(columns).items()}
     {'ie': 2, 'b': 1}
     """
@@ -225,9 +225,9 @@ def add(
     paper's CIDEr, far above 1, hardly moves when something between 0 and 1 is added. The paper's statistic is Pearson
     over examples, its spread that of the seeds.
 
-    >>> from captious.study.design import Rows
+    >>> from captious.study.design import RatingRows
     >>> people = np.array([1.0, 2.0, 3.0, 4.0])
-    >>> rows = Rows(people, np.arange(4), np.arange(4), 4, people)
+    >>> rows = RatingRows(people, np.arange(4), np.arange(4), 4, people)
     >>> metric, other = MetricScores("m", "m", np.array([1.0, 0.0, 0.0, 1.0])), np.array([0.0, 1.0, 2.0, 2.0])
     >>> (added,) = add(rows, [metric], {"o": [other]}, resampling=Resampling(samples=0))
     >>> round(abs(added.before), 6), round(added.after, 6)  # 1 1 2 3 against 1 2 3 4: 3.5 / √(5 · 2.75)

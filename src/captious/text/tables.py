@@ -335,7 +335,8 @@ class TextTable(Memo):
     def shared_runs(self, caption: int, highest: int = 4) -> list[int]:
         """The number of the run of words, shared with a reference, that each word of a candidate is in.
 
-        It is 0 where no reference has the word. A word counts at most as often as in the reference that has it most often. Where ``highest`` is 2 or more, two
+        It is 0 where no reference has the word.
+        A word counts at most as often as in the reference that has it most often. Where ``highest`` is 2 or more, two
         neighbors are of one run if a reference has them as neighbors.
 
         >>> from captious.captions import CaptionSet
