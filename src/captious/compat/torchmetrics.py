@@ -8,12 +8,12 @@
     metric.update(preds, target)  # in the validation loop
     metric.compute()              # {"bleu(n=4)": tensor(...), "cider(idf=coco-train)": tensor(...)}
 
-The state is text, and the bytes of images that are given as pixels. A metric such as CIDEr with ``idf=refs`` depends on
-the whole corpus, so the scores of batches cannot be averaged. Each sample becomes a line of JSON, and the state is a list
-of ``uint8`` tensors that hold such lines. torchmetrics gathers such a state by itself (``dist_reduce_fx="cat"``): the lines
-of all processes, one after the other, are again lines. They travel over NCCL and gloo, move with ``.to(device)``, and
-merge by ``merge_state``. Every process then scores the same whole set, so the values equal those of one process that saw
-all samples.
+The state is text, and the bytes of images that are given as pixels. A metric such as CIDEr with ``idf=refs`` depends
+on the whole corpus, so the scores of batches cannot be averaged. Each sample becomes a line of JSON, and the state is
+a list of ``uint8`` tensors that hold such lines. torchmetrics gathers such a state by itself
+(``dist_reduce_fx="cat"``): the lines of all processes, one after the other, are again lines. They travel over NCCL and
+gloo, move with ``.to(device)``, and merge by ``merge_state``. Every process then scores the same whole set, so the
+values equal those of one process that saw all samples.
 """
 
 from __future__ import annotations
