@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from captious._files import digest
+from captious._records import from_json
 from captious.errors import InputError, nearest, require
 from captious.models.clip import TorchEncoder, wrap
 from captious.models.devices import quiet
@@ -317,9 +318,10 @@ def _read_shape(folder: Path) -> DualHeads:
     if kind != "dual" or stored.get("format") != 1:
         raise InputError(f"{path}: kind {kind!r}, expected 'dual' in format 1")
     try:
-        return DualHeads(**{field.name: stored[field.name] for field in fields(DualHeads) if field.name in stored})
-    except TypeError as error:
+        shape: DualHeads = from_json(DualHeads, stored)
+    except (TypeError, ValueError) as error:
         raise InputError(f"{path}: {error}") from None
+    return shape
 
 
 def _is_head(key: str) -> bool:
