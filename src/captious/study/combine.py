@@ -201,7 +201,7 @@ def others_to_add(
 def group_seeds(scores: Sequence[MetricScores]) -> dict[str, list[Floats]]:
     """Columns ``name@seed`` gathered by name: the seeds of one metric.
 
-    >>> columns = [MetricScores("ie@1", "", np.zeros(1)), MetricScores("ie@2", "", np.ones(1)), MetricScores("b", "", np.ones(1))]
+    >>> columns = [MetricScores(name, "", np.ones(1)) for name in ("ie@1", "ie@2", "b")]
     >>> {name: len(seeds) for name, seeds in group_seeds(columns).items()}
     {'ie': 2, 'b': 1}
     """
