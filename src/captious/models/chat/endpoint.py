@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -55,7 +56,7 @@ class Endpoint:
         self._answered = 0
         self._key = key
         self._under_way = 0
-        self._halved = 0.0
+        self._halved = -math.inf
         self._free: asyncio.Condition
         self._idle: list[Any] = []
         self._new_client: Callable[[], Any]
