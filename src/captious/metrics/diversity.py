@@ -92,6 +92,7 @@ class VocabSize(TokenMetric):
     name: ClassVar[str] = "vocab_size"
     needs: ClassVar[tuple[Need, ...]] = ()
     range: ClassVar[tuple[float, float]] = (0.0, inf)
+    decimals: ClassVar[int | None] = 0
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the words of each item."""
