@@ -193,6 +193,7 @@ class Metric(ABC):
                 rows = np.asarray(rows, dtype=np.float64)
             except (TypeError, ValueError) as error:
                 raise InputError(f"{self}: score_items gave rows that are no numbers ({error})") from None
+            rows = self._as_rows(rows, len(captions))
             shape = rows.shape
         if len(shape) == 2 and shape[0] == len(captions):
             return rows
@@ -202,6 +203,10 @@ class Metric(ABC):
             f"{self}: score_items gave rows of the shape {shape}, expected a row of statistics for each of "
             f"{len(captions)} items; captious.metrics.{helper} makes the rows of a mean"
         )
+
+    def _as_rows(self, array: Floats, items: int) -> Floats:
+        """The rows that an array stands for, if it is not the rows themselves."""
+        return array
 
     def measurement(self, captions: CaptionSet, state: Any, scored: Scored) -> Measurement:
         """The measurement of a set from its rows."""
@@ -254,10 +259,8 @@ class MeanMetric(Metric):
     A value for each item is accepted in place of a row: its row is the value and 1.
     """
 
-    def _checked_rows(self, rows: Rows, captions: CaptionSet) -> Rows:
-        if not isinstance(rows, TypeSets) and np.shape(rows) == (len(captions),):
-            rows = item_means(np.asarray(rows, dtype=np.float64))
-        return super()._checked_rows(rows, captions)
+    def _as_rows(self, array: Floats, items: int) -> Floats:
+        return item_means(array) if array.shape == (items,) else array
 
     def aggregate(self, rows: Floats) -> Floats:
         """Sum of values over their number."""
