@@ -23,7 +23,7 @@ from captious.errors import InputError
 MARKER = "captious-run.json"
 """Present in every folder written by captious; a folder without it is never replaced."""
 SHARDS_MARKER = "captious-shards.json"
-"""In its place in a folder of scored shards."""
+"""The marker of a folder of scored shards."""
 
 
 _SHELL_PIPE = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
@@ -34,6 +34,17 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
     """The content of a regular file. Devices and named pipes are refused: they may never end, or never begin."""
     refuse_irregular(path)
     return Path(path).read_bytes()
+
+
+def decode_utf8(content: bytes, name: str) -> str:
+    """Decode UTF-8, with or without a byte-order mark."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{name}: line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8"
+        ) from None
 
 
 def load_json(path: str | Path) -> Any:
