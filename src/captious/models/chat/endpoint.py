@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from captious._files import SMALL, read_regular
 from captious.errors import InputError, one_line, require
 
 TRIES = 8
@@ -169,7 +170,7 @@ def read_key(file: str | Path | None) -> str:
     """The key from a file, or from the variable OPENAI_API_KEY; empty where the server wants none."""
     source: Any = file or "OPENAI_API_KEY"
     try:
-        key = os.environ.get(source, "") if file is None else Path(file).read_text(encoding="utf-8")
+        key = os.environ.get(source, "") if file is None else read_regular(file, SMALL).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{source}: cannot be read ({one_line(error)}), expected a file with a key") from None
     key = key.strip()
