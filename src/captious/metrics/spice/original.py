@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._files import digest, expanded
+from captious._files import digest, expanded, read_regular
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Metric, Need
+from captious.metrics.contract import MeanMetric, Metric, Need, Shared
 from captious.metrics.rows import Scored, item_means
 from captious.metrics.spice.graphs import Subset
 from captious.metrics.spice.metric import Spice
-from captious.metrics.states import Shared
 
 ABSENT = "the original's output has no such id"
 EXPECTED = "expected the output of SPICE's Java program: [{image_id, scores: {All: {f, …}, …}}, …]"
@@ -66,7 +65,7 @@ class SpiceOriginal(MeanMetric):
             raise InputError("spice_original: no file, expected spice_original(FILE), the output of the Java program")
         path = expanded(self.file)
         try:
-            content = path.read_bytes()
+            content = read_regular(path)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
         mark = digest(content)
