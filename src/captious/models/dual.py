@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from captious._files import digest
+from captious._records import from_json
 from captious.errors import InputError, nearest, require
 from captious.models.clip import TorchEncoder, wrap
 from captious.models.devices import quiet
@@ -239,12 +240,12 @@ class DualEncoder(TorchEncoder):
         return cast("torch.Tensor", self.module.pooled_texts(ids, self.attention_mask(ids)))
 
     def image_head(self, frozen: torch.Tensor) -> torch.Tensor:
-        """From what :meth:`frozen_images` gives to the common space."""
+        """Project the output of :meth:`frozen_images` into the common space."""
         pooled = frozen if self.frozen_layers is None else self.module.run_upper(frozen, self.frozen_layers)
         return cast("torch.Tensor", self.module.image_head(pooled))
 
     def text_head(self, pooled: torch.Tensor) -> torch.Tensor:
-        """From pooled vectors of texts to the common space."""
+        """Project pooled vectors of texts into the common space."""
         return cast("torch.Tensor", self.module.text_head(pooled))
 
     def save(self, folder: str | Path) -> None:
@@ -317,9 +318,10 @@ def _read_shape(folder: Path) -> DualHeads:
     if kind != "dual" or stored.get("format") != 1:
         raise InputError(f"{path}: kind {kind!r}, expected 'dual' in format 1")
     try:
-        return DualHeads(**{field.name: stored[field.name] for field in fields(DualHeads) if field.name in stored})
-    except TypeError as error:
+        shape: DualHeads = from_json(DualHeads, stored)
+    except (TypeError, ValueError) as error:
         raise InputError(f"{path}: {error}") from None
+    return shape
 
 
 def _is_head(key: str) -> bool:

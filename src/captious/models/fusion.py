@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from captious._records import from_json
 from captious._typing import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
@@ -325,7 +326,7 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
         )
     encoder = copy(encoder)  # others may hold it under its own name
     encoder.name = saved["name"]
-    shape = FusionSizes(**record["shape"])
+    shape: FusionSizes = from_json(FusionSizes, record["shape"])
     inside = _shape_of(encoder)
     wanted = (shape.patches, shape.image_width, shape.text_width, shape.dimension, shape.tokens)
     if inside != wanted:
