@@ -4,6 +4,7 @@ import math
 import random
 import re
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -165,17 +166,25 @@ def schema_of(types, labels=LABELS, systems=()):
 
 
 TYPES = {
-    "id": "VARCHAR", "candidates": "VARCHAR[]", "references": "VARCHAR[]", **dict.fromkeys(LABELS, "DOUBLE"),
-    "style": "VARCHAR", "clipscore": "DOUBLE",
-}  # fmt: skip
+    "id": "VARCHAR",
+    "candidates": "VARCHAR[]",
+    "references": "VARCHAR[]",
+    **dict.fromkeys(LABELS, "DOUBLE"),
+    "style": "VARCHAR",
+    "clipscore": "DOUBLE",
+}
 
 
 def test_clauses_are_the_parts_of_the_conjunction():
     text = "(rouge > 0.3 and (words > 4)) and (cider > 1 or words > 6) and 2 * (rouge + 1) > 3 and (rouge) < 1 < 3"
     read = parse_filter(text, schema_of(TYPES))
     assert [clause.text for clause in read.clauses] == [
-        "rouge > 0.3", "words > 4", "cider > 1 or words > 6", "2 * (rouge + 1) > 3", "(rouge) < 1 < 3",
-    ]  # fmt: skip
+        "rouge > 0.3",
+        "words > 4",
+        "cider > 1 or words > 6",
+        "2 * (rouge + 1) > 3",
+        "(rouge) < 1 < 3",
+    ]
     assert [[column.key for column in clause.columns] for clause in read.clauses[:3]] == [
         ["rouge"],
         ["words"],
@@ -360,7 +369,7 @@ HOSTILE = [
     "rouge > 0; SELECT 1",
     "rouge > 0 -- and words > 4",
     "rouge > 0 /* */ and words > 4",
-    "`rouge\" > 0; DROP TABLE items; --` > 0",
+    '`rouge" > 0; DROP TABLE items; --` > 0',
     '`"; DROP TABLE items; --` > 0',
     "`id\" FROM items; --` == 'x'",
     "`read_csv('x')` > 0",
@@ -369,7 +378,7 @@ HOSTILE = [
     "getenv('HOME') == 'x'",
     "rouge > $f0",
     "rouge > ?",
-    "rouge@`sat\".rouge; --` > 0",
+    'rouge@`sat".rouge; --` > 0',
     "__import__('os').system('true') > 1",
     "(lambda: 1)() > 1",
     "\ud800 > 1",
@@ -384,12 +393,12 @@ HOSTILE = [
     "1 < " * 900,
     "[" * 3_900,
     "`" * 3_999,
-    "\"" * 3_999,
+    '"' * 3_999,
     "caption matches '" + "(" * 3_900 + "'",
     "caption matches '" + "(a{1000}){1000}" + "'",
     "@" * 100,
     "a.b.c.d.e@f.g.h > 1",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -457,7 +466,23 @@ SPELLED = {
     "count": ["count", "Count"],
 }
 NUMERIC = [*SPELLED, "words", "characters", "candidates"]
-TEXTS = ["a", "Dog", "ÉTÉ", "été", "犬", "x'); --", 'say "hi"', "two  words", "tab\tbed", "nb\xa0sp", "é", "back\\slash", "", " ", "`tick`"]  # fmt: skip
+TEXTS = [
+    "a",
+    "Dog",
+    "ÉTÉ",
+    "été",
+    "犬",
+    "x'); --",
+    'say "hi"',
+    "two  words",
+    "tab\tbed",
+    "nb\xa0sp",
+    "é",
+    "back\\slash",
+    "",
+    " ",
+    "`tick`",
+]
 PATTERNS = ["dog|cat", "^a", "[0-9]+$", "é.é", "(?i)DOG", "^$", r"\(", "t.?w"]
 SHARES = ["0.1", "0.25", "0.3", "0.5", "0.07", "0.9"]
 
@@ -532,10 +557,19 @@ def draw_condition(rng, depth, systems):
         sides = [draw_number(rng, 2, systems) for _ in range(rng.choice([2, 2, 3]))]
         return ("compare", [rng.choice(signs) for _ in sides[1:]], sides)
     if form == 3:
-        members = tuple(draw_number(rng, 0, systems) if rng.random() < 0.2 else ("literal", rng.choice(["0", "1", "1.5", "2", "1152921504606846977"])) for _ in range(rng.randrange(1, 4)))  # fmt: skip
+        members = tuple(
+            draw_number(rng, 0, systems)
+            if rng.random() < 0.2
+            else ("literal", rng.choice(["0", "1", "1.5", "2", "1152921504606846977"]))
+            for _ in range(rng.randrange(1, 4))
+        )
         return ("in", rng.random() < 0.3, draw_number(rng, 1, systems), members)
     if form == 4:
-        return ("missing", rng.choice(["is missing", "is not missing", "is present"]), rng.choice([draw_number(rng, 1, systems), ("column", *texts)]))  # fmt: skip
+        return (
+            "missing",
+            rng.choice(["is missing", "is not missing", "is present"]),
+            rng.choice([draw_number(rng, 1, systems), ("column", *texts)]),
+        )
     if form == 5:
         return (rng.choice(["top", "bottom"]), draw_operand(rng, systems), rng.choice(SHARES))
     if form == 6:
@@ -656,9 +690,7 @@ class Plain:
             return negated(self.holds(tree[1], key))
         if kind == "compare":
             sides = [self.number(side, key) for side in tree[2]]
-            links = [
-                compared(sign, *pair) for sign, pair in zip(tree[1], zip(sides, sides[1:], strict=False), strict=True)
-            ]
+            links = [compared(sign, *pair) for sign, pair in zip(tree[1], pairwise(sides), strict=True)]
             return False if False in links else None if None in links else True
         if kind == "in":
             value = self.number(tree[2], key)
@@ -702,8 +734,12 @@ def compared(sign, left, right):
     if isinstance(left, float) != isinstance(right, float) and not isinstance(left, str):
         left, right = float(left), float(right)  # as every database compares a whole number with a float
     return {
-        "<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right, "!=": left != right,
-    }.get(sign, left == right)  # fmt: skip
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+        "!=": left != right,
+    }.get(sign, left == right)
 
 
 def test_500_random_expressions_equal_plain_python():
@@ -711,8 +747,16 @@ def test_500_random_expressions_equal_plain_python():
     ids = [f"{number}" for number in range(48)]
     runs = {"a": random_rows(rng, ids), "ö-2": random_rows(rng, rng.sample(ids, 40))}
     connection = connect(threads=1)
-    kinds = pa.schema([("id", pa.string()), ("candidates", pa.list_(pa.string())), ("references", pa.list_(pa.string())),
-                       *((name, pa.float64()) for name in [*METRICS, "größe"]), ("count", pa.int64()), ("style", pa.string())])  # fmt: skip
+    kinds = pa.schema(
+        [
+            ("id", pa.string()),
+            ("candidates", pa.list_(pa.string())),
+            ("references", pa.list_(pa.string())),
+            *((name, pa.float64()) for name in [*METRICS, "größe"]),
+            ("count", pa.int64()),
+            ("style", pa.string()),
+        ]
+    )
     for name, rows in runs.items():
         connection.register(f"run {name}", pa.Table.from_pylist(list(rows.values()), kinds))
         connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM "run {name}"')
