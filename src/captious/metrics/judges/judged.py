@@ -13,14 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._files import digest
+from captious._files import SMALL, digest, read_regular
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
-from captious.metrics.contract import MeanMetric
+from captious.metrics.contract import MeanMetric, Shared
 from captious.metrics.explanation import Breakdown, Explanation, Part, candidate_labels
-from captious.metrics.rows import Scored, blank_texts
-from captious.metrics.states import Shared
+from captious.metrics.rows import Scored, blank_texts, missing_inputs
 from captious.models.chat.judge import Judge, Usage, estimated_tokens, load_judge
 from captious.models.chat.messages import Failure, Request
 from captious.options import current
@@ -105,7 +104,6 @@ class JudgedMetric(MeanMetric):
 
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
-    explains: ClassVar[bool] = True
     fields: ClassVar[tuple[str, ...]] = ("candidates", "references")
     """What a prompt must have in braces."""
     parse_rule: ClassVar[str] = "json"
@@ -119,7 +117,7 @@ class JudgedMetric(MeanMetric):
     part_unit: ClassVar[str] = "verdict"
     """What a part of an explanation is."""
     part_columns: ClassVar[Sequence[Column]] = ()
-    """Of the details of the verdicts' parts."""
+    """The columns of the details of the verdicts' parts."""
 
     def prepare(self, captions: CaptionSet) -> Shared[Bench]:
         """The judge and the prompts; nothing is asked yet."""
@@ -188,7 +186,7 @@ class JudgedMetric(MeanMetric):
         units = captions
         if not self.candidates_together:
             units = captions.once("candidates alone", captions.candidates_alone)
-        return units, {**blank_texts(units, "references" in self.needs), **self._missing_inputs(units)}
+        return units, {**blank_texts(units, "references" in self.needs), **missing_inputs(units, self.needs)}
 
     def _owners(self, captions: CaptionSet) -> Ints:
         """The item of each unit."""
@@ -241,7 +239,7 @@ class JudgedMetric(MeanMetric):
         return Why(breakdown.summary, explanation.sections())
 
     def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
-        """Of the value that one item has by these."""
+        """The breakdown of the value that these verdicts give one item."""
         together = self.candidates_together or len(verdicts) == 1
         names = [self.label] if together else candidate_labels(len(verdicts))
         total = sum(one.weight for one in verdicts)
@@ -283,7 +281,7 @@ def _cut(reply: str) -> str:
 def read_prompt(path: str | Path, fields: Sequence[str]) -> str:
     """The text of a prompt, which has every field in braces."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_regular(path, SMALL).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)}), expected a text with a prompt") from None
     try:
