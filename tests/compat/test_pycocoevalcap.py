@@ -459,8 +459,8 @@ def test_what_loadres_refuses(files):
         ours.COCO("nowhere.json")
 
 
-def test_the_numbers_of_aac_metrics(capsys):
-    """The example in the documentation and the tests of aac-metrics 0.6 (MIT), which calls the tokens of the same jar."""
+def test_the_numbers_of_aac_metrics():
+    """The example in the documentation and the tests of aac-metrics 0.6 (MIT)."""
     candidates = ["a man is speaking", "rain falls"]
     references = [
         ["a man speaks.", "someone speaks.", "a man is speaking while a bird is chirping in the background"],
