@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from captious import _specs
-from captious.errors import InputError, UnknownKey, choices_for, nearest
+from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -157,7 +157,7 @@ def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
             return keys[0]
     begin = f"{where}: " if where else ""
     if several := exact or meant:
-        raise UnknownKey(f"{begin}{name!r} names {len(several)} metrics, expected one of {', '.join(several)}")
+        raise AmbiguousKey(f"{begin}{name!r} names {len(several)} metrics, expected one of {', '.join(several)}")
     spellings = dict.fromkeys([*labels, *labels.values(), *(key.partition("(")[0] for key in labels)])
     hint = "" if name.lower() in ABSENT else nearest(name.lower(), spellings)
     raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{choices_for(name, labels, hint)}")
