@@ -308,7 +308,7 @@ def metrics(
     if name is None:
         classes = [metric_class(one) for one in names()]
         rows = [
-            (one.name, _headline(one), ", ".join(one().needs) or "—", "higher" if one.higher_is_better else "lower")
+            (one.name, _headline(one), ", ".join(one().needs) or "—", "higher" if one().higher_is_better else "lower")
             for one in classes
         ]
         table = Table("metrics", "Metrics", ("name", "what it is", "needs", "better"), rows)

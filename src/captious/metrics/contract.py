@@ -30,7 +30,7 @@ from captious.render import Why
 from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
 
-Need = Literal["references", "several candidates", "image", "style", "model", "judge"]
+Need = Literal["references", "several candidates", "image", "style", "objects", "model", "judge"]
 
 HINTS = {
     "no references": "; pass references=..., a file of references",
@@ -52,7 +52,6 @@ class Metric(ABC):
 
     name: ClassVar[str]
     citation: ClassVar[str] = ""
-    higher_is_better: ClassVar[bool] = True
     main: ClassVar[str] = ""
     """The parameter that may be written without its name, as in ``clipscore(captious-mini)``."""
     always_shown: ClassVar[tuple[str, ...]] = ()
@@ -61,8 +60,6 @@ class Metric(ABC):
     """A parameter and its values: a written form that leaves it out stands for one metric of each value."""
     by_chunk: ClassVar[bool] = False
     """Whether a large set is scored chunk by chunk. A metric that asks a model makes batches itself."""
-    undefined_reason: ClassVar[str] = "the value is undefined"
-    """Why an item has no value whose row is NaN without a reason of its own."""
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -78,6 +75,16 @@ class Metric(ABC):
     def range(self) -> tuple[float, float]:
         """The lowest and the highest value possible."""
         return (0.0, 1.0)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether the better of two captions has the higher value."""
+        return True
+
+    @property
+    def undefined_reason(self) -> str:
+        """Why an item has no value whose row is NaN without a reason of its own, or is 0 / 0 in a ratio of sums."""
+        return "the value is undefined"
 
     @property
     def is_count(self) -> bool:
@@ -202,7 +209,11 @@ class Metric(ABC):
         return values
 
     def _complete(self, scored: Scored, missing: Mapping[int, str]) -> Scored:
-        """What was scored, with a reason for every item without a value and a row of NaN for every reason."""
+        """What was scored, with a reason for every item without a value and a row of NaN for every reason.
+
+        A finite row whose own value is undefined, 0 / 0 in a ratio of sums, stays: the item has a part in the value of
+        the set, and in paired tests.
+        """
         reasons, rows = {**missing, **scored.reasons, **missing}, scored.rows
         if isinstance(rows, np.ndarray):
             for index in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
@@ -210,6 +221,9 @@ class Metric(ABC):
             if reasons:
                 rows = rows.astype(np.float64)  # a copy, and of floats where no item has a candidate
                 rows[list(reasons)] = np.nan
+            if len(rows):
+                for index in np.flatnonzero(np.isnan(self.aggregate(rows))).tolist():
+                    reasons.setdefault(index, self.undefined_reason)
         return replace(scored, rows=rows, reasons=reasons)
 
     def refuse_unfit(self, captions: CaptionSet) -> None:

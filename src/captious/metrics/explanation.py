@@ -32,7 +32,10 @@ VERDICT = "verdict"
 """Column of what a judge said of a part."""
 VERDICTS: Mapping[str, Tone] = {
     "true": "good", "right": "good", "accepted": "good", "false": "bad", "wrong": "bad", "rejected": "bad",
+    "unknown": "unsure", "not read": "quiet",
 }  # fmt: skip
+MARKS = {"good": "✓", "bad": "✗", "unsure": "?"}
+"""What stands behind a marked run of words, by its tone."""
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -58,6 +61,28 @@ class MarkedText(NamedTuple):
     """Whether the numbers are shown, since a run of another text has the same."""
     weights: Sequence[float] = ()
     """Of each word, its part of the score, where words have one."""
+    verdicts: Mapping[int, str] = {}
+    """What the metric says of each run: right, wrong, unknown, … The words are then pieces of the text itself."""
+
+    @classmethod
+    def of(cls, label: str, text: str, runs: Sequence[tuple[int, int, str]]) -> MarkedText:
+        """A text with runs from one character to another, each with its verdict; they stand in order, none in another.
+
+        >>> str(MarkedText.of("candidate", "A dog and a cup.", [(2, 5, "right"), (12, 15, "wrong")]).phrase)
+        'candidate: A [dog]✓ and a [cup]✗.'
+        """
+        words, groups, end = list[str](), list[int](), 0
+        for number, (start, stop, _) in enumerate(runs, 1):
+            for piece, group in ((text[end:start], 0), (text[start:stop], number)):
+                if piece:
+                    words.append(piece)
+                    groups.append(group)
+            end = stop
+        if text[end:]:
+            words.append(text[end:])
+            groups.append(0)
+        verdicts = {number: verdict for number, (_, _, verdict) in enumerate(runs, 1)}
+        return cls(label, words, groups, verdicts=verdicts or {0: ""})
 
     @property
     def phrase(self) -> Phrase:
@@ -67,6 +92,9 @@ class MarkedText(NamedTuple):
             most = max(map(abs, self.weights)) or 1.0
             pairs = zip(self.words, self.weights, strict=True)
             spans += [Span(f"{word} ", "good" if part >= 0 else "bad", abs(part) / most) for word, part in pairs]
+        elif self.verdicts:
+            pieces = zip(self.words, self.groups, strict=True)
+            spans += [_judged(word, self.verdicts.get(group, "")) for word, group in pieces]
         else:
             spans += self._runs()
         return Phrase(tuple(spans))
@@ -84,7 +112,8 @@ class MarkedText(NamedTuple):
 
     def data(self) -> dict[str, Any]:
         """As JSON holds it."""
-        parts = {"groups": list(self.groups), "weights": list(self.weights)}
+        verdicts = [self.verdicts.get(group, "") for group in self.groups] if self.verdicts else []
+        parts = {"groups": list(self.groups), "weights": list(self.weights), "verdicts": verdicts}
         return {"label": self.label, "words": list(self.words), **{key: part for key, part in parts.items() if part}}
 
 
@@ -243,6 +272,12 @@ def _toned(column: Column, value: Any) -> Value:
     """A value of a part; a verdict has its color."""
     tone = VERDICTS.get(value) if column.name == VERDICT else None
     return Phrase((Span(value, tone),)) if tone else value
+
+
+def _judged(text: str, verdict: str) -> Span:
+    """A piece of a text in brackets with the mark of its verdict; without a mark it stays as it is."""
+    tone = VERDICTS.get(verdict, "")
+    return Span(f"[{text}]{MARKS[tone]}" if tone in MARKS else text, tone)
 
 
 def _signed(adds: float) -> str:

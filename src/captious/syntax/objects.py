@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,11 @@ from captious.syntax.sentences import Sentence, sentences
 
 COCO, REPAIRED = "coco", "coco-repaired"
 FILE = Path(__file__).parent / "data" / "coco_objects.json"
+_NOT_THINGS = "photo picture image photograph view front top side left right middle pair couple group"
+NOT_THINGS = frozenset(_NOT_THINGS.split())
+"""Nouns that name no thing in a picture."""
+BATCH = 10_000
+"""Texts whose tokens are in memory at a time."""
 FORMS = "lines of 'category, synonym, synonym', or JSON: {\"objects\": {category: [synonyms]}} or {word: category}"
 
 
@@ -73,7 +78,9 @@ class Vocabulary:
     @cached_property
     def known_words(self) -> frozenset[str]:
         """Single words of the vocabulary, and the parts of its phrases."""
-        return frozenset(part for text in (*self.objects, *self.phrases, *self.hidden.values()) for part in text.split())
+        return frozenset(
+            part for text in (*self.objects, *self.phrases, *self.hidden.values()) for part in text.split()
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -162,14 +169,18 @@ class ObjectFinder:
     def find(self, texts: Sequence[str]) -> list[Objects]:
         """What each text names.
 
-        >>> [(one.category, one.word) for one in ObjectFinder(open_vocabulary()).find(["Two hot dogs on a Desk"])[0].mentions]
+        >>> (objects,) = ObjectFinder(open_vocabulary()).find(["Two hot dogs on a Desk"])
+        >>> [(one.category, one.word) for one in objects.mentions]
         [('hot dog', 'hot dog'), ('dining table', 'desk')]
         """
-        distinct = list(dict.fromkeys(texts))
-        parsed = [sentences(text) for text in distinct]
-        tokens = [[token.lower() for sentence in one for token in sentence.tokens] for one in parsed]
-        lemmas = self.lemmatize(tokens, distinct)
-        objects = {text: self._objects(*one) for text, *one in zip(distinct, parsed, lemmas, strict=True)}
+        distinct, objects = list(dict.fromkeys(texts)), dict[str, Objects]()
+        for first in range(0, len(distinct), BATCH):
+            part = distinct[first : first + BATCH]
+            parsed = [sentences(text) for text in part]
+            tokens = [[token.lower() for sentence in one for token in sentence.tokens] for one in parsed]
+            lemmas = self.lemmatize(tokens, part)
+            found = map(self._objects, parsed, lemmas)
+            objects |= dict(zip(part, found, strict=True))
         return [objects[text] for text in texts]
 
     def lemmatize(self, tokens: Sequence[Sequence[str]], texts: Sequence[str]) -> list[list[str]]:
@@ -208,8 +219,8 @@ def open_vocabulary(name: str = COCO) -> Vocabulary:
     ``coco`` has CHAIR's 80 objects of COCO, as the original matches them. ``coco-repaired`` also finds the four
     synonyms that the original never does, and keeps a word of the list as it is: *bus* and *wine glass* are found.
 
-    >>> len(open_vocabulary().categories), len(open_vocabulary().objects), open_vocabulary("coco-repaired").objects["iphone"]
-    (80, 398, 'cell phone')
+    >>> [(len(one.categories), len(one.objects)) for one in map(open_vocabulary, ("coco", "coco-repaired"))]
+    [(80, 399), (80, 403)]
     """
     if name == COCO:
         return _coco(repaired=False)
@@ -228,11 +239,15 @@ def _coco(repaired: bool) -> Vocabulary:
     table = json.loads(FILE.read_text(encoding="utf-8"))
     if repaired:
         return _vocabulary(REPAIRED, table, "")
-    unmatched = table.pop("unmatched")
+    unmatched = table["unmatched"]
     objects = {
-        category: [word for word in words if word not in unmatched] for category, words in table.pop("objects").items()
+        category: [word for word in words if word not in unmatched] for category, words in table["objects"].items()
     }
-    return _vocabulary(COCO, {**table, "objects": objects}, "", lemmatize_all=True)
+    whole = _vocabulary(COCO, {**table, "objects": objects}, "", lemmatize_all=True)
+    phrases = {
+        phrase: word for phrase, word in whole.phrases.items() if phrase not in unmatched or phrase in table["phrases"]
+    }
+    return replace(whole, phrases=phrases)
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
@@ -284,7 +299,8 @@ def _by_category(table: Mapping[str, Any], path: Path) -> dict[str, list[str]]:
         chain = [word]
         while (following := table.get(chain[-1], chain[-1])) != chain[-1]:
             if following in chain:
-                raise InputError(f"{path}: a cycle, {' → '.join([*chain, following])}: expected a word and its category")
+                cycle = " → ".join([*chain, following])
+                raise InputError(f"{path}: a cycle, {cycle}; expected words, each with its category")
             chain.append(following)
         if len(chain) > 2:
             raise InputError(
@@ -303,7 +319,8 @@ def _vocabulary(name: str, table: Mapping[str, Any], where: str, lemmatize_all: 
         own = _plain(category)
         for word in map(_plain, [category, *words]):
             if word in objects:
-                raise InputError(f"{where}{word!r} is a word of {objects[word]!r} and of {own!r}, expected each word once")
+                owners = f"{objects[word]!r} and of {own!r}" if objects[word] != own else f"{own!r} twice"
+                raise InputError(f"{where}{word!r} is a word of {owners}, expected each word once")
             objects[word] = own
     if not objects:
         raise InputError(f"{where}no objects, expected {FORMS}")
