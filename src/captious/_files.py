@@ -36,6 +36,17 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
     return Path(path).read_bytes()
 
 
+def decode_utf8(content: bytes, name: str) -> str:
+    """Decode UTF-8, with or without a byte-order mark."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{name}: line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8"
+        ) from None
+
+
 def load_json(path: str | Path) -> Any:
     """The value in a JSON file; a ValueError where it is none, or nested too deeply to be read."""
     try:

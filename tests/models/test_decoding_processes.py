@@ -11,10 +11,10 @@ from captious.captions import ImageData
 from captious.models import pipeline
 from captious.models._segments import key_of
 from captious.models.pipeline import DecodedImage, DecodingProcess, decode, image_batches
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 from captious.options import Runtime, using
 
-PREPARATION = Preparation(size=16, crop=16)
+PREPARATION = ImagePreprocessing(size=16, crop=16)
 
 
 @pytest.fixture

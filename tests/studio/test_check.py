@@ -258,7 +258,13 @@ def test_a_design_that_lacks_something(place):
         "overlap = 1: how far raters agree cannot be computed",
         "100 minutes a rater; lower per_rater, for people tire",
         "[source] has no code full: those who come too late would go without pay",
+        "[source] has no keys: anyone who knows the address may enter under any Prolific id",
     ]
+    (place / "keys.json").write_text('{"keys": []}')
+    signed = messages(
+        place, RATINGS + ASPECT + '[source]\nname = "prolific"\ndone = "C"\nfull = "D"\nkeys = "keys.json"\n'
+    )
+    assert len(signed) == 1 and "keys.json: holds no key of RSA with 2,048 to 8,192 bits" in signed[0]
 
 
 def test_a_larger_study_finds_smaller_differences(place):

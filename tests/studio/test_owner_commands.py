@@ -96,6 +96,39 @@ def test_release_frees_what_a_rater_or_nobody_has_open_any_more(study, captious)
     log.close()
 
 
+def test_release_suspicious_frees_what_a_silent_crowd_has_open(study, captious):
+    _, log = open_study(study)
+    log.add_raters([str(number) for number in range(13)])
+    now = datetime.now(timezone.utc)
+    for number in range(1, 14):
+        at = now - timedelta(minutes=5) if number <= 1 else now - timedelta(minutes=2 * (number == 2))
+        log.record(f"r{number}", "joined", f"j{number}", now=at)
+        page = log.next_page(f"r{number}", at)
+        if number == 1:
+            body = {"answer": {}, "order": list(page.order)}
+            log.record("r1", "answered", "a1", page.task.id, body, at)
+            log.next_page("r1", at)
+    held = {slot.rater for slot in log.slots() if slot.lease}
+    assert {"r1", "r2"} < held and len(held) > 10
+    result = json.loads(captious("studio release study.toml --suspicious --json")[1])
+    assert {*result["raters"]} == held - {"r1", "r2"}  # r1 has answered, r2 came alone and has not had ten times 20 s
+    reasons = {event.body["reason"] for event in log.events() if event.kind == "released"}
+    assert reasons == {"one of 11 who joined within minutes and have answered nothing"}
+    assert {slot.rater for slot in log.slots() if slot.lease} == {"r1", "r2"}
+    assert captious("studio release study.toml --suspicious")[1] == "no open task of a suspicious rater\n"
+    code, _, err = captious("studio release study.toml --suspicious --rater r1")
+    assert code == 2 and "exclude each other" in err
+    log.close()
+
+
+def test_who_is_silent_for_long_is_suspicious(study, captious):
+    _, log = open_study(study)
+    log.add_raters(["one"])
+    log.next_page("r1", datetime.now(timezone.utc) - timedelta(seconds=201))  # of 20 s a task, and 20 min of lease
+    assert captious("studio release study.toml --suspicious")[1] == "open tasks released of r1\n"
+    log.close()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

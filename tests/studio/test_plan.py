@@ -7,7 +7,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.studio.formula import read_formula
-from captious.studio.plan import Aspect, Checks, LabelOption, Plan, Source, parse_plan, read_plan
+from captious.studio.plan import Aspect, Checks, LabelOption, Plan, Source, Thresholds, parse_plan, read_plan
 
 PATH = Path("study.toml")
 TOP = 'title = "Dogs"\nkind = "ratings"\ncaptions = ["a.jsonl"]\n'
@@ -57,7 +57,7 @@ def test_every_key_arrives(tmp_path):
     plan = read_plan(tmp_path / "study.toml")
     assert (plan.title, plan.kind, plan.together) == ("Which captioner describes best?", "ratings", 4)
     assert plan.captions == ("preds/sat.jsonl", "preds/oscar.jsonl") and plan.lease == 1200
-    assert plan.checks == Checks("gold.jsonl", 12, 2, 2, 3.0)
+    assert plan.checks == Checks("gold.jsonl", 12, 2, Thresholds(2, 3.0))
     assert plan.source == Source("prolific", "C1ABCDEF", "C2FULL")
     (aspect,) = plan.aspects
     assert aspect.points == (1, 2, 3, 4, 5) and aspect.ends == ("very bad", "very good") and len(aspect.faults) == 2
@@ -122,10 +122,13 @@ def test_the_digest_is_that_of_the_text():
             TOP + ASPECT + "[checks]\nevry = 3\n",
             "[checks]: unknown key evry, known: gold, every, repeat, flag; did you mean 'every'?",
         ),
-        (TOP + "checks = 3\n" + ASPECT, "[checks] is 3, expected a table"),
-        (TOP + ASPECT + "[checks]\nflag = 3\n", "[checks]: flag = 3, expected such as { failed = 2, seconds = 3 }"),
-        (TOP + ASPECT + "[checks]\nflag = { fail = 2 }\n", "[checks]: flag: unknown key fail, known: failed, seconds"),
-        (TOP + ASPECT + "[checks]\nflag = { failed = 0 }\n", "[checks]: flag.failed = 0, expected a number from 1 to"),
+        (TOP + "checks = 3\n" + ASPECT, "checks = 3, expected a table"),
+        (
+            TOP + ASPECT + "[checks]\nflag = 3\n",
+            "[checks]: flag = 3, expected a table such as { failed = 2,",
+        ),
+        (TOP + ASPECT + "[checks]\nflag = { fail = 2 }\n", "[checks.flag]: unknown key fail, known: failed, seconds"),
+        (TOP + ASPECT + "[checks]\nflag = { failed = 0 }\n", "[checks.flag]: failed = 0, expected a number from 1 to"),
         (TOP + ASPECT + "[checks]\nflag_failed = 2\n", "[checks]: unknown key flag_failed"),
         (
             TOP + ASPECT + '[source]\nname = "prolifik"\n',
@@ -136,7 +139,7 @@ def test_the_digest_is_that_of_the_text():
             "[source]: name = 'prolific' without done, expected the completion code",
         ),
         (TOP + ASPECT + '[source]\ndone = "a b&c"\n', "[source]: done = 'a b&c', expected a code of letters"),
-        ("source = 3\n" + TOP + ASPECT, "[source] is 3, expected a table"),
+        ("source = 3\n" + TOP + ASPECT, "source = 3, expected a table"),
         (LABELS, "0 options, expected at least two"),
         (LABELS + OPTIONS.replace('"o"', '"y"'), "[[options]] 2: key = 'y' chooses another label already"),
         (LABELS + OPTIONS.replace('"o"', '"u"'), "[[options]] 2: key = 'u' goes back or shows the help"),

@@ -156,11 +156,11 @@ def test_other_headlines(ratings):
 
 def test_a_metric_whose_lower_is_better_is_turned():
     people = {str(number): number % 5 for number in range(30)}
-    from captious.study.scores import Scores
+    from captious.study.scores import MetricScores
 
     errors = np.array([-float(number % 5) for number in range(30)])
     result = captious.correlate(
-        people, [Scores("err", "error", errors, higher_is_better=False)], resampling=Resampling(0)
+        people, [MetricScores("err", "error", errors, higher_is_better=False)], resampling=Resampling(0)
     )
     assert result.estimates["err"]["tau_b"].value == pytest.approx(1.0)
     assert result.warnings == ("error: lower is better, its sign is turned",)

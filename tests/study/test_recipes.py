@@ -183,9 +183,9 @@ def test_a_recipe_from_toml(tmp_path):
     ("text", "message"),
     [
         ("tau = 1 2", "not a recipe in TOML"),
-        ('statistic = "tau_c"', "no [[layouts]]"),
+        ('statistic = "tau_c"', "no layouts, expected a table for each form of the data"),
         ('statistic = "tau_d"\n[[layouts]]\nratings = "x"', "expected one of tau_b, tau_c, pearson"),
-        ('[[layouts]]\nrating = "x"', "no field 'ratings'"),
+        ('[[layouts]]\nrating = "x"', "[[layouts]] 1: no ratings, expected the name of the file of ratings"),
         ('titel = "x"\n[[layouts]]\nratings = "x"', "did you mean 'title'"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from captious.errors import InputError
-from captious.train.lexicon import Corpus
+from captious.train.lexicon import CaptionCorpus
 from captious.train.negatives import Alike, Sample, image_vectors, marked, negatives, row, rows, save
 
 
@@ -18,7 +18,7 @@ def test_the_file_holds_what_the_rows_say(pets, tagger, tmp_path):
 
 
 def test_quotes_and_letters_of_all_kinds_survive(tagger, tmp_path):
-    corpus = Corpus.of({'a"\\': ['a "dog" runs\u2028', "ein Hündchen \U0001f415"], "b": ["the\tcat sleeps", ""]})
+    corpus = CaptionCorpus.of({'a"\\': ['a "dog" runs\u2028', "ein Hündchen \U0001f415"], "b": ["the\tcat sleeps", ""]})
     made = negatives(corpus, tagger=tagger, per=4)
     save(made, tmp_path / "neg.jsonl")
     with (tmp_path / "neg.jsonl").open(encoding="utf-8", newline="\n") as file:
@@ -44,7 +44,7 @@ def test_a_sample_shows_each_image_once_before_any_twice(pets, tagger):
 
 
 def test_changed_words_are_marked(tagger):
-    corpus = Corpus.of({"1": ["a dog, a dogsled"], "2": ["the cat"]})
+    corpus = CaptionCorpus.of({"1": ["a dog, a dogsled"], "2": ["the cat"]})
     made = negatives(corpus, ("substitute",), tagger=tagger)
     before, after = marked(made, 0)
     assert [(span.text, span.tone) for span in before.spans if span.tone] == [("dog", "bad")]

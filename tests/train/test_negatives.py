@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captious.errors import InputError
-from captious.train.lexicon import Corpus, Lexicon
+from captious.train.lexicon import CaptionCorpus, Lexicon
 from captious.train.negatives import KINDS, Alike, check, negatives, rows, what_was_done
 from captious.train.neighbors import Neighbors
 
@@ -52,7 +52,7 @@ def listed(made):
 @settings(max_examples=150, deadline=None)
 @given(captions=CAPTIONS, seed=st.integers(0, 5))
 def test_what_holds_for_every_negative(tagger, captions, seed):
-    corpus = Corpus.of(captions)
+    corpus = CaptionCorpus.of(captions)
     lexicon = Lexicon.of(corpus, tagger)
     made = negatives(corpus, seed=seed, lexicon=lexicon)
     assert len(made) == len(corpus) * len(KINDS)
@@ -86,7 +86,7 @@ def test_what_holds_for_every_negative(tagger, captions, seed):
 def test_a_caption_gets_the_same_negatives_in_any_order_and_the_same_again(pets, tagger):
     texts = {key: list(pets.texts[pets.offsets[i] : pets.offsets[i + 1]]) for i, key in enumerate(pets.ids)}
     first = negatives(pets, seed=3, tagger=tagger, per=2)
-    turned = Corpus.of(dict(reversed(texts.items())))
+    turned = CaptionCorpus.of(dict(reversed(texts.items())))
     second = negatives(turned, tuple(reversed(KINDS)), seed=3, tagger=tagger, per=2)
     assert listed(first) == listed(second)
     assert next(rows(second))["id"] == "6"
@@ -105,7 +105,7 @@ def test_copies_of_a_kind_differ(pets, tagger):
 
 
 def test_a_word_with_punctuation_keeps_it_and_a_first_word_keeps_its_capital(tagger):
-    corpus = Corpus.of({"1": ['Dogs, "cat".'], "2": ["cats horse"]})
+    corpus = CaptionCorpus.of({"1": ['Dogs, "cat".'], "2": ["cats horse"]})
     made = negatives(corpus, ("substitute",), per=20, tagger=tagger, seed=1)
     # Each tag has two words, so what replaces a word is known.
     assert set(made.texts[:20]) == {'Cats, "cat".', 'Dogs, "horse".', 'Cats, "horse".'}
@@ -117,7 +117,7 @@ def test_a_word_with_punctuation_keeps_it_and_a_first_word_keeps_its_capital(tag
 
 def test_rates_are_the_originals(tagger):
     size = 1500
-    corpus = Corpus.of(
+    corpus = CaptionCorpus.of(
         {f"{i}": [f"the red dog runs in a park quickly number{i}"] for i in range(size)}
         | {"x": ["a big cat sleeps", "horse horse horse horse small jumps"]}
     )
@@ -151,7 +151,9 @@ def test_rates_are_the_originals(tagger):
 
 
 def test_a_word_is_replaced_with_chance_29_in_100_not_30(tagger):
-    corpus = Corpus.of({f"{i}": ["the red dog runs in a park"] for i in range(6000)} | {"x": ["a big cat sleeps"]})
+    corpus = CaptionCorpus.of(
+        {f"{i}": ["the red dog runs in a park"] for i in range(6000)} | {"x": ["a big cat sleeps"]}
+    )
     made = negatives(corpus, ("substitute",), per=20, tagger=tagger)
     rows = np.flatnonzero(made.caption != len(corpus) - 1)
     share = np.diff(made.changes)[rows].sum() / (4 * len(rows))
@@ -161,7 +163,7 @@ def test_a_word_is_replaced_with_chance_29_in_100_not_30(tagger):
 
 def test_hard_negatives_come_from_the_three_images_most_alike_half_by_half(tagger):
     size = 400
-    corpus = Corpus.of({f"{i:03}": [f"dog number{i}", f"cat number{i}"] for i in range(size)})
+    corpus = CaptionCorpus.of({f"{i:03}": [f"dog number{i}", f"cat number{i}"] for i in range(size)})
     step = np.arange(size)[:, None]
     words = Neighbors((step + np.array([1, 2, 3])) % size, np.ones((size, 3)))
     pictures = Neighbors((step + np.array([11, 12, 13])) % size, np.ones((size, 3)))
@@ -186,7 +188,7 @@ def test_images_alike_by_their_vectors(pets, tagger):
 
 def test_what_cannot_be_made_falls_back_and_is_counted(tagger):
     # "1" has no content word, "2" one word only, "3" none at all.
-    corpus = Corpus.of({"1": ["quickly and with"], "2": ["dog"], "3": [""], "4": ["a cat sleeps"]})
+    corpus = CaptionCorpus.of({"1": ["quickly and with"], "2": ["dog"], "3": [""], "4": ["a cat sleeps"]})
     made = negatives(corpus, ("substitute", "shuffle", "repeat"), tagger=tagger)
     assert made.counts() == {
         "substitute": {"substitute": 2, "shuffle": 1, "random": 1},
@@ -202,7 +204,7 @@ def test_what_cannot_be_made_falls_back_and_is_counted(tagger):
 
 
 def test_a_single_image_has_only_what_can_be_made_from_its_captions(tagger):
-    corpus = Corpus.of({"1": ["quickly and with", "quickly"]})
+    corpus = CaptionCorpus.of({"1": ["quickly and with", "quickly"]})
     made = negatives(corpus, ("hard", "random"), tagger=tagger)
     assert made.counts() == {
         "hard": {"hard": 0, "shuffle": 1, "none": 1},
@@ -213,12 +215,12 @@ def test_a_single_image_has_only_what_can_be_made_from_its_captions(tagger):
 
 def test_a_corpus_too_small_to_be_alike_falls_back_to_random(tagger):
     # Two images: every n-gram they share is in all images, so that idf makes it weightless.
-    made = negatives(Corpus.of({"1": ["a dog runs"], "2": ["a dog sleeps"]}), ("hard",), tagger=tagger)
+    made = negatives(CaptionCorpus.of({"1": ["a dog runs"], "2": ["a dog sleeps"]}), ("hard",), tagger=tagger)
     assert made.counts() == {"hard": {"hard": 0, "random": 2}}
 
 
 def test_a_deleted_full_stop_or_a_caption_in_other_case_is_no_negative(tagger):
-    corpus = Corpus.of({"1": ["dog ."], "2": ["Dog", "a red cat"], "3": ["dog", "DOG."]})
+    corpus = CaptionCorpus.of({"1": ["dog ."], "2": ["Dog", "a red cat"], "3": ["dog", "DOG."]})
     made = negatives(corpus, ("shuffle", "random"), per=20, tagger=tagger)
     for number, image in enumerate(made.ids):
         if image in "13":
@@ -226,7 +228,7 @@ def test_a_deleted_full_stop_or_a_caption_in_other_case_is_no_negative(tagger):
 
 
 def test_a_made_caption_is_never_another_of_the_image(tagger):
-    corpus = Corpus.of({"1": ["red dog", "dog", "red", "dog red", "cat dog"], "2": ["a cat"]})
+    corpus = CaptionCorpus.of({"1": ["red dog", "dog", "red", "dog red", "cat dog"], "2": ["a cat"]})
     for kind in ("shuffle", "repeat", "substitute"):
         made = negatives(corpus, (kind,), per=50, tagger=tagger)
         own = [["red", "dog"], ["dog"], ["red"], ["dog", "red"], ["cat", "dog"]]
@@ -234,7 +236,7 @@ def test_a_made_caption_is_never_another_of_the_image(tagger):
 
 
 def test_legacy_counts_a_word_replaced_by_itself(tagger):
-    corpus = Corpus.of({str(i): ["the dog"] for i in range(300)} | {"x": ["the cat"]})
+    corpus = CaptionCorpus.of({str(i): ["the dog"] for i in range(300)} | {"x": ["the cat"]})
     assert negatives(corpus, ("substitute",), tagger=tagger).counts()["substitute"]["substitute"] == 301
     legacy = negatives(corpus, ("substitute",), tagger=tagger, legacy=True)
     same = sum(what_was_done(legacy, number)["replaced"] == [["dog", "dog"]] for number in range(301))
@@ -244,7 +246,7 @@ def test_legacy_counts_a_word_replaced_by_itself(tagger):
 
 
 def test_the_only_word_of_its_tag_cannot_be_replaced(tagger):
-    made = negatives(Corpus.of({"1": ["the dog"], "2": ["a dog"]}), ("substitute",), tagger=tagger)
+    made = negatives(CaptionCorpus.of({"1": ["the dog"], "2": ["a dog"]}), ("substitute",), tagger=tagger)
     assert made.counts()["substitute"]["substitute"] == 0
 
 
@@ -255,4 +257,4 @@ def test_names_of_kinds():
     with pytest.raises(InputError, match="no kind of negative named"):
         check([""])
     with pytest.raises(InputError, match="holds no captions"):
-        negatives(Corpus.of({}))
+        negatives(CaptionCorpus.of({}))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from captious.cli.params import Only, command
-from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, Systems
+from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
 from captious.errors import InputError
 from captious.options import PERMUTATIONS, Argument, Engine, Option, Output, Reading, Runtime, choices_of, without_none
 
@@ -188,7 +188,7 @@ def keep(
 
 
 def compare(
-    systems: Systems,
+    systems: SystemFiles,
     session: Session,
     metrics: Metrics = USUAL,
     test: Annotated[Literal["randomization", "bootstrap"], Option("Paired test.")] = "randomization",
@@ -235,7 +235,7 @@ def compare(
 
 
 def arena(
-    systems: Systems,
+    systems: SystemFiles,
     session: Session,
     model: Annotated[str, Option("Chat model that judges: its name at the endpoint, or local:FOLDER.", metavar="NAME")],
     comparisons: Annotated[

@@ -21,7 +21,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from captious._files import read_regular
+from captious._files import decode_utf8, read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
@@ -250,14 +250,7 @@ def read_text(path: str | Path) -> str:
 
 def decoded(content: bytes, name: str) -> str:
     """Decode UTF-8, with or without a byte-order mark, or UTF-16 with one."""
-    content = in_utf8(content, name)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{name}: line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8"
-        ) from None
+    return decode_utf8(in_utf8(content, name), name)
 
 
 def _content(source: str | os.PathLike[str]) -> bytes:

@@ -18,8 +18,8 @@ from captious.metrics.rows import Scored, blank_texts, candidate_means, listed_i
 from captious.metrics.states import Shared
 from captious.models import loading
 from captious.models.encoder import Encoder, Features, encoder_id
-from captious.models.features import Encoded, text_features
-from captious.models.painters import FAULTS, Imagined, Options, Painter, imagine, load_painter
+from captious.models.features import EncodedRows, text_features
+from captious.models.painters import FAULTS, Imagined, Painter, PainterOptions, imagine, load_painter
 
 Kind = Literal["image", "text&image"]
 RANGES: dict[str, tuple[float, float]] = {"image": (0.1, 1.0), "text&image": (0.1, 0.4)}
@@ -120,7 +120,7 @@ class Imagine(MeanMetric):
 
     def load_painter(self, compile: bool = False) -> Painter:
         """The painter with the metric's settings; ``compile`` compiles it first, for many pictures on a GPU."""
-        options = Options(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety, compile)
+        options = PainterOptions(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety, compile)
         return load_painter(self.painter, options)
 
     def score_items(self, captions: CaptionSet, state: Shared[Imagination]) -> Scored:
@@ -185,7 +185,7 @@ def sources(captions: CaptionSet) -> list[str]:
 class Side:
     """Texts of one side of all pairs: their vectors and those of their pictures."""
 
-    texts: Encoded
+    texts: EncodedRows
     pictures: Imagined
 
 

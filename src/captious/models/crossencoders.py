@@ -49,7 +49,7 @@ def called(backbone: str) -> str:
     return "umic" if backbone == ORIGINAL else f"umic-{backbone}"
 
 
-class Pictures(Protocol):
+class LaidOutImages(Protocol):
     """Images that are laid out."""
 
     @property
@@ -96,7 +96,7 @@ class Backbone(ABC):
         """What happens to the input before the weights: image preparation, frozen encoder, prefix, tokenizer."""
 
     @abstractmethod
-    def pictures(self, paths: Sequence[ImageSource]) -> Pictures:
+    def pictures(self, paths: Sequence[ImageSource]) -> LaidOutImages:
         """Lay out images."""
 
     @abstractmethod

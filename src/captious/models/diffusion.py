@@ -24,7 +24,7 @@ from captious._typing import Bools
 from captious.errors import InputError, nearest, one_line, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.hub import REPOSITORY, Unreachable, fetch, local, weights_folder
-from captious.models.painters import Options, PaintedBatch, Painter, Prompt, as_pixels
+from captious.models.painters import PaintedBatch, Painter, PainterOptions, Prompt, as_pixels
 from captious.models.pipeline import OomBackoff
 from captious.models.store import file_state
 from captious.options import current
@@ -245,7 +245,7 @@ def _load(name: str, load: Callable[[], T]) -> T:
         raise InputError(f"painter {name!r}: cannot be loaded ({line})") from None
 
 
-def load_diffusion(name: str, options: Options) -> Diffusion:
+def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
     """The painter of a folder or hub id."""
     options.refuse(name, "steps", "guidance", "scheduler", "size", "safety", "compile")
     library, runtime = diffusers(), current()
@@ -361,7 +361,7 @@ class LazyPipeline:
             yield from self.painter.paint(prompts)
 
 
-def open_pipeline(name: str, options: Options) -> Painter:
+def open_pipeline(name: str, options: PainterOptions) -> Painter:
     """The pipeline of a folder or hub id: from memory where nothing changed, else loaded and remembered."""
     folder = local(name)
     state = None if folder is None else _folder_state(folder, options)
@@ -379,7 +379,7 @@ def open_pipeline(name: str, options: Options) -> Painter:
     return pipeline
 
 
-def _folder_state(folder: Path, options: Options) -> str | None:
+def _folder_state(folder: Path, options: PainterOptions) -> str | None:
     """A digest of everything that moves the fingerprint; None where a file may yet change unseen."""
     runtime = current()
     entries = sorted(folder.rglob("*"))

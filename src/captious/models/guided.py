@@ -19,7 +19,7 @@ from captious.models.diffusion import diffusers, fingerprint, open_model
 from captious.models.encoder import token_counts
 from captious.models.folders import read_json
 from captious.models.loading import load_trainable
-from captious.models.painters import Options, PaintedBatch, Prompt, as_pixels
+from captious.models.painters import PaintedBatch, PainterOptions, Prompt, as_pixels
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Guided:
         return self.guide.normalize(torch.cat(resized))
 
 
-def load_guided(name: str, options: Options, cutouts: int = CUTOUTS) -> Guided:
+def load_guided(name: str, options: PainterOptions, cutouts: int = CUTOUTS) -> Guided:
     """The painter over a decoder by folder or hub id."""
     options.refuse(f"guided:{name}", "steps", "size", "guide")
     library = diffusers()

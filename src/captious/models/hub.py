@@ -34,7 +34,7 @@ TIMEOUT = 5.0
 
 
 @dataclass(frozen=True)
-class Source:
+class CheckpointFile:
     """A published checkpoint file and who publishes it."""
 
     file: str
@@ -44,15 +44,15 @@ class Source:
 
 
 SOURCES = (
-    Source("spec.pt", "the hub repository Xiaohud/SPECS", "Xiaohud/SPECS"),
-    Source("openai_b32_longclip.pt", "the hub repository Xiaohud/SPECS"),
-    Source("longclip-B.pt", "the hub repository BeichenZhang/LongCLIP-B", "BeichenZhang/LongCLIP-B"),
-    Source("longclip-L.pt", "the hub repository BeichenZhang/LongCLIP-L", "BeichenZhang/LongCLIP-L"),
-    Source("clip_ViT-B-32.pth", "github.com/aimagelab/pacscore, section Pre-trained Models"),
-    Source("openClip_ViT-L-14.pth", "github.com/aimagelab/pacscore, section Pre-trained Models"),
-    Source("ViT-B-32.pt", "github.com/openai/CLIP, file clip/clip.py"),
-    Source("ViT-B-16.pt", "github.com/openai/CLIP, file clip/clip.py"),
-    Source("ViT-L-14.pt", "github.com/openai/CLIP, file clip/clip.py"),
+    CheckpointFile("spec.pt", "the hub repository Xiaohud/SPECS", "Xiaohud/SPECS"),
+    CheckpointFile("openai_b32_longclip.pt", "the hub repository Xiaohud/SPECS"),
+    CheckpointFile("longclip-B.pt", "the hub repository BeichenZhang/LongCLIP-B", "BeichenZhang/LongCLIP-B"),
+    CheckpointFile("longclip-L.pt", "the hub repository BeichenZhang/LongCLIP-L", "BeichenZhang/LongCLIP-L"),
+    CheckpointFile("clip_ViT-B-32.pth", "github.com/aimagelab/pacscore, section Pre-trained Models"),
+    CheckpointFile("openClip_ViT-L-14.pth", "github.com/aimagelab/pacscore, section Pre-trained Models"),
+    CheckpointFile("ViT-B-32.pt", "github.com/openai/CLIP, file clip/clip.py"),
+    CheckpointFile("ViT-B-16.pt", "github.com/openai/CLIP, file clip/clip.py"),
+    CheckpointFile("ViT-L-14.pt", "github.com/openai/CLIP, file clip/clip.py"),
 )
 
 

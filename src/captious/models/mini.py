@@ -30,7 +30,7 @@ from captious.errors import InputError, require
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
 from captious.models.folders import read_json
 from captious.models.loading import MINI
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 from captious.models.tokenizers import pad, tokenizer_of
 from captious.options import Runtime, current
 
@@ -212,7 +212,7 @@ class NumpyClip:
     config: dict[str, Any] = field(repr=False)
     arrays: Arrays = field(repr=False)
     tokenizer: WordTokenizer = field(repr=False)
-    preparation: Preparation
+    preparation: ImagePreprocessing
     precision: str = "fp32"
 
     def __post_init__(self) -> None:
@@ -282,7 +282,7 @@ def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:
     path = folder / "model.safetensors"
     if not path.exists():
         raise InputError(f"{folder}: no model.safetensors beside config.json")
-    tokenizer, preparation = WordTokenizer.load(folder), Preparation.read(folder)
+    tokenizer, preparation = WordTokenizer.load(folder), ImagePreprocessing.read(folder)
     files = path.read_bytes(), (folder / "config.json").read_bytes()
     parts = (*files, tokenizer.text().encode(), preparation.text.encode(), b"numpy fp32")
     arrays = read_tensors(path)
@@ -449,9 +449,9 @@ def new_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "a
     return wrap(_module(words, seed), tokenizer, preparation(), name, device, "fp32")
 
 
-def preparation() -> Preparation:
+def preparation() -> ImagePreprocessing:
     """Resize and crop as for CLIP, only smaller; drawn colors are saturated, so the standard deviation is larger."""
-    return Preparation(size=SIDE, crop=SIDE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
+    return ImagePreprocessing(size=SIDE, crop=SIDE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 
 
 def halve(source: str | Path, target: str | Path) -> None:

@@ -25,7 +25,7 @@ from captious.models.clip import TorchEncoder, load_folder
 from captious.models.encoder import Features, token_counts
 from captious.models.features import (
     NOT_FINITE,
-    Encoded,
+    EncodedRows,
     distinct_values,
     encode_missing,
     gather,
@@ -179,7 +179,7 @@ class ImageStates:
     rows: Halves | None
     index: Ints
     """The row of each image, −1 where it has none."""
-    vectors: Encoded
+    vectors: EncodedRows
     faults: dict[int, str]
     store: Store | None = None
     keys: Keys | None = None

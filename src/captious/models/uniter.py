@@ -25,7 +25,7 @@ from captious.errors import InputError, require
 from captious.models.crossencoders import Backbone, Ids, mark
 from captious.models.devices import resolve_device
 from captious.models.folders import read_json, read_state, save_state
-from captious.models.tokenizers import Tokenizer, read_wordpiece
+from captious.models.tokenizers import SubwordTokenizer, read_wordpiece
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Uniter(Backbone):
 
     name = "uniter"
 
-    def __init__(self, module: UniterModule, tokenizer: Tokenizer, folder: str | None = None) -> None:
+    def __init__(self, module: UniterModule, tokenizer: SubwordTokenizer, folder: str | None = None) -> None:
         self.module, self.tokenizer = module, tokenizer
         self.folder = folder
         """Directory of the region features."""

@@ -47,7 +47,7 @@ class PaintedText:
 
 
 @dataclass(frozen=True, repr=False)
-class Pictures(Result):
+class PictureGallery(Result):
     """A gallery; saved, it has the pictures beside its page, and ``gallery.json`` says what they show."""
 
     name: str
@@ -61,7 +61,7 @@ class Pictures(Result):
     """Texts that say nothing, left out."""
 
     def __repr__(self) -> str:
-        return f"<Pictures of {len(self.texts)} texts of {self.name}>"
+        return f"<PictureGallery of {len(self.texts)} texts of {self.name}>"
 
     @property
     def unpainted(self) -> int:
@@ -129,7 +129,7 @@ def paint(
     most: int = 100,
     compile: bool = False,
     progress: Callable[[str], None] | None = None,
-) -> Pictures:
+) -> PictureGallery:
     """Paint texts as ``metric`` does, beside their nearest reference where there are references.
 
     With ratings, ``human``, the greatest disagreements come first; with references alone, the least alike. ``compile``
@@ -148,7 +148,7 @@ def paint(
     distinct = dict.fromkeys(text for one in shown for text in (one.text, one.reference) if text)
     prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
     painted = zip(*picture_list(painter, prompts), strict=True)
-    return Pictures(
+    return PictureGallery(
         captions.name,
         shown,
         painter,

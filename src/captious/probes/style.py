@@ -27,7 +27,16 @@ from captious.metrics.style.model import (
     sorted_table,
     style_heads,
 )
-from captious.metrics.style.onlystyle import LITERAL, ModelNgrams, OnlyReading, Rows, added, columns, own_scores, runs
+from captious.metrics.style.onlystyle import (
+    LITERAL,
+    ModelNgrams,
+    NgramRows,
+    OnlyReading,
+    added,
+    columns,
+    own_scores,
+    runs,
+)
 from captious.options import Reading, Resampling, current
 from captious.render import Column, Document, Result, Table
 
@@ -224,7 +233,7 @@ def shares_below(scores: Floats, own: Ints) -> Floats:
 class _Order(NamedTuple):
     """The n-grams of one order; an entry is an n-gram with a style that has captions with it."""
 
-    rows: Rows
+    rows: NgramRows
     style: Ints
     """Of each entry."""
     gram: Ints32
@@ -239,7 +248,7 @@ class _Order(NamedTuple):
     """Of each caption, the squared length of its vector if none of its n-grams occurred in the style."""
 
 
-def _order(rows: Rows, style: Ints, captions: int) -> _Order:
+def _order(rows: NgramRows, style: Ints, captions: int) -> _Order:
     grams = rows.grams
     styles = style[grams.caption]
     heads = style_heads(grams, styles)

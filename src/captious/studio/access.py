@@ -313,8 +313,18 @@ def cookie_value(scope: Scope, name: str) -> str:
 
 
 def client_address(scope: Scope) -> str:
-    """Where the request came from."""
-    return str(scope["client"][0]) if scope.get("client") else ""
+    """Where the request came from, for limits: an address, or the /64 network of an IPv6 address, which one person has.
+
+    >>> client_address({"client": ("10.0.0.1", 5000)}), client_address({"client": ("2001:db8::17", 5000)})
+    ('10.0.0.1', '2001:db8::/64')
+    """
+    written = str(scope["client"][0]) if scope.get("client") else ""
+    try:
+        network = ipaddress.IPv6Network((written, 64), strict=False)
+    except ValueError:
+        return written
+    mapped = ipaddress.IPv6Address(written).ipv4_mapped
+    return str(network if mapped is None else mapped)
 
 
 async def refuse(

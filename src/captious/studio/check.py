@@ -12,12 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
+from captious.errors import InputError
 from captious.io.check import Finding, Findings, counted, folded
 from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, current
 from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
 from captious.studio.plan import Plan
+from captious.studio.signed import read_keys
 from captious.studio.subjects import plain_words
 from captious.studio.tasks import Task, build_tasks
 from captious.study.power import simulate_power
@@ -282,15 +284,27 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
         yield Finding(
             "warning", f"{_number(gold, 'gold task')}, and every = {plan.checks.every} has room for {wanted} a rater"
         )
-    if plan.checks.gold is not None and gold < plan.checks.flag_failed:
+    if plan.checks.gold is not None and gold < plan.checks.flag.failed:
         yield Finding(
-            "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag_failed}"
+            "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag.failed}"
         )
     if plan.source.name == "prolific" and plan.source.full is None:
         yield Finding("warning", "[source] has no code full: those who come too late would go without pay")
+    yield from _entries(plan)
     unpaired = plan.kind == "ratings" and plan.together > 1 and any(len(task.choices) == 1 for task in work)
     if unpaired:
         yield Finding("note", f"some pages have one caption alone, for together = {plan.together}")
+
+
+def _entries(plan: Plan) -> Iterator[Finding]:
+    """Whether strangers could enter in the name of people whom a platform sends."""
+    if plan.source.keys is not None:
+        try:
+            read_keys(plan.file(plan.source.keys))
+        except InputError as error:
+            yield Finding("error", str(error))
+    elif plan.source.name == "prolific":
+        yield Finding("note", "[source] has no keys: anyone who knows the address may enter under any Prolific id")
 
 
 def _words(plan: Plan, task: Task) -> int:

@@ -19,10 +19,10 @@ from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.correlation import soft_pairwise_accuracy, standing
 from captious.stats.resampling import holm
 from captious.stats.tests import bootstrap_p, correlation_test, kendall_test, permutation_p, rank_clusters
-from captious.study.contests import Contest, TestName, permuted, williams_test
-from captious.study.design import Design, Pairs, Rows
+from captious.study.contests import MetricContest, TestName, permuted, williams_test
+from captious.study.design import Design, Pairs, RatingRows
 from captious.study.ratings import Preferences, Ratings
-from captious.study.scores import Scores
+from captious.study.scores import MetricScores
 
 WORST = 20
 """Items shown where a metric and people disagree most."""
@@ -37,7 +37,7 @@ class Analysis:
 
     ratings: Ratings | Preferences
     design: Design
-    scores: tuple[Scores, ...]
+    scores: tuple[MetricScores, ...]
     """Only the items of the design, in its order."""
     ids: tuple[str, ...]
     statistic: str
@@ -59,7 +59,7 @@ class Analysis:
     @property
     def rows(self) -> int:
         """Ratings, or pairs, that the statistics are over."""
-        return len(self.design.human) if isinstance(self.design, Rows) else self.design.items // 2
+        return len(self.design.human) if isinstance(self.design, RatingRows) else self.design.items // 2
 
     @cached_property
     def estimates(self) -> Mapping[str, Mapping[str, Estimate]]:
@@ -88,7 +88,7 @@ class Analysis:
         NaN where two systems captioned no image in common.
         """
         design, seed = self.design, self.resampling.seed
-        if not isinstance(design, Rows) or design.system is None or "system_tau" not in design.families:
+        if not isinstance(design, RatingRows) or design.system is None or "system_tau" not in design.families:
             return {}
         images = np.zeros((len(design.systems), design.clusters), dtype=np.int64)
         images[design.system, design.cluster] = 1
@@ -106,7 +106,7 @@ class Analysis:
         return tuple(sorted(headline, key=lambda key: -np.inf if np.isnan(headline[key]) else headline[key])[::-1])
 
     @cached_property
-    def contests(self) -> tuple[Contest, ...]:
+    def contests(self) -> tuple[MetricContest, ...]:
         """All pairs of metrics, the better first, Holm-adjusted together."""
         raw = self._contests(list(combinations(self.order, 2)))
         adjusted = holm([contest.p for contest in raw])
@@ -122,7 +122,7 @@ class Analysis:
         """The number of the metric's cluster, 1 for the best."""
         return next(number for number, cluster in enumerate(self.clusters, 1) if key in cluster)
 
-    def compare(self, first: str, second: str) -> Contest:
+    def compare(self, first: str, second: str) -> MetricContest:
         """Two metrics, by key, name or label; p-values are not adjusted, `contests` has the whole family."""
         return self._contests([(self.key(first), self.key(second))])[0]
 
@@ -142,7 +142,7 @@ class Analysis:
 
     def zero_tests(self, key: str) -> dict[str, float]:
         """p-values of no association: tau by the normal approximation over rows, Pearson by t over items, as UMIC."""
-        assert isinstance(self.design, Rows)
+        assert isinstance(self.design, RatingRows)
         values = next(score.oriented for score in self.scores if score.key == key)
         surplus = float(self._families[key]["kendall"].surplus(np.ones((self.design.clusters, 1)))[0])
         r = float(np.corrcoef(self.design.mean, values)[0, 1]) if np.ptp(self.design.mean) else float("nan")
@@ -159,9 +159,9 @@ class Analysis:
         """
         return {score.key: self._disagreements(score, number) for score in self.scores}
 
-    def _disagreements(self, score: Scores, number: int) -> list[dict[str, Any]]:
+    def _disagreements(self, score: MetricScores, number: int) -> list[dict[str, Any]]:
         design = self.design
-        if isinstance(design, Rows):
+        if isinstance(design, RatingRows):
             people, metric = standing(design.mean), standing(score.oriented)
             gap = metric - people
             return [
@@ -187,7 +187,7 @@ class Analysis:
             for index in worst
         ]
 
-    def _contests(self, pairs: list[tuple[str, str]]) -> list[Contest]:
+    def _contests(self, pairs: list[tuple[str, str]]) -> list[MetricContest]:
         """Each pair of metrics, named by their keys; p-values are not adjusted."""
         self.progress("permutations")
         values = {score.key: score.oriented for score in self.scores}
@@ -204,7 +204,7 @@ class Analysis:
             williams = williams_test(self.design, values[one], values[other])
             chosen = {"permutation": p, "bootstrap": p_bootstrap, "williams": williams.p if williams else p}
             tests = (p, greater, p_bootstrap, williams, chosen[self.test])
-            contests.append(Contest(one, other, self.statistic, difference, interval.low, interval.high, *tests))
+            contests.append(MetricContest(one, other, self.statistic, difference, interval.low, interval.high, *tests))
         return contests
 
     @cached_property

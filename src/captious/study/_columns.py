@@ -16,7 +16,7 @@ RATERS = 50
 INTERVALS = "Intervals are percentiles of the bootstrap over images."
 
 
-class Shown(NamedTuple):
+class StatisticFormat(NamedTuple):
     """How a statistic is printed."""
 
     label: str
@@ -27,23 +27,27 @@ class Shown(NamedTuple):
 
 
 STATISTICS = {
-    "tau_b": Shown("τ-b", "Kendall's tau over rows", r"$\tau_b$"),
-    "tau_c": Shown("τ-c", "Kendall's tau over rows", r"$\tau_c$"),
-    "pearson": Shown("Pearson", "over rows"),
-    "spearman": Shown("Spearman", "over rows"),
-    "sample_tau": Shown("sample τ", "tau-b within each image, averaged", r"sample $\tau$"),
-    "accuracy": Shown("pair acc.", "caption pairs of one image in people's order"),
-    "accuracy_eq": Shown("acc. eq", "caption pairs of one image in people's order, ties by the best threshold"),
-    "system_tau": Shown("system τ", "tau-b of the systems' means", r"system $\tau$"),
-    "system_pearson": Shown("system r", "Pearson's r of the systems' means"),
-    "r2": Shown("R²", "of ratings on 0..1 predicted by the metric as it is", "$R^2$", 1.0),
-    "one_minus_r2": Shown(
+    "tau_b": StatisticFormat("τ-b", "Kendall's tau over rows", r"$\tau_b$"),
+    "tau_c": StatisticFormat("τ-c", "Kendall's tau over rows", r"$\tau_c$"),
+    "pearson": StatisticFormat("Pearson", "over rows"),
+    "spearman": StatisticFormat("Spearman", "over rows"),
+    "sample_tau": StatisticFormat("sample τ", "tau-b within each image, averaged", r"sample $\tau$"),
+    "accuracy": StatisticFormat("pair acc.", "caption pairs of one image in people's order"),
+    "accuracy_eq": StatisticFormat(
+        "acc. eq", "caption pairs of one image in people's order, ties by the best threshold"
+    ),
+    "system_tau": StatisticFormat("system τ", "tau-b of the systems' means", r"system $\tau$"),
+    "system_pearson": StatisticFormat("system r", "Pearson's r of the systems' means"),
+    "r2": StatisticFormat("R²", "of ratings on 0..1 predicted by the metric as it is", "$R^2$", 1.0),
+    "one_minus_r2": StatisticFormat(
         "1−R²", "squared error over the metric's sum of squares, lower is better", "$1-R^2$", 1.0, False
     ),
-    "r2_fitted": Shown("R² fitted", "after the best straight line", "$R^2$ fitted", 1.0),
-    "mean": Shown("mean", "accuracy over categories, a tie of the metric ½"),
-    "strict": Shown("strict mean", "the same, a tie of the metric wrong"),
-    "soft": Shown("soft acc.", "soft pairwise accuracy: is the metric as sure as people which system is better"),
+    "r2_fitted": StatisticFormat("R² fitted", "after the best straight line", "$R^2$ fitted", 1.0),
+    "mean": StatisticFormat("mean", "accuracy over categories, a tie of the metric ½"),
+    "strict": StatisticFormat("strict mean", "the same, a tie of the metric wrong"),
+    "soft": StatisticFormat(
+        "soft acc.", "soft pairwise accuracy: is the metric as sure as people which system is better"
+    ),
 }
 
 
@@ -67,7 +71,7 @@ def estimates_series(name: str, x: Sequence[str], estimates: Iterable[Estimate],
 
 def column(statistic: str, name: str = "", *, best: bool = False, **options: Any) -> Column:
     """A column of one statistic; with ``best`` its best value is marked."""
-    shown = STATISTICS.get(statistic) or Shown(statistic, "")
+    shown = STATISTICS.get(statistic) or StatisticFormat(statistic, "")
     return Column(
         name or shown.label,
         decimals=2,

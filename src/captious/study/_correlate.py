@@ -12,10 +12,10 @@ from captious.errors import InputError, nearest
 from captious.metrics.contract import Metric
 from captious.options import SAMPLES, Missing, Resampling, Runtime, choices_of, current, using
 from captious.study.contests import TestName
-from captious.study.design import Pairs, Rows, build_design, family_of
+from captious.study.design import Pairs, RatingRows, build_design, family_of
 from captious.study.ratings import Preferences, Ratings, as_ratings
 from captious.study.recipes import Recipe, as_recipe
-from captious.study.scores import Scores, measure, read_scores, scores_of
+from captious.study.scores import MetricScores, measure, read_scores, scores_of
 from captious.study.study import Study
 
 PER_PAIR = 50
@@ -134,18 +134,18 @@ def correlate(
 
 
 def _remarks(
-    ratings: Ratings | Preferences, design: Rows | Pairs, scores: Sequence[Scores], recipe: Recipe
+    ratings: Ratings | Preferences, design: RatingRows | Pairs, scores: Sequence[MetricScores], recipe: Recipe
 ) -> list[str]:
     """What a reader should know of the ratings and of the metrics."""
     warnings = []
-    if isinstance(design, Rows) and recipe.expected and len(design.human) != recipe.expected:
+    if isinstance(design, RatingRows) and recipe.expected and len(design.human) != recipe.expected:
         warnings.append(f"{len(design.human):,} rows, the full {recipe.name} has {recipe.expected:,}")
-    if isinstance(design, Rows) and len(design.systems) == 1:
+    if isinstance(design, RatingRows) and len(design.systems) == 1:
         warnings.append(f"one system only ({design.systems[0][:40]}): no correlation between systems")
     if ratings.captions is not None and (empty := int(ratings.captions.candidates.blank.sum())):
         warnings.append(f"{empty:,} of {len(ratings.captions):,} rated captions are empty: scored as they are")
     warnings += dict.fromkeys(line for score in scores for line in score.remarks)
-    if isinstance(design, Rows):
+    if isinstance(design, RatingRows):
         turned = [score.label for score in scores if not score.higher_is_better]
         warnings += [f"{name}: lower is better, its sign is turned" for name in turned]
     return warnings
@@ -174,10 +174,10 @@ def _scores(
     missing: Missing,
     progress: Callable[[str], None] | None,
     runtime: Runtime | None,
-) -> list[Scores]:
+) -> list[MetricScores]:
     """Metrics on the rated items, in whatever form they are given."""
     listed = list(measurements) if isinstance(measurements, (list, tuple)) else [measurements]
-    if listed and all(isinstance(score, Scores) for score in listed):
+    if listed and all(isinstance(score, MetricScores) for score in listed):
         for score in listed:
             if len(score.values) != len(ratings.ids):
                 raise InputError(f"{score.key} has {len(score.values)} values for {len(ratings.ids)} rated items")

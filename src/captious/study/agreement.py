@@ -15,7 +15,7 @@ from captious.render.document import Value
 from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
 from captious.study._columns import agreement_document, alpha_table, column, label
-from captious.study.design import Rows
+from captious.study.design import RatingRows
 from captious.study.pairs import PairsAgreement, pairs_agreement
 from captious.study.ratings import Preferences, Ratings, as_ratings
 
@@ -179,7 +179,7 @@ def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
     return Ceiling(**estimate(mean, len({*ratings.groups}), resampling), raters=len(comparable))
 
 
-def _statistic(others: Rows | None, own: Floats) -> WeightedStatistic | None:
+def _statistic(others: RatingRows | None, own: Floats) -> WeightedStatistic | None:
     """Both taus with every rating of the others, and Pearson's r with their means; None where a side is constant."""
     if others is None or np.ptp(own) == 0 or np.ptp(others.human) == 0:
         return None
@@ -188,7 +188,7 @@ def _statistic(others: Rows | None, own: Floats) -> WeightedStatistic | None:
     return lambda weights: {**taus(weights), "pearson": moments(weights)["pearson"]}
 
 
-def _against_others(ratings: Ratings, index: int) -> tuple[Rows | None, Floats]:
+def _against_others(ratings: Ratings, index: int) -> tuple[RatingRows | None, Floats]:
     """The others' ratings as a design, and the rater's own as the values of a metric."""
     others = np.delete(ratings.values, index, axis=1)
     own = ratings.values[:, index]
@@ -198,7 +198,7 @@ def _against_others(ratings: Ratings, index: int) -> tuple[Rows | None, Floats]:
     values = others[shared]
     item, rater = np.nonzero(~np.isnan(values))
     images, cluster = np.unique(np.array(ratings.groups), return_inverse=True)
-    return Rows(values[item, rater], item, cluster[shared], len(images), np.nanmean(values, axis=1)), own[shared]
+    return RatingRows(values[item, rater], item, cluster[shared], len(images), np.nanmean(values, axis=1)), own[shared]
 
 
 def ordered(ratings: Ratings) -> bool:

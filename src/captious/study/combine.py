@@ -23,7 +23,7 @@ from captious.study.design import Design, family_of
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
 from captious.study.records import LARGEST
-from captious.study.scores import Scores, measure, notes_of, read_scores
+from captious.study.scores import MetricScores, measure, notes_of, read_scores
 
 GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FOLDS = 5
@@ -143,8 +143,8 @@ class Combination(Result):
 
 def combine_metrics(
     ratings: Ratings | Preferences,
-    base: Sequence[Scores],
-    others: Sequence[Scores],
+    base: Sequence[MetricScores],
+    others: Sequence[MetricScores],
     *,
     recipe: Recipe | None = None,
     factors: Sequence[float] = (1.0,),
@@ -183,7 +183,7 @@ def others_to_add(
     id_column: str | None = None,
     missing: Missing = "error",
     progress: Callable[[str], None] | None = None,
-) -> list[Scores]:
+) -> list[MetricScores]:
     """What is added: files of values computed elsewhere, and metrics, those with seeds once for each."""
     files = [name for name in added if Path(name).is_file()]
     metrics = [name for name in added if name not in files]
@@ -195,10 +195,10 @@ def others_to_add(
     return [*(measure(ratings, metrics, progress, seeds=seeds, by_seed=True) if metrics else ()), *read]
 
 
-def group_seeds(scores: Sequence[Scores]) -> dict[str, list[Floats]]:
+def group_seeds(scores: Sequence[MetricScores]) -> dict[str, list[Floats]]:
     """Columns ``name@seed`` gathered by name: the seeds of one metric.
 
-    >>> columns = [Scores("ie@1", "", np.zeros(1)), Scores("ie@2", "", np.ones(1)), Scores("b", "", np.ones(1))]
+    >>> columns = [Scores("ie@1", "", np.zeros(1)), Scores("ie@2", "", np.ones(1)), MetricScores("b", "", np.ones(1))]
     >>> {name: len(seeds) for name, seeds in group_seeds(columns).items()}
     {'ie': 2, 'b': 1}
     """
@@ -210,7 +210,7 @@ def group_seeds(scores: Sequence[Scores]) -> dict[str, list[Floats]]:
 
 def add(
     design: Design,
-    metrics: Sequence[Scores],
+    metrics: Sequence[MetricScores],
     others: Mapping[str, Sequence[Floats]],
     factors: Sequence[float] = (1.0,),
     statistic: str = "pearson",
@@ -225,7 +225,7 @@ def add(
     >>> from captious.study.design import Rows
     >>> people = np.array([1.0, 2.0, 3.0, 4.0])
     >>> rows = Rows(people, np.arange(4), np.arange(4), 4, people)
-    >>> metric, other = Scores("m", "m", np.array([1.0, 0.0, 0.0, 1.0])), np.array([0.0, 1.0, 2.0, 2.0])
+    >>> metric, other = MetricScores("m", "m", np.array([1.0, 0.0, 0.0, 1.0])), np.array([0.0, 1.0, 2.0, 2.0])
     >>> (added,) = add(rows, [metric], {"o": [other]}, resampling=Resampling(samples=0))
     >>> round(abs(added.before), 6), round(added.after, 6)  # 1 1 2 3 against 1 2 3 4: 3.5 / √(5 · 2.75)
     (0.0, 0.94388)
@@ -255,7 +255,7 @@ def add(
 
 def cross_validate(
     design: Design,
-    metrics: Sequence[Scores],
+    metrics: Sequence[MetricScores],
     others: Mapping[str, Sequence[Floats]],
     grid: Sequence[float] = GRID,
     folds: int = FOLDS,

@@ -13,7 +13,7 @@ from captious.options import Missing, Reading
 from captious.study.options import StudyInput
 from captious.study.ratings import Preferences, Ratings, open_judgments, open_recipe
 from captious.study.recipes import Layout, Recipe, recipe_named
-from captious.study.scores import Scores, measure, read_scores
+from captious.study.scores import MetricScores, measure, read_scores
 
 
 def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | Preferences, Recipe]:
@@ -63,7 +63,7 @@ def load_scores(
     study_input: StudyInput,
     missing: Missing,
     progress: Callable[[str], None] | None = None,
-) -> list[Scores]:
+) -> list[MetricScores]:
     """Metrics computed here and those computed elsewhere; the default ones where none is named."""
     elsewhere = [
         score

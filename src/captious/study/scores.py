@@ -24,7 +24,7 @@ from captious.study.records import id_columns, name_in, number
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class MetricScores:
     """One metric on the rated items, in their order; NaN where it has no value."""
 
     key: str
@@ -52,7 +52,7 @@ def measure(
     *,
     seeds: int | None = None,
     by_seed: bool = False,
-) -> list[Scores]:
+) -> list[MetricScores]:
     """Metrics on the captions that were rated.
 
     With ``by_seed`` a metric that depends on a seed has one entry for each, called ``name@1``, ``name@2``, …;
@@ -75,7 +75,7 @@ def measure(
             progress(metric.label)
         measured.append(metric.measure(ratings.captions))
         metric.refuse_empty(measured[-1], ratings.name)
-    scores: list[Scores] = []
+    scores: list[MetricScores] = []
     for measurement, score in zip(measured, scores_of(measured, ratings.ids, ratings.name), strict=True):
         remarks, notes = measurement.warnings, measurement.notes
         whole = replace(score, remarks=remarks, notes=notes, named=len(named) == len(parts) or score.key in keys)
@@ -90,14 +90,14 @@ def measure(
     return scores
 
 
-def notes_of(scores: Iterable[Scores]) -> list[str]:
+def notes_of(scores: Iterable[MetricScores]) -> list[str]:
     """What computing the values took, each line once: the seeds of a metric share theirs."""
     return list(dict.fromkeys(note for score in scores for note in score.notes))
 
 
 def scores_of(
     measurements: Any, ids: Sequence[str], name: str = "ratings", missing: Missing = "error", hint: str = ""
-) -> list[Scores]:
+) -> list[MetricScores]:
     """Scores of a report, measurements, or ``{name: {id: value}}``, joined to item ids."""
     if isinstance(measurements, Report):
         measurements = measurements.measurements
@@ -124,7 +124,7 @@ def read_scores(
     recipe: Recipe | None = None,
     missing: Missing = "error",
     id_column: str | None = None,
-) -> list[Scores]:
+) -> list[MetricScores]:
     """Every column of numbers in a file or a frame whose rows name an item by its id, or by its image and its caption.
 
     Columns may be called as the recipe's layouts call them, or as usual.
@@ -239,7 +239,7 @@ def _is_number(cell: Any) -> bool:
         return False
 
 
-def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing, hint: str) -> Scores:
+def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing, hint: str) -> MetricScores:
     """The values of one metric in the order of the rated items."""
     if isinstance(values, Measurement):
         by_item: Mapping[str, float | None] = values.items
@@ -260,8 +260,8 @@ def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing
     array = np.array([np.nan if value is None else value for value in joined], dtype=np.float64)
     if isinstance(values, Measurement):
         metric = values.metric
-        return Scores(key, metric.label, array, metric.higher_is_better, str(values.signature))
-    return Scores(key, key, array, True, f"{key}|computed elsewhere")
+        return MetricScores(key, metric.label, array, metric.higher_is_better, str(values.signature))
+    return MetricScores(key, key, array, True, f"{key}|computed elsewhere")
 
 
 def _some(ids: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Detail units: a caption cut into the phrases that each add something, as SPECS is trained and tested on.
 
 A sentence is chunked (``chunking``); words outside chunks wait for the next noun phrase, verb phrase, prepositional
-phrase or clause, which closes a segment. Then cuts are taken back where a segment would say nothing new (``Rules``),
+phrase or clause, which closes a segment. Then cuts are taken back where a segment would say nothing new (``CutRules``),
 and every end of a sentence is a cut. ``legacy=True`` does all this on one string, as the original does, accidents too.
 """
 
@@ -29,7 +29,7 @@ _SEGMENT = re.compile("[^nvpc]*[nvpc]_*|[^nvpc]+")
 
 
 @dataclass(frozen=True)
-class Rules:
+class CutRules:
     """Which cuts are taken back, inside a sentence, from left to right."""
 
     subjects: bool = True
@@ -58,7 +58,7 @@ class Rules:
         return self.locations and end <= verb and tokens[0].lower() in self.prepositions
 
 
-RULES = Rules()
+RULES = CutRules()
 Text = Literal["tokens", "surface"]
 Outlined = list[tuple[Sentence, str]]
 """The sentences of a caption, each with its outline, as `outline` makes it."""
@@ -72,7 +72,7 @@ def units(
     legacy: bool = ...,
     tagger: str | Tagging = ...,
     text: Text = ...,
-    rules: Rules = ...,
+    rules: CutRules = ...,
 ) -> list[str]: ...
 @overload
 def units(
@@ -82,7 +82,7 @@ def units(
     legacy: bool = ...,
     tagger: str | Tagging = ...,
     text: Text = ...,
-    rules: Rules = ...,
+    rules: CutRules = ...,
 ) -> list[list[str]]: ...
 def units(
     caption: str | list[str] | tuple[str, ...],
@@ -91,7 +91,7 @@ def units(
     legacy: bool = False,
     tagger: str | Tagging = "captious",
     text: Text = "tokens",
-    rules: Rules = RULES,
+    rules: CutRules = RULES,
 ) -> list[str] | list[list[str]]:
     """The detail units of a caption, or of each of many, which is much faster than one by one.
 
@@ -122,7 +122,7 @@ def units(
 
 
 def unit_spans(
-    captions: Sequence[str], *, grammar: str = "code", tagger: str | Tagging = "captious", rules: Rules = RULES
+    captions: Sequence[str], *, grammar: str = "code", tagger: str | Tagging = "captious", rules: CutRules = RULES
 ) -> list[list[tuple[int, int]]]:
     """Where the units of each caption start and stop in it; ``caption[:stop]`` is the caption up to a unit.
 
@@ -139,7 +139,7 @@ def _outlines(captions: Sequence[str], grammar: str, tagger: str | Tagging) -> I
     return ([(sentence, next(outlines)) for sentence, _ in one] for one in tagged)
 
 
-def _ends(outlined: Outlined, rules: Rules) -> list[int]:
+def _ends(outlined: Outlined, rules: CutRules) -> list[int]:
     """After which tokens of a caption, counted through all its sentences, a unit ends."""
     ends: list[int] = []
     offset = 0
@@ -159,7 +159,7 @@ def _ends(outlined: Outlined, rules: Rules) -> list[int]:
     return ends
 
 
-def _spans(outlined: Outlined, rules: Rules) -> list[tuple[int, int]]:
+def _spans(outlined: Outlined, rules: CutRules) -> list[tuple[int, int]]:
     """Where the units of a caption start and stop in it."""
     starts = [start for sentence, _ in outlined for start in sentence.starts]
     stops = [stop for sentence, _ in outlined for stop in sentence.stops]

@@ -1,4 +1,4 @@
-from captious.train.lexicon import Corpus as Corpus
+from captious.train.lexicon import CaptionCorpus as CaptionCorpus
 from captious.train.lexicon import Lexicon as Lexicon
 from captious.train.negatives import Alike as Alike
 from captious.train.negatives import negatives

@@ -19,10 +19,10 @@ _CLITICS = frozenset({"'s", "'re", "'ve", "'ll", "'d", "'m"})
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class CaptionCorpus:
     """Captions by image: sorted by id, whatever order they came in; images without captions are left out.
 
-    >>> corpus = Corpus.of({"b": ["a red dog", "A dog."], "a": ["two cats"]})
+    >>> corpus = CaptionCorpus.of({"b": ["a red dog", "A dog."], "a": ["two cats"]})
     >>> corpus.ids, corpus.texts
     (('a', 'b'), ('two cats', 'a red dog', 'A dog.'))
     """
@@ -42,7 +42,7 @@ class Corpus:
     name: str = "captions"
 
     @classmethod
-    def of(cls, captions: Mapping[str, Sequence[str]], name: str = "captions") -> Corpus:
+    def of(cls, captions: Mapping[str, Sequence[str]], name: str = "captions") -> CaptionCorpus:
         """Captions by id."""
         with_captions = [key for key in captions if captions[key]]
         ids = sorted(with_captions)
@@ -157,7 +157,7 @@ CONTENT = ("N", "V", "J")
 class Lexicon:
     """The tags of all tokens, and how often each word stands with each content tag."""
 
-    corpus: Corpus
+    corpus: CaptionCorpus
     tag: npt.NDArray[np.int16]
     """Of each token of the corpus; -1 where it holds no word."""
     content: Bools
@@ -171,7 +171,7 @@ class Lexicon:
     """Entries, sorted by tag, then word: how often each occurs, and how it is written mostly."""
 
     @classmethod
-    def of(cls, corpus: Corpus, tagger: Tagging | None = None) -> Lexicon:
+    def of(cls, corpus: CaptionCorpus, tagger: Tagging | None = None) -> Lexicon:
         """Tag a corpus and count its content words; without a tagger, by captious's own."""
         if tagger is None:
             from captious.syntax.tagging import tag as shipped
@@ -267,7 +267,7 @@ class Lexicon:
         return [*self.corpus.chunks, *texts], [*shown, *words], numbers
 
 
-def _tags(corpus: Corpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray[np.int16]]:
+def _tags(corpus: CaptionCorpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray[np.int16]]:
     """Tag names, and the tag of each token's word: punctuation is shown to the tagger as tokens of their own."""
     pieces = [[part for part in split if part] for split in corpus.cores]
     sizes = np.array([len(part) for part in pieces], dtype=np.int64)
@@ -293,7 +293,7 @@ def _tags(corpus: Corpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray
 
 
 def _surfaces(
-    corpus: Corpus, tags: tuple[str, ...], tag: npt.NDArray[np.int16], where: Ints, entry: Ints, entries: int
+    corpus: CaptionCorpus, tags: tuple[str, ...], tag: npt.NDArray[np.int16], where: Ints, entry: Ints, entries: int
 ) -> list[str]:
     """How each entry is written most often; a capital at the start of a caption counts for proper names only."""
     spellings: dict[str, int] = {}

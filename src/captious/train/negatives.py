@@ -26,7 +26,7 @@ from captious.errors import InputError, nearest
 from captious.models.features import read_features
 from captious.options import current
 from captious.render import Column, Document, Phrase, Result, Span, Table
-from captious.train.lexicon import Corpus, Lexicon, Tagging, runs, signatures
+from captious.train.lexicon import CaptionCorpus, Lexicon, Tagging, runs, signatures
 from captious.train.neighbors import Neighbors, nearest_captions, nearest_vectors
 
 REPLACE, DELETE, EDIT = 0.29, 0.3, 0.3
@@ -79,7 +79,7 @@ class _Flat:
     lengths: Ints
 
     @classmethod
-    def of(cls, corpus: Corpus, captions: Ints) -> _Flat:
+    def of(cls, corpus: CaptionCorpus, captions: Ints) -> _Flat:
         lengths = corpus.lengths[captions]
         at = runs(corpus.starts[captions], lengths)
         row = np.repeat(np.arange(len(captions)), lengths)
@@ -174,7 +174,7 @@ def able(kind: str, lexicon: Lexicon, legacy: bool = False) -> Bools:
     return np.bincount(corpus.caption, weights=among, minlength=len(corpus)) > 0
 
 
-def _has_two_words(corpus: Corpus) -> Bools:
+def _has_two_words(corpus: CaptionCorpus) -> Bools:
     """Captions with two different words: others are the same in any order."""
     row, key = corpus.caption, corpus.keys[corpus.tokens]
     word = np.flatnonzero(key > 0)
@@ -203,7 +203,9 @@ class Alike:
     pictures: Neighbors | None = None
 
     @classmethod
-    def of(cls, corpus: Corpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any] | None = None) -> Alike:
+    def of(
+        cls, corpus: CaptionCorpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any] | None = None
+    ) -> Alike:
         """Search a corpus. Features are vectors by id, or rows in the order of ``corpus.ids`` (NaN: none)."""
         report = current().progress
         texts = {key: corpus.texts[corpus.offsets[i] : corpus.offsets[i + 1]] for i, key in enumerate(corpus.ids)}
@@ -215,7 +217,9 @@ class Alike:
         return cls(words, nearest_vectors(rows, NEAREST, lambda done, total: report("pictures alike", done, total)))
 
 
-def _feature_rows(corpus: Corpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _feature_rows(
+    corpus: CaptionCorpus, features: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
+) -> npt.NDArray[Any]:
     if isinstance(features, Mapping):
         with_vector = [key for key in corpus.ids if key in features]
         if not with_vector:
@@ -230,7 +234,7 @@ def _feature_rows(corpus: Corpus, features: Mapping[str, npt.NDArray[Any]] | npt
     return features
 
 
-def any_other(corpus: Corpus, captions: Ints, keys: Keys) -> Ints:
+def any_other(corpus: CaptionCorpus, captions: Ints, keys: Keys) -> Ints:
     """A caption of another image for each caption, all equally likely; -1 where there is no other image."""
     image = corpus.image[captions]
     first, own = corpus.offsets[image], np.diff(corpus.offsets)[image]
@@ -239,7 +243,7 @@ def any_other(corpus: Corpus, captions: Ints, keys: Keys) -> Ints:
     return np.where(others > 0, index + np.where(index >= first, own, 0), -1)
 
 
-def alike(corpus: Corpus, near: Alike, captions: Ints, keys: Keys) -> tuple[Ints, npt.NDArray[np.int8]]:
+def alike(corpus: CaptionCorpus, near: Alike, captions: Ints, keys: Keys) -> tuple[Ints, npt.NDArray[np.int8]]:
     """A caption of one of the three images most alike, and by what they are alike; -1 where none is."""
     image = corpus.image[captions]
     by_words = near.captions.index[image]
@@ -274,7 +278,7 @@ TRIES = 24
 class Negatives:
     """Negatives as columns: the captions in the order they came, of each the kinds, of each kind the copies."""
 
-    corpus: Corpus
+    corpus: CaptionCorpus
     kinds: tuple[str, ...]
     per: int
     caption: Ints
@@ -316,7 +320,7 @@ class Negatives:
 
 
 def negatives(
-    corpus: Corpus,
+    corpus: CaptionCorpus,
     kinds: Sequence[str] = KINDS,
     *,
     seed: int = 0,
@@ -595,7 +599,7 @@ def _said(negatives: Negatives, number: int) -> str:
 
 
 def image_vectors(
-    corpus: Corpus,
+    corpus: CaptionCorpus,
     images: str | Path | None = None,
     encoder: str = "",
     image_features: str | Path | None = None,
@@ -621,7 +625,7 @@ def image_vectors(
     return rows, (f"{len(reasons)} images without a vector are alike by captions alone, such as {key} ({why})",)
 
 
-def _read_vectors(corpus: Corpus, path: Path) -> tuple[Floats32, dict[str, str]]:
+def _read_vectors(corpus: CaptionCorpus, path: Path) -> tuple[Floats32, dict[str, str]]:
     """Vectors from a file of :mod:`captious.models.features`; NaN and a reason where there is none."""
     ids, rows = read_features(path)
     row_of = {key: number for number, key in enumerate(ids)}
@@ -632,7 +636,7 @@ def _read_vectors(corpus: Corpus, path: Path) -> tuple[Floats32, dict[str, str]]
     return spread_vectors(rows, index), dict.fromkeys(missing, f"not in {path.name}")
 
 
-def _encoded(corpus: Corpus, images: str | Path, encoder: str) -> tuple[Floats32, dict[str, str]]:
+def _encoded(corpus: CaptionCorpus, images: str | Path, encoder: str) -> tuple[Floats32, dict[str, str]]:
     """Vectors of image files by an encoder; NaN and a reason where a file cannot be used."""
     from captious.io.images import find_images
     from captious.models.features import image_features

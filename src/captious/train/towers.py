@@ -236,7 +236,7 @@ SIDES = ("image", "text")
 
 
 @dataclass(frozen=True)
-class ImageBatch:
+class TowerImages:
     """Images of a batch on their way to the device; ``pixels`` is None where none is needed any more."""
 
     rows: Rows
@@ -246,7 +246,7 @@ class ImageBatch:
 
 
 @dataclass(frozen=True)
-class TextBatch:
+class TowerTexts:
     """Texts of a batch on their way to the device: packed trees, or padded rows with a key for each."""
 
     packed: Packed | None
@@ -271,34 +271,34 @@ class Towers:
         clip = getattr(encoder.module.config, "model_type", "") == "clip"
         if clip and encoder.causal and "text" not in self.locked:
             self._room = int(encoder.module.config.text_config.hidden_size)
-        self._images, self._texts = Memo(), Memo()
+        self._images, self._texts = LockedFeatures(), LockedFeatures()
 
     @property
     def scale(self) -> Tensor:
         """What cosines are multiplied by."""
         return self.encoder.logit_scale.float().exp()
 
-    def image_batch(self, rows: Rows, epoch: int | None = None) -> ImageBatch:
+    def image_batch(self, rows: Rows, epoch: int | None = None) -> TowerImages:
         """Take images from the album, seen anew in each epoch if one is given; called ahead, in another thread."""
         wanted = rows
         if "image" in self.locked:
             wanted = np.array([row for row in rows.tolist() if row not in self._images], dtype=np.int64)
         if not len(wanted):
-            return ImageBatch(rows, None)
+            return TowerImages(rows, None)
         pixels = torch.from_numpy(self.album.pixels(wanted))
         views = None
         if self.augment and epoch is not None and "image" not in self.locked:
             views = torch.from_numpy(draw_views(rows, self.augment, self.seed, epoch))
-        return ImageBatch(rows, (wanted, self._ready(pixels)), views)
+        return TowerImages(rows, (wanted, self._ready(pixels)), views)
 
-    def text_batch(self, groups: Sequence[Sequence[Ints]]) -> TextBatch:
+    def text_batch(self, groups: Sequence[Sequence[Ints]]) -> TowerTexts:
         """Lay out the texts of each sample; called ahead, in another thread."""
         if self._room and len(groups[0]) > 1:
             packed = pack(groups, self._room, self.frame.pad)
-            return TextBatch(packed.pinned() if self.encoder.device.type == "cuda" else packed, None, ())
+            return TowerTexts(packed.pinned() if self.encoder.device.type == "cuda" else packed, None, ())
         texts = [text for group in groups for text in group]
         keys = [text.tobytes() for text in texts] if "text" in self.locked else ()
-        return TextBatch(None, self._ready(torch.from_numpy(self.frame.stacked(texts))), keys)
+        return TowerTexts(None, self._ready(torch.from_numpy(self.frame.stacked(texts))), keys)
 
     def below(self, rows: Rows) -> Tensor:
         """What the locked image tower makes of images, whether it is known already or not."""
@@ -313,7 +313,7 @@ class Towers:
         """Features of the locked image tower that were computed before."""
         self._images.add(rows, features.to(self.encoder.device))
 
-    def images(self, batch: ImageBatch) -> Tensor:
+    def images(self, batch: TowerImages) -> Tensor:
         """Features of a batch of images."""
         wanted, pixels = batch.pixels if batch.pixels is not None else (np.zeros(0, np.int64), None)
         tensor = self.encoder.pixels_to_tensor(pixels) if pixels is not None else None
@@ -324,7 +324,7 @@ class Towers:
             self._images.add(wanted.tolist(), _still(below, tensor))
         return head(self._images.rows(batch.rows.tolist()))
 
-    def texts(self, batch: TextBatch) -> Tensor:
+    def texts(self, batch: TowerTexts) -> Tensor:
         """Features of a batch of texts, group by group."""
         if batch.packed is not None:
             return encode(self.encoder.module, batch.packed.to(self.encoder.device))
@@ -355,7 +355,7 @@ def towers_of(examples: Sequence[Example], encoder: Any, job: Job) -> tuple[Towe
     return towers, images, f"{len(album)} images do not fit into memory: each is opened when its turn comes"
 
 
-class Memo:
+class LockedFeatures:
     """Features of a locked tower by key, kept on the device in blocks."""
 
     def __init__(self) -> None:

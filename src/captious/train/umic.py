@@ -20,14 +20,14 @@ from captious._files import load_json
 from captious._typing import Bools, Ints
 from captious.errors import InputError, nearest, require
 from captious.models import crossencoders
-from captious.models.crossencoders import Backbone, Pictures, Texts
+from captious.models.crossencoders import Backbone, LaidOutImages, Texts
 from captious.models.hub import local
 from captious.train import processes
 from captious.train.data import Example
-from captious.train.lexicon import Corpus, Lexicon
+from captious.train.lexicon import CaptionCorpus, Lexicon
 from captious.train.loop import MARKER
 from captious.train.negatives import Alike, Negatives, check, negatives, spread_vectors
-from captious.train.objective import Batch, Method, Objective, Validation
+from captious.train.objective import Method, Objective, TrainingBatch, Validation
 from captious.train.schedule import Rows
 
 torch = require("torch", "clip")
@@ -42,7 +42,7 @@ UNUSED = ("checkpoints", "best", "log.jsonl", "encoder")
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class NegativeTable:
     """Captions with their negatives: text numbers, n × (1 + kinds), −1 where a negative could not be made."""
 
     kinds: tuple[str, ...]
@@ -58,13 +58,13 @@ class Table:
 
 
 @dataclass
-class Ranking(Objective):
+class RankingObjective(Objective):
     """The true caption of an image above its negatives."""
 
     backbone: Backbone
-    pictures: Pictures
+    pictures: LaidOutImages
     texts: Texts
-    table: Table
+    table: NegativeTable
     margin: float = 0.2
 
     @property
@@ -80,13 +80,13 @@ class Ranking(Objective):
     def __len__(self) -> int:
         return len(self.table.image)
 
-    def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
+    def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
         """Images, each with its caption and that caption's negatives of this epoch."""
         numbers, there = self.table.rows(rows, epoch)
         pictures = self.pictures.take(self.table.image[rows])
-        return Batch(pictures, self.texts.take(numbers), torch.from_numpy(there).to(self.backbone.device))
+        return TrainingBatch(pictures, self.texts.take(numbers), torch.from_numpy(there).to(self.backbone.device))
 
-    def parts(self, batch: Batch) -> dict[str, Tensor]:
+    def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
         """The hinge, the share of negatives that are ranked below, and mean scores."""
         scores = torch.sigmoid(self.backbone.logits(batch.images, batch.texts).float())
         return losses(scores, batch.extra, self.margin)
@@ -121,16 +121,16 @@ def losses(scores: Tensor, there: Tensor, margin: float) -> dict[str, Tensor]:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class RankingAccuracy:
     """Share of negatives that score strictly below their caption, in per cent, by kind; ``ranking`` is over all.
 
     A kind of which there is no negative is left out.
     """
 
     backbone: Backbone
-    pictures: Pictures
+    pictures: LaidOutImages
     texts: Texts
-    table: Table
+    table: NegativeTable
     goal: str = "ranking"
 
     def __call__(self) -> dict[str, float]:
@@ -156,11 +156,11 @@ def _share(part: float, whole: float) -> float:
 class Prepared:
     """A corpus with its negatives: what a backbone has to lay out, and how the captions refer to it."""
 
-    corpus: Corpus
+    corpus: CaptionCorpus
     paths: list[str]
     """In the order of ``corpus.ids``."""
     texts: list[str]
-    table: Table
+    table: NegativeTable
     notes: list[str]
 
 
@@ -180,7 +180,7 @@ def prepared(
     name: str = "captions",
 ) -> Prepared:
     """Make ``draws`` sets of negatives; ``features`` are vectors of the images, for those that look alike."""
-    corpus = Corpus.of({example.id: example.captions for example in examples}, name)
+    corpus = CaptionCorpus.of({example.id: example.captions for example in examples}, name)
     lexicon = Lexicon.of(corpus)
     near = Alike.of(corpus, features) if "hard" in kinds else None
     sets = [negatives(corpus, kinds, seed=seed + 1000003 * draw, lexicon=lexicon, near=near) for draw in range(draws)]
@@ -189,7 +189,7 @@ def prepared(
     tables = [np.concatenate([own[:, None], _numbered(one, numbers)], axis=1) for one in sets]
     if not any((table[:, 1:] >= 0).any() for table in tables):
         raise InputError(f"{name}: no negative can be made from {len(corpus)} captions of {len(corpus.ids)} images")
-    table = Table(sets[0].kinds, corpus.image, tables)
+    table = NegativeTable(sets[0].kinds, corpus.image, tables)
     return Prepared(corpus, [str(one.image) for one in examples], list(numbers), table, _notes(sets[0]))
 
 
@@ -261,7 +261,7 @@ class UmicMethod(Method):
         draws = options.draws or settings.epochs or 1
         data = prepared(usable, options.kinds, draws, settings.seed, vectors, self.job.data)
         self.notes += data.notes
-        ranking = Ranking(*_laid_out(model, data), options.margin)
+        ranking = RankingObjective(*_laid_out(model, data), options.margin)
         if options.backbone.startswith("fusion"):
             ranking.calibrate()
         return ranking
@@ -272,7 +272,7 @@ class UmicMethod(Method):
         seed, name = self.job.settings.seed + 1, self.job.training.validate or self.job.data
         data = prepared(usable, self.job.options.kinds, 1, seed, self._vectors(usable, model), name)
         self.notes += [f"validation: {note}" for note in data.notes]
-        return Accuracy(*_laid_out(model, data))
+        return RankingAccuracy(*_laid_out(model, data))
 
     def keep(self, model: Any) -> None:
         """Copy an encoder that is a folder here beside the model, which is of no use without it."""
@@ -322,7 +322,7 @@ class UmicMethod(Method):
         return spread_vectors(encoded.rows, np.asarray(encoded.index))
 
 
-def _laid_out(backbone: Backbone, data: Prepared) -> tuple[Backbone, Pictures, Texts, Table]:
+def _laid_out(backbone: Backbone, data: Prepared) -> tuple[Backbone, LaidOutImages, Texts, NegativeTable]:
     return backbone, backbone.pictures(data.paths), backbone.texts(data.texts, keep=False), data.table
 
 

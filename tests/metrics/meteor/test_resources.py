@@ -14,7 +14,7 @@ from captious._files import data_folder
 from captious.cli import cache
 from captious.errors import InputError
 from captious.metrics.meteor import resources
-from captious.metrics.meteor.resources import Source, compile_tables
+from captious.metrics.meteor.resources import MeteorFiles, compile_tables
 from captious.options import Runtime, using
 
 ALL = ("exact", "stem", "synonym", "paraphrase")
@@ -147,7 +147,7 @@ def test_a_broken_paraphrase_table_is_named(make_source):
 
 
 def test_a_compiled_file_may_be_named(make_source, tmp_path):
-    compile_tables(Source.at(make_source())).write(tmp_path / "en.tables")
+    compile_tables(MeteorFiles.at(make_source())).write(tmp_path / "en.tables")
     assert resources.load(str(tmp_path / "en.tables"), ALL).has_paraphrases
 
 
@@ -184,6 +184,6 @@ def test_compiling_shows_how_far_it_is(make_source, monkeypatch):
     monkeypatch.setattr(resources, "REPORT", 1)
     steps = []
     with using(Runtime(progress=lambda *step: steps.append(step))):
-        compile_tables(Source.at(make_source()))
+        compile_tables(MeteorFiles.at(make_source()))
     assert len(steps) > 1 and {what for what, _, _ in steps} == {"MB of METEOR's paraphrases"}
     assert steps[-1][1] == steps[-1][2]

@@ -40,7 +40,7 @@ STOP_NOUNS = Path(__file__).parent / "stop_nouns.txt"
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class CaptureResources:
     """What CAPTURE needs besides captions."""
 
     parser: str
@@ -102,13 +102,13 @@ class Capture(MeanMetric):
         """CAPTURE with its subset."""
         return "CAPTURE" if self.subset == "all" else f"CAPTURE {self.subset}"
 
-    def prepare(self, captions: CaptionSet) -> Shared[Knowledge]:
+    def prepare(self, captions: CaptionSet) -> Shared[CaptureResources]:
         """The parser, the synonyms and the sentence encoder."""
         version, factual = parsing.version(self._spacy), None
         if is_factual(self.parser):
             factual = load_factual(self.parser)
             version = f"{factual.name}#{factual.fingerprint}+{version}"
-        knowledge = Knowledge(
+        knowledge = CaptureResources(
             version,
             factual,
             Synonyms(self.resources) if self.synonyms else None,
@@ -120,11 +120,11 @@ class Capture(MeanMetric):
     def _spacy(self) -> str:
         return parsing.DEFAULT if is_factual(self.parser) else self.parser
 
-    def settings(self, state: Shared[Knowledge]) -> Mapping[str, str]:
+    def settings(self, state: Shared[CaptureResources]) -> Mapping[str, str]:
         """The parser with its version, the synonyms and the sentence encoder by content."""
         return self._made_of(state.value)
 
-    def _made_of(self, knowledge: Knowledge) -> dict[str, str]:
+    def _made_of(self, knowledge: CaptureResources) -> dict[str, str]:
         settings = {"parser": knowledge.parser}
         if knowledge.synonyms is not None:
             settings["synonyms"] = f"wordnet-3.0#{knowledge.synonyms.mark}"
@@ -132,7 +132,7 @@ class Capture(MeanMetric):
             settings["model"] = f"{knowledge.encoder.name}#{knowledge.encoder.fingerprint}"
         return settings
 
-    def score_items(self, captions: CaptionSet, state: Shared[Knowledge]) -> Scored:
+    def score_items(self, captions: CaptionSet, state: Shared[CaptureResources]) -> Scored:
         """Rows: sums over the candidates of the value, and their number."""
         self._parse(captions, state.value)
         comparisons = [
@@ -156,17 +156,19 @@ class Capture(MeanMetric):
             return {self.subset: 1.0}
         return {kind: weight / sum(WEIGHTS.values()) for kind, weight in WEIGHTS.items()}
 
-    def _comparisons(self, text: str, references: Sequence[str], knowledge: Knowledge) -> list[Comparison]:
+    def _comparisons(
+        self, text: str, references: Sequence[str], knowledge: CaptureResources
+    ) -> list[ReferencePairings]:
         """A caption with each of its references that say something."""
         alike = partial(_synonymous, knowledge.synonyms, self.whole_words) if knowledge.synonyms else None
         theirs = [knowledge.elements[one] for one in references]
         return [
-            Comparison.of(knowledge.elements[text], one, tuple(self._weights), alike)
+            ReferencePairings.of(knowledge.elements[text], one, tuple(self._weights), alike)
             for one in theirs
             if any(one[kind] for kind in self._weights)
         ]
 
-    def _vectors(self, comparisons: Iterable[Comparison], knowledge: Knowledge) -> Vectors | None:
+    def _vectors(self, comparisons: Iterable[ReferencePairings], knowledge: CaptureResources) -> Vectors | None:
         """What gives the vectors of phrases; each that is left anywhere is encoded once."""
         if knowledge.encoder is None:
             return None
@@ -175,7 +177,7 @@ class Capture(MeanMetric):
         encoded = np.nan_to_num(sentence_vectors(distinct, self.weights).astype(np.float64))
         return lambda phrases: encoded[[row[phrase] for phrase in phrases]]
 
-    def _parse(self, captions: CaptionSet, knowledge: Knowledge) -> None:
+    def _parse(self, captions: CaptionSet, knowledge: CaptureResources) -> None:
         """Parse the texts that are not known yet."""
         texts = dict.fromkeys((*captions.candidates.values, *captions.references.values))
         new = [text for text in texts if text not in knowledge.elements]
@@ -195,7 +197,7 @@ class Capture(MeanMetric):
             for text, parse in zip(texts, parses, strict=True)
         }
 
-    def break_down(self, item: CaptionSet, state: Shared[Knowledge]) -> Breakdown:
+    def break_down(self, item: CaptionSet, state: Shared[CaptureResources]) -> Breakdown:
         """Elements of the caption share the F-score of their kind by what they count; missed ones add nothing."""
         self._parse(item, state.value)
         texts = item.candidates.values
@@ -231,13 +233,13 @@ class Capture(MeanMetric):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ReferencePairings:
     """A caption with one reference: the pairing of each kind."""
 
     pairings: Mapping[Kind, Pairing]
 
     @classmethod
-    def of(cls, ours: Elements, theirs: Elements, kinds: Sequence[Kind], alike: Alike | None) -> Comparison:
+    def of(cls, ours: Elements, theirs: Elements, kinds: Sequence[Kind], alike: Alike | None) -> ReferencePairings:
         """The pairings of these kinds."""
         return cls({kind: Pairing.of(ours[kind], theirs[kind], alike) for kind in kinds})
 

@@ -22,7 +22,7 @@ from captious.metrics.states import Shared
 from captious.models import loading
 from captious.models.domain import outside_domain
 from captious.models.encoder import Encoder, TextEncoder, encoder_id, token_counts
-from captious.models.features import Encoded, cosines, image_features, text_features
+from captious.models.features import EncodedRows, cosines, image_features, text_features
 from captious.options import current
 from captious.render import Column
 from captious.syntax.units import unit_spans
@@ -122,9 +122,9 @@ def pairs_of_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
     return one, two, starts
 
 
-def take(encoded: Encoded, indices: Ints) -> Encoded:
+def take(encoded: EncodedRows, indices: Ints) -> EncodedRows:
     """The vectors at these indices, in this order; rows are shared."""
-    return Encoded(encoded.rows, encoded.index[indices], encoded.lengths[indices], {})
+    return EncodedRows(encoded.rows, encoded.index[indices], encoded.lengths[indices], {})
 
 
 def unit_breakdown(candidates: Sequence[str], scores: Callable[[int, Sequence[str]], Floats]) -> Breakdown:

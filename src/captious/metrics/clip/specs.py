@@ -69,7 +69,7 @@ BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Moments(CorpusState):
+class CosineMoments(CorpusState):
     """Both encoders by their ids, and the cosines of a corpus under each: their number, sums, and sums of squares."""
 
     short: str
@@ -82,7 +82,7 @@ class Moments(CorpusState):
 
     kind: ClassVar[CountsKind] = CountsKind("captious-moments", 1, "state of SPECS-routed", "captious score")
 
-    def merge(self, other: Moments) -> Moments:
+    def merge(self, other: CosineMoments) -> CosineMoments:
         """Of two shards."""
         if (self.short, self.long) != (other.short, other.long):
             raise InputError("cannot merge shards scored by different encoders")
@@ -152,7 +152,7 @@ class SpecsRouted(MeanMetric):
         """That of SPECS, or of CLIPScore."""
         return (0.0, 1.0) if self.scale == "unit" else (0.0, 2.5)
 
-    def scaled(self, cosines: Floats, long: Bools, state: Moments | None) -> Floats:
+    def scaled(self, cosines: Floats, long: Bools, state: CosineMoments | None) -> Floats:
         """Values from the cosines of short and long captions."""
         if self.scale == "own":
             return np.where(long, Specs().scaled(cosines), ClipScore().scaled(cosines))
@@ -169,18 +169,18 @@ class SpecsRouted(MeanMetric):
         """That of short captions and that of long ones."""
         return ClipScore(self.short).encoder(), Specs(self.long).encoder()
 
-    def prepare(self, captions: CaptionSet) -> Moments:
+    def prepare(self, captions: CaptionSet) -> CosineMoments:
         """The ids of both encoders; with ``scale=matched`` also the moments of their cosines on all captions."""
         short, long = self.encoders()
         ids = encoder_id(short), encoder_id(long)
         if self.scale != "matched":
-            return Moments(KeyCounts(), *ids)
+            return CosineMoments(KeyCounts(), *ids)
         both = np.stack([similarity(captions, short, self.prefix).cosine, similarity(captions, long).cosine])
         both = both[:, ~np.isnan(both).any(axis=0)]
         sums = (_units(values) for row in both for values in (row, row**2))
-        return Moments(KeyCounts(), *ids, both.shape[1], *sums)
+        return CosineMoments(KeyCounts(), *ids, both.shape[1], *sums)
 
-    def score_items(self, captions: CaptionSet, state: Moments) -> Scored:
+    def score_items(self, captions: CaptionSet, state: CosineMoments) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         encoders = self.encoders()
         if (state.short, state.long) != tuple(map(encoder_id, encoders)):
@@ -213,7 +213,7 @@ class SpecsRouted(MeanMetric):
             warnings,
         )
 
-    def break_down(self, item: CaptionSet, state: Moments) -> Breakdown:
+    def break_down(self, item: CaptionSet, state: CosineMoments) -> Breakdown:
         """Detail units under the encoder that the whole caption goes to."""
         short, long = self.encoders()
         is_long: Bools = token_lengths(item, long) >= self.under
@@ -225,7 +225,7 @@ class SpecsRouted(MeanMetric):
 
         return unit_breakdown(item.candidates.values, scores)
 
-    def settings(self, state: Moments) -> Mapping[str, str]:
+    def settings(self, state: CosineMoments) -> Mapping[str, str]:
         """Both encoders, and with ``scale=matched`` how many captions matched them."""
         named = {"short": state.short, "long": state.long, "precision": self.encoders()[0].precision}
         return {**named, "matched": str(state.number)} if self.scale == "matched" else named

@@ -49,7 +49,7 @@ Checks = tuple[bool, ...]
 T = TypeVar("T")
 
 
-class Fact(NamedTuple):
+class MatchedFact(NamedTuple):
     """A fact of a caption."""
 
     text: str
@@ -62,7 +62,7 @@ class Fact(NamedTuple):
 class FactLists(NamedTuple):
     """The facts of a caption and those of its references."""
 
-    facts: list[Fact]
+    facts: list[MatchedFact]
     oracle: list[str]
     own: bool = False
     """Whether the oracle facts came with the item."""
@@ -78,7 +78,7 @@ class FactLists(NamedTuple):
         return "" if match is None else self.oracle[match]
 
 
-class Scores(NamedTuple):
+class FactScores(NamedTuple):
     """Precision, recall and F1, with what each fact adds to each."""
 
     precision: float
@@ -173,7 +173,7 @@ class DCScore(FactMetric):
         checks = self._sampled(checking, [partial(read_checks, lists=one) for one in lists], bench, "checking")
         return [self._verdict(*parts) for parts in zip(lists, matches, checks, strict=True)]
 
-    def _extracted(self, requests: Sequence[Request], bench: Bench, where: str) -> list[list[Fact] | Failure]:
+    def _extracted(self, requests: Sequence[Request], bench: Bench, where: str) -> list[list[MatchedFact] | Failure]:
         """The facts in each reply; a text without any fails."""
         replies = ask_each(bench.judge, requests, [read_facts] * len(requests), f"{self.label}: facts {where}")
         return [one or Failure(f"no facts {where}") for one in replies]
@@ -281,7 +281,7 @@ class DCScore(FactMetric):
         """The oracle facts, unless they are listed; the matchings and the checks."""
         words = " ".join(item.references)
         oracle = own_facts(item) or [BLANK] * estimated_facts(words)
-        lists = FactLists([Fact(BLANK)] * facts, oracle)
+        lists = FactLists([MatchedFact(BLANK)] * facts, oracle)
         sampled = [self._matching(lists, bench), self._checking(item, lists, bench)]
         calls = [(request, self.samples, 12 * facts) for request in sampled]
         return calls if own_facts(item) else [(self._extraction(words, bench), 1, 30 * len(oracle)), *calls]
@@ -296,18 +296,18 @@ def own_facts(item: Item) -> list[str]:
     return text_list(item.fields.get(OWN_FACTS), item.id, OWN_FACTS) or []
 
 
-def paired(item: Item, facts: list[Fact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
+def paired(item: Item, facts: list[MatchedFact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
     """Both lists, or why one is missing."""
     if isinstance(facts, Failure):
         return facts
     return oracle if isinstance(oracle, Failure) else FactLists(facts, oracle, bool(own_facts(item)))
 
 
-def read_facts(reply: Reply) -> list[Fact]:
+def read_facts(reply: Reply) -> list[MatchedFact]:
     """The facts of a reply. One without a word on its relevance is relevant.
 
     >>> read_facts(Reply('[{"fact": "It is wet.", "identifier": "dog", "relevance": 0}]'))
-    [Fact(text='It is wet.', identifier='dog', relevant=False)]
+    [MatchedFact(text='It is wet.', identifier='dog', relevant=False)]
     """
     facts = []
     for entry in json_list(whole(reply)):
@@ -315,7 +315,7 @@ def read_facts(reply: Reply) -> list[Fact]:
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"no fact in {shortened(json.dumps(entry, default=str))}")
         relevant = read_flag(entry.get("relevance", 1), "relevance")
-        facts.append(Fact(text.strip(), str(entry.get("identifier") or ""), relevant))
+        facts.append(MatchedFact(text.strip(), str(entry.get("identifier") or ""), relevant))
     return facts
 
 
@@ -352,7 +352,7 @@ def score(
     oracle: int,
     relevant: Sequence[bool] | None = None,
     sharing: Literal["relevant", "all"] = "relevant",
-) -> Scores:
+) -> FactScores:
     """Precision, recall and F1 of facts of which some are true and some have a match among so many oracle facts.
 
     Three facts, of which the first two have the same match and the third, which is true, none; 4 oracle facts:
@@ -378,10 +378,10 @@ def score(
         "recall": [credit / total for credit in credits],
         "f1": [factor * credit / total for credit in credits],
     }
-    return Scores(precision, recall, factor * recall, adds)
+    return FactScores(precision, recall, factor * recall, adds)
 
 
-def average(scores: Sequence[Scores]) -> Scores:
+def average(scores: Sequence[FactScores]) -> FactScores:
     """The mean of several scores, and of what each fact adds."""
     number = len(scores)
     adds = {
@@ -389,7 +389,7 @@ def average(scores: Sequence[Scores]) -> Scores:
         for name in scores[0].adds
     }
     precision, recall, f1 = (sum(values) / number for values in zip(*(one[:3] for one in scores), strict=True))
-    return Scores(precision, recall, f1, adds)
+    return FactScores(precision, recall, f1, adds)
 
 
 def whole_number(value: Any, what: str) -> int:

@@ -27,6 +27,8 @@ from captious.options import current
 from captious.render import Column, Text, Why
 
 PROMPTS = Path(__file__).parent / "prompts"
+ALIKE = 10
+"""So many captions with one and the same value make a judge suspicious."""
 LONGEST_REPLY = 2000
 """Characters of a reply that could not be read, where it is shown; the store has all."""
 
@@ -172,7 +174,14 @@ class JudgedMetric(MeanMetric):
             by_item.setdefault(int(owners[index]), reasons[index])
         counts["unreadable"] = sum(reason.startswith("unreadable") for reason in reasons.values())
         note = f"{self.label}: {usage.since(before).line(state.value.judge.judging.prices)}"
-        return Scored(rows, by_item, counts, notes=[note] if asked else [])
+        given = values[~np.isnan(values)]
+        warnings = []
+        if len(given) >= ALIKE and (given == given[0]).all():
+            warnings = [
+                f"{self.label}: the judge gave {given[0]:g} to all {len(given):,} captions, so the value says "
+                "nothing of them; explain an item to see what the model replied"
+            ]
+        return Scored(rows, by_item, counts, warnings, [note] if asked else [])
 
     def _units(self, captions: CaptionSet) -> tuple[CaptionSet, dict[int, str]]:
         """What is judged at a time, and why some of it cannot be."""

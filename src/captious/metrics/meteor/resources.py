@@ -45,14 +45,14 @@ _PARAPHRASES = ("data/paraphrase-en.gz", "paraphrase-en.gz")
 
 
 @dataclass(frozen=True)
-class Source:
+class MeteorFiles:
     """Where METEOR's data files lie: a jar (or the folder it was unpacked to), and the paraphrase table."""
 
     entries: Path
     paraphrases: Path | None
 
     @classmethod
-    def at(cls, path: Path) -> Source | None:
+    def at(cls, path: Path) -> MeteorFiles | None:
         """The source in a folder, or beside a named jar; None where there is none."""
         folder = path.parent if path.is_file() else path
         paraphrases = next((folder / name for name in _PARAPHRASES if (folder / name).is_file()), None)
@@ -86,7 +86,7 @@ class Source:
             raise InputError(f"{self.entries}: not the data of METEOR 1.5 ({error})") from None
 
 
-def compile_tables(source: Source) -> Tables:
+def compile_tables(source: MeteorFiles) -> Tables:
     """Read the sources (about 15 s for METEOR 1.5, most of it the paraphrase table)."""
     entries = source.read()
     text = {name: data.decode("utf-8").splitlines() for name, data in entries.items()}
@@ -227,11 +227,11 @@ def _find(named: str | None) -> Tables:
     raise InputError(_REMEDY)
 
 
-def _package() -> Source | None:
+def _package() -> MeteorFiles | None:
     """The sources in the installed pycocoevalcap."""
     package = find_spec("pycocoevalcap")
     folders = (package.submodule_search_locations or []) if package else []
-    return next(filter(None, (Source.at(Path(folder) / "meteor") for folder in folders)), None)
+    return next(filter(None, (MeteorFiles.at(Path(folder) / "meteor") for folder in folders)), None)
 
 
 @lru_cache(maxsize=1)
@@ -263,8 +263,8 @@ def _wordnet(folder: Path, changed: int) -> Tables:
     )
 
 
-def _source(path: Path) -> Source:
-    source = Source.at(path)
+def _source(path: Path) -> MeteorFiles:
+    source = MeteorFiles.at(path)
     if source is None:
         raise InputError(f"{path}: holds no data of METEOR 1.5; {_WANTED}")
     return source
@@ -280,7 +280,7 @@ def _opened(path: Path) -> Tables:
         raise InputError(f"{error}; run again: captious cache add meteor PATH") from None
 
 
-def _compiled(source: Source) -> Tables:
+def _compiled(source: MeteorFiles) -> Tables:
     path = cache_folder() / f"meteor-en-{FORMAT}-{source.stamp}{_SUFFIX}"
     try:
         return _open(path)

@@ -12,7 +12,7 @@ from captious._files import whole_file
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.spice.graphs import SceneGraph, compared, labels, matched
-from captious.metrics.spice.metric import Knowledge, Spice
+from captious.metrics.spice.metric import Spice, SpiceResources
 from captious.metrics.states import Shared
 from captious.render import Document, Graph, Phrase, Result, Span, Statement, Table
 from captious.render.document import Tone, Value
@@ -102,7 +102,7 @@ def scene_graphs(
     referenced = bool(captions.references.values)
     metric = Spice(synsets=referenced, parser=parser)
     progress("parsing")
-    state: Shared[Knowledge] = metric.prepare(captions)
+    state: Shared[SpiceResources] = metric.prepare(captions)
     graphs, references = metric.graphs(captions, state)
     return SceneGraphs(captions, graphs, references if referenced else None, state.value.parser)
 

@@ -44,7 +44,7 @@ class Order(NamedTuple):
         return np.diff(self.starts)
 
 
-class Scores(NamedTuple):
+class StyleShares(NamedTuple):
     """CNG_p(t) = share(t, p) - base(t); share is 0 where t does not occur in p."""
 
     share: Floats
@@ -185,7 +185,7 @@ class StyleModel:
         return number
 
     @cached_property
-    def scores(self) -> tuple[Scores, ...]:
+    def scores(self) -> tuple[StyleShares, ...]:
         """The parts of CNG, order by order."""
         return tuple(_scored(order, len(self.styles)) for order in self.contrasting().orders)
 
@@ -247,7 +247,7 @@ def _lookup(keys: Ints, wanted: Whole) -> Ints:
     return np.where(keys[index] == wanted, index, -1)
 
 
-def _scored(order: Order, styles: int) -> Scores:
+def _scored(order: Order, styles: int) -> StyleShares:
     """ECDFs by counting: distinct frequencies are few, so a table of styles by frequencies is small."""
     gram = np.repeat(np.arange(len(order.last)), order.occurrences)
     present = np.bincount(order.frequency) > 0
@@ -258,7 +258,7 @@ def _scored(order: Order, styles: int) -> Scores:
     ecdf = at_most / np.maximum(at_most[:, -1:], 1) if width else np.zeros((styles, 0))
     share = ecdf[order.style, rank] / order.occurrences[gram]
     base = np.append(np.bincount(gram, weights=share, minlength=len(order.last)) / styles, 0.0)
-    return Scores(np.append(share, 0.0), base, gram)
+    return StyleShares(np.append(share, 0.0), base, gram)
 
 
 def _united(one: list[str] | tuple[str, ...], other: list[str] | tuple[str, ...]) -> tuple[list[str], list[Ints]]:

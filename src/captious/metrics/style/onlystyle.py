@@ -213,7 +213,7 @@ def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyRe
     )
 
 
-class Rows(NamedTuple):
+class NgramRows(NamedTuple):
     """The n-grams of one order in all captions: rows (n-gram, caption, count), sorted by n-gram."""
 
     n: int
@@ -255,11 +255,11 @@ class ModelNgrams:
         return self.model.locate(self.table)
 
     @cached_property
-    def orders(self) -> tuple[Rows, ...]:
+    def orders(self) -> tuple[NgramRows, ...]:
         """The rows of each order."""
         return tuple(self._rows(n) for n in range(1, ORDERS + 1))
 
-    def _rows(self, n: int) -> Rows:
+    def _rows(self, n: int) -> NgramRows:
         grams, located = self.table.ngrams(n), self.located[n - 1]
         scores, order = self.model.scores[n - 1], self.model.orders[n - 1]
         inverse = np.full(len(order.last) + 1, -1, dtype=np.int64)
@@ -268,7 +268,7 @@ class ModelNgrams:
         entry_gram = inverse[scores.gram]
         entries = np.flatnonzero(entry_gram >= 0)
         entries = entries[np.argsort(order.style[entries], kind="stable")]
-        return Rows(
+        return NgramRows(
             n=n,
             grams=grams,
             located=located,
@@ -279,7 +279,7 @@ class ModelNgrams:
             entry_gram=entry_gram[entries],
         )
 
-    def weights(self, rows: Rows, style: int) -> tuple[Floats, Ints]:
+    def weights(self, rows: NgramRows, style: int) -> tuple[Floats, Ints]:
         """CNG under a style of each n-gram of the captions, and which of them occur in that style."""
         part = slice(rows.style_starts[style], rows.style_starts[style + 1])
         weights = -rows.base
