@@ -322,8 +322,9 @@ class Explanations(Result):
             sections += [_renamed(section, f"-{place}" if place > 1 else "") for section in one.sections()]
         notes = []
         for other in dict.fromkeys(filter(None, higher.values())):
-            labels = ", ".join(label for label in higher if higher[label] == other)
-            notes.append(f"{labels}: the same n-grams are in {other}")
+            same = [one for one in self.explanations if higher[one.label] == other]
+            labels = ", ".join(f"{one.label} {_shown(one.value)}" for one in same)
+            notes.append(f"{labels}: the same {same[0].breakdown.unit}s are in {other}")
         if self.unexplained:
             verb = "does" if len(self.unexplained) == 1 else "do"
             notes.append(f"{', '.join(self.unexplained)} {verb} not explain single values")
@@ -337,14 +338,16 @@ class Explanations(Result):
         )
 
     def _higher_order(self, one: Explanation) -> str:
-        """The label of the last explanation that differs in its order alone and has all parts of this one.
+        """The label of the last explanation that differs in its order or value alone and has all parts of this one.
 
-        BLEU-4 has the n-grams of BLEU-1, so that both need not be printed. It is empty where there is none.
+        BLEU-4 has the n-grams of BLEU-1 and CHAIR_I the mentions of CHAIR_S, so that both need not be printed. It is
+        empty where there is none.
         """
-        names = {part.name for part in one.parts}
+        names, own = {part.name for part in one.parts}, _without_variant(one.metric)
         for other in reversed(self.explanations):
-            alike = re.sub(r"\bn=\d+", "n", other.metric) == re.sub(r"\bn=\d+", "n", one.metric)
-            if alike and names < {part.name for part in other.parts}:
+            if other is one or one.reason:
+                return ""
+            if _without_variant(other.metric) == own and names <= {part.name for part in other.parts}:
                 return other.label
         return ""
 
@@ -355,6 +358,15 @@ class Explanations(Result):
             "metrics": [one.data() for one in self.explanations],
             "unexplained": list(self.unexplained),
         }
+
+
+def _without_variant(metric: str) -> str:
+    """A written form without its order and its value, in which variants of one metric differ.
+
+    >>> _without_variant("bleu(n=4)") == _without_variant("bleu(n=2)"), _without_variant("chair(value=s,lemmas=spacy)")
+    (True, 'chair(,lemmas=spacy)')
+    """
+    return re.sub(r"\b(?:n=\d+|value=\w+)", "", metric)
 
 
 def _renamed(section: Section, suffix: str) -> Section:

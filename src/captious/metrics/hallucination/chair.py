@@ -374,7 +374,7 @@ class Chair(Metric):
         return Breakdown(
             parts,
             unit="mention" if self.value in ("s", "i") else "object",
-            columns=[Column("verdict", "text"), Column("object", "text")],
+            columns=[Column("verdict", "text"), *([Column("object", "text")] if self.value in ("s", "i") else [])],
             texts=self._marked(item, read, [truth]),
             formula=f"{self.label} = {self._formula(sums)}",
             factors=sums,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from captious.captions import CaptionSet
+from captious.metrics.capture.metric import read_stop_nouns
 from captious.metrics.explanation import MarkedText, candidate_labels
 from captious.render import Text, Why
 from captious.syntax.objects import NOT_THINGS
@@ -30,14 +31,15 @@ def marked_captions(captions: CaptionSet, runs: Sequence[Sequence[Run]], read: S
 
 
 def unseen_nouns(texts: Sequence[str], runs: Iterable[Sequence[Run]]) -> Iterator[list[Run]]:
-    """The nouns of each text outside its runs, as unknown ones."""
+    """The nouns of each text outside its runs, as unknown ones: not abstract nouns, nor a noun right before a run."""
+    not_things = NOT_THINGS | read_stop_nouns()
     for words, own in zip(tag_texts(texts), runs, strict=True):
-        covered = {place for start, stop, _ in own for place in range(start, stop)}
+        covered = {place for start, stop, _ in own for place in range(start - 1, stop)}
         yield [
             (start, stop, "unknown")
             for sentence, tags in words
             for token, start, stop, tag in zip(*sentence, tags, strict=True)
-            if tag in NOUNS and start not in covered and token.lower() not in NOT_THINGS
+            if tag in NOUNS and stop not in covered and start not in covered and token.lower() not in not_things
         ]
 
 
