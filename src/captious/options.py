@@ -25,7 +25,7 @@ Executor = Literal["serial", "processes", "ray"]
 
 
 LARGEST = 2**31 - 1
-"""Of whole numbers, where an option does not say it: beyond it arrays have other types, and no run would end."""
+"""The largest whole number where an option sets no limit: beyond it arrays change their type, and no run would end."""
 SAMPLES, PERMUTATIONS, SEED, LEVEL = 1000, 10_000, 12345, 0.95
 """Bootstrap resamples, permutations of a paired test, random seed, confidence level: written here alone."""
 
@@ -57,12 +57,12 @@ class Declared(NamedTuple):
     """A field of an option dataclass, or a parameter of a command."""
 
     kind: Any
-    """Its type, less the metadata."""
+    """The type of the field without its metadata."""
     metadata: tuple[Any, ...]
 
     @property
     def option(self) -> Option | None:
-        """Its `Option`, or None."""
+        """The `Option` in the metadata of the field, or None."""
         return next((part for part in self.metadata if isinstance(part, Option)), None)
 
 
@@ -233,7 +233,7 @@ class Engine(Options):
 
 
 def _ignore(*arguments: Any) -> None:
-    """Show nothing."""
+    """Ignore the progress report."""
 
 
 @dataclass(frozen=True)

@@ -333,7 +333,7 @@ SHARES = (CHANGED, FIRST, LONGER)
 def shares_of(match: Match) -> list[tuple[float, float]]:
     """Hits and trials of a comparison in each of `SHARES`.
 
-    >>> shares_of(Match("1", ("a", "b"), ("a dog", "dog"), (Opinion("first"), Preference("second"))))
+    >>> shares_of(Match("1", ("a", "b"), ("a dog", "dog"), (Preference("first"), Preference("second"))))
     [(0.0, 1.0), (1.0, 2.0), (1.0, 1.0)]
     """
     shown = [one.better for one in match.opinions if isinstance(one, Preference) and one.better != "tie"]
@@ -350,7 +350,7 @@ def shares_of(match: Match) -> list[tuple[float, float]]:
 def described(match: Match) -> Phrase:
     """The verdict of a comparison with the judge's reasons; both where they differ.
 
-    >>> opinions = Opinion("first", "It is full."), Preference("tie", "Same.")
+    >>> opinions = Preference("first", "It is full."), Preference("tie", "Same.")
     >>> str(described(Match("1", ("a", "b"), ("a dog", "dog"), opinions)))
     'tie, changed with the order · a first: a, It is full. · b first: tie, Same.'
     """

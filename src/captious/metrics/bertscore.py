@@ -87,7 +87,7 @@ class BertScore(MeanMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of a cosine, stretched by the baseline."""
+        """The range of a cosine, rescaled by the baseline."""
         return ((-1 - self.baseline) / (1 - self.baseline), 1.0)
 
     @property
@@ -194,7 +194,7 @@ def _encoded(model: Contextual, texts: list[Ids]) -> list[Any]:
 
 
 def _block(candidates: list[Any], references: list[Any], weights: list[Any], others: list[Any]) -> Floats:
-    """Of pairs of states with their tokens' weights."""
+    """Precision, recall and F1 of pairs of hidden states, weighted by token."""
     torch = require("torch", "clip")
 
     def padded(rows: list[Any]) -> Any:

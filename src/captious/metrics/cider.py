@@ -139,7 +139,10 @@ class Cider(CandidateMetric, MeanMetric):
                 yield Part(table.ngram(n, gram), float(adds.sum()), rank, details)
 
     def _length_penalties(self, table: TextTable) -> Floats:
-        """Of each candidate (rows) with each reference (columns) of the one item; 1 without a penalty."""
+        """The length penalty of each candidate (rows) with each reference (columns) of the one item.
+
+        It is 1 without a penalty.
+        """
         bigrams = np.maximum(table.lengths - 1, 0)
         differences = bigrams[table.candidates, None] - bigrams[None, table.references]
         penalties: Floats = np.exp(-np.square(differences) / (2 * SIGMA**2))

@@ -49,7 +49,7 @@ class DivN(NgramMetric, MeanMetric):
 
     @property
     def label(self) -> str:
-        """div-n."""
+        """The label div-n."""
         return f"div-{self.n}"
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
@@ -98,7 +98,7 @@ class VocabSize(TokenMetric):
         return Scored(type_sets(self.table(captions), 1))
 
     def aggregate(self, rows: Floats) -> Floats:
-        """Distinct tokens."""
+        """The number of distinct tokens."""
         return rows[..., 0]
 
 
@@ -148,7 +148,7 @@ class DistinctN(NgramMetric):
 
     @property
     def label(self) -> str:
-        """distinct-n."""
+        """The label distinct-n."""
         return f"distinct-{self.n}" + (" (corpus)" if self.over == "corpus" else "")
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
@@ -304,7 +304,7 @@ class MBleu(NgramMetric, MeanMetric):
 
     @property
     def label(self) -> str:
-        """mBLEU-n."""
+        """The label mBLEU-n."""
         return f"mBLEU-{self.n}"
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:

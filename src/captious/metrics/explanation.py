@@ -56,11 +56,11 @@ class MarkedText(NamedTuple):
     label: str
     words: Sequence[str]
     groups: Sequence[int] = ()
-    """Of each word, the number of the matched run that it belongs to; 0 where it matches nothing."""
+    """The number of the matched run that each word belongs to; 0 where it matches nothing."""
     numbered: bool = False
     """Whether the numbers are shown, since a run of another text has the same."""
     weights: Sequence[float] = ()
-    """Of each word, its part of the score, where words have one."""
+    """The part of the score that each word has, where words have one."""
     verdicts: Mapping[int, str] = {}
     """What the metric says of each run: right, wrong, unknown, … The words are then pieces of the text itself."""
 
@@ -111,7 +111,7 @@ class MarkedText(NamedTuple):
                 yield Span(f"{text} ")
 
     def data(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The explanation as JSON holds it."""
         verdicts = [self.verdicts.get(group, "") for group in self.groups] if self.verdicts else []
         parts = {"groups": list(self.groups), "weights": list(self.weights), "verdicts": verdicts}
         return {"label": self.label, "words": list(self.words), **{key: part for key, part in parts.items() if part}}
@@ -125,9 +125,9 @@ class Breakdown:
     unit: str = "n-gram"
     """What a part is."""
     heading: str = ""
-    """Of the column of their names; without it the unit."""
+    """The heading of the column of their names; without it the unit."""
     columns: Sequence[Column] = ()
-    """Of the parts' details, by their keys."""
+    """The columns of the parts' details, by their keys."""
     texts: Sequence[MarkedText] = ()
     formula: str = ""
     """How the value is computed, with the numbers of the item."""

@@ -153,7 +153,7 @@ class Imagine(MeanMetric):
         }
 
     def _warnings(self, captions: CaptionSet, painter: Painter, result: Likeness) -> list[str]:
-        """On texts that were truncated, pictures that failed, and how much the value depends on the seed."""
+        """Warnings about truncated texts, failed pictures, and how much the value depends on the seed."""
         warnings, label = [], f"{self.label} ({painter.name}#{painter.fingerprint})"
         if result.truncated:
             number = f"{len(result.truncated):,} text{' is' if len(result.truncated) == 1 else 's are'}"

@@ -34,7 +34,10 @@ class Signature:
     references: tuple[int, int]
     """The smallest and the largest number of references of an item."""
     fingerprint: int
-    """Of ids and references, in any order: the same items against the same references give the same one."""
+    """A fingerprint of ids and references, in any order.
+
+    The same items against the same references give the same one.
+    """
     skipped: int = 0
     unscored: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)

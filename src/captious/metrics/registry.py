@@ -92,7 +92,7 @@ ABSENT = (
 
 DEFAULT = "bleu,rouge,cider"
 ALL = "all"
-"""In place of metrics: every one that the captions at hand allow and that needs no model and no download."""
+"""The word for every metric that the captions at hand allow and that needs no model and no download."""
 
 LONGEST = 80
 """Characters of an unknown name that a message repeats."""

@@ -91,7 +91,7 @@ class Rouge(CandidateMetric, MeanMetric):
         )
 
     def settings(self, state: Any) -> Mapping[str, str]:
-        """β."""
+        """The weight β of recall."""
         return {**super().settings(state), "beta": str(BETA)}
 
 
@@ -101,7 +101,7 @@ class Common(NamedTuple):
     words: list[str]
     reference: list[str]
     positions: list[tuple[int, int]]
-    """In both."""
+    """Positions of the matched words in both texts."""
 
     @property
     def precision(self) -> float:

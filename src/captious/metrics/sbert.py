@@ -45,7 +45,7 @@ class Sbert(MeanMetric):
     )
 
     def prepare(self, captions: CaptionSet) -> Shared[SentenceEncoder]:
-        """The model."""
+        """Load the sentence encoder."""
         encoder = load_sentences(self.weights)
         return Shared(encoder, _model_id(encoder))
 

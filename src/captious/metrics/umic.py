@@ -63,7 +63,7 @@ class Umic(MeanMetric):
         return "UMIC" if backbone == ORIGINAL else called(backbone) if backbone else "umic"
 
     def prepare(self, captions: CaptionSet) -> Shared[Backbone]:
-        """The model."""
+        """Load the cross-encoder."""
         if not self.weights:
             raise InputError("umic needs weights: a folder that captious train umic wrote")
         backbone = load_backbone(self.weights, self.regions)

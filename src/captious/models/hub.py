@@ -40,7 +40,7 @@ class CheckpointFile:
     file: str
     where: str
     repository: str = ""
-    """On the hub; empty where it is published elsewhere."""
+    """The repository on the hub; empty where the file is published elsewhere."""
 
 
 SOURCES = (
@@ -186,7 +186,7 @@ Model = TypeVar("Model")
 
 
 class ModelRegistry(Generic[Model]):
-    """At most ``limit`` models by key; the least recently used one is dropped first.
+    """A registry of at most ``limit`` models by key; the least recently used one is dropped first.
 
     Threads may share it: each model is loaded once, the others wait for it.
 

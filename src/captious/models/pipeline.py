@@ -1,4 +1,4 @@
-"""From files and texts to batches of features: decoding ahead, batches that fit into memory, a GPU that never waits.
+"""The pipeline from files and texts to features: decoding ahead, batches that fit into memory, a busy GPU.
 
 Threads decode images and tokenize texts while the encoder computes. Large runs decode in processes, because Pillow
 holds Python's global lock during part of the decoding. On a GPU two batches are in flight, and their bytes travel on a
@@ -199,7 +199,7 @@ class DecodingProcess:
         self.child = self._start()
 
     def __call__(self, path: ImageSource, wanted: Wanted) -> DecodedImage:
-        """As :func:`decode`; an image that brings the process down costs that image alone."""
+        """Decode as :func:`decode` does; an image that crashes the process costs that image alone."""
         key, pipes = None, self.child.pipes
         try:
             pipes.send(path)
@@ -241,7 +241,7 @@ Out = TypeVar("Out")
 AHEAD = 3
 """Batches of images that may be decoded and waiting."""
 MANY_IMAGES, MANY_THREADS = 1000, 4
-"""From here on images are decoded in processes of their own, which take a moment to start."""
+"""From so many images or threads on, images are decoded in processes of their own, which take a moment to start."""
 MOST_TEXTS = 4
 """A batch of short texts may be this many times as large as one of long ones."""
 

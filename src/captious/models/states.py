@@ -95,7 +95,7 @@ class HiddenStates(TorchEncoder):
 
     @cached_property
     def text_width(self) -> int:
-        """Of a token's state."""
+        """The width of a token's hidden state."""
         ids = torch.from_numpy(self.tokenize(["a"]).ids).to(self.device)
         with torch.inference_mode():
             return int(self.of_texts(ids)[0].shape[2])
@@ -169,7 +169,7 @@ def _row(states: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
 
 
 SHARE = 0.4
-"""Of the free memory that states may take; beyond that those of images are read from disk batch by batch."""
+"""The share of the free memory that states may take; beyond it, states of images are read from disk batch by batch."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,9 +93,12 @@ class CompositionAccuracy:
     metric: str
     label: str
     accuracy: dict[str, dict[str, Estimate]]
-    """By category, then by kind; ``all`` is every wrong text of a contest at once."""
+    """Accuracy by category, then by kind; ``all`` is every wrong text of a contest at once."""
     text_only: dict[str, Estimate]
-    """By category: the two right texts are nearer to each other than to the wrong one. Empty without second ones."""
+    """The share, by category, of cases whose two right texts are nearer to each other than to the wrong one.
+
+    Empty without second ones.
+    """
     contests: int
     signature: str
 

@@ -81,7 +81,10 @@ def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:
 
 
 def read_answers(sources: Iterable[str]) -> list[dict[str, Any]]:
-    """Filled-in tasks; every entity of a row answered with true or false. An unnamed rater is called as the file."""
+    """The filled-in tasks.
+
+    Every entity of a row answered with true or false. An unnamed rater is called as the file.
+    """
     answers, first = [], dict[str, str]()
     for source in sources:
         for row in rows_of(source):

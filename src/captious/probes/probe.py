@@ -28,7 +28,7 @@ class Probe(Result):
     """What a probe measured on some data."""
 
     name: str
-    """Of the data: the files that it was read from, with commas between them."""
+    """The name of the data: the files that it was read from, with commas between them."""
     resampling: Resampling
     unit: ClassVar[str] = "images"
     """What the bootstrap resamples."""

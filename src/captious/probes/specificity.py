@@ -52,7 +52,7 @@ NEGATIVE_COLUMNS = ("negatives", "neg_captions")
 TRIES = 100
 """Random captions that are looked at for one of another image, before the first such caption is taken."""
 CONTROL = ", wrong image"
-"""After the name of a metric that was shown other images than the captions'."""
+"""The suffix of a metric's name where it was shown other images than the captions'."""
 STEPS = 12
 """Steps that the second chart shows one by one."""
 
@@ -308,7 +308,9 @@ class Steps:
 
     @classmethod
     def of(cls, values: Floats, captions: Ints, negatives: Ints) -> Steps:
-        """From the values of every chain: its captions as they grow, then its negatives; and how many it has of each.
+        """The steps from the values of every chain: its captions as they grow, then its negatives.
+
+        ``captions`` and ``negatives`` say how many it has of each.
 
         >>> steps = Steps.of(np.array([0.1, 0.3, 0.2]), np.array([2]), np.array([1]))
         >>> steps.base.tolist(), steps.right.tolist(), steps.wrong.tolist()

@@ -162,4 +162,4 @@ STYLES = {
     "rect.band": "fill:currentColor;fill-opacity:.06",
     "hollow": "fill:transparent;stroke-width:2",
 }
-"""By tag, by class, and by both; a later one of an element wins."""
+"""Styles by tag, by class, and by both; a later one of an element wins."""

@@ -40,7 +40,7 @@ FAINT = 0.05
 _BARS = Column("", "text")
 _SETTING = re.compile(r"[a-z]+:\S")
 Lines = Literal["frame", "rule", "none"]
-"""Those of a table: around every cell, below the headings alone, or none."""
+"""The lines of a table: around every cell, below the headings alone, or none."""
 
 
 def output() -> Console:
@@ -60,7 +60,7 @@ def _console(terminal: bool, wide: int, stderr: bool) -> Console:
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """Print warnings."""
+    """Print warnings on stderr."""
     console = messages()
     for warning in warnings:
         text = f"warning: {' '.join(warning.split())}"

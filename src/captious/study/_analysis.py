@@ -75,7 +75,7 @@ class Analysis:
 
     @cached_property
     def ties(self) -> Mapping[str, tuple[float, float]]:
-        """Per metric the share of row pairs it ties, and that which people tie."""
+        """The share of row pairs that each metric ties, and the share that people tie."""
         if isinstance(self.design, Pairs):
             gaps = {s.key: s.oriented[self.design.first] - s.oriented[self.design.second] for s in self.scores}
             return {key: (float((gap == 0).mean()), 0.0) for key, gap in gaps.items()}
@@ -152,7 +152,7 @@ class Analysis:
         }
 
     def disagreements(self, number: int = WORST) -> dict[str, list[dict[str, Any]]]:
-        """Per metric the items whose standing differs most between the metric and people.
+        """The items of each metric whose standing differs most between the metric and people.
 
         Standing: the share of items rated (scored) lower, ties half. For pairs: the largest standardized preference of
         the metric for the caption that people rejected.
@@ -209,7 +209,7 @@ class Analysis:
 
     @cached_property
     def _families(self) -> dict[str, dict[str, Any]]:
-        """Per metric its families of statistics, as functions of image weights."""
+        """The families of statistics of each metric, as functions of image weights."""
         names = list(dict.fromkeys(self.design.families.values()))
         return {score.key: {name: self.design.family(name, score.oriented) for name in names} for score in self.scores}
 
@@ -226,7 +226,7 @@ class Analysis:
 
     @cached_property
     def _draws(self) -> dict[str, dict[str, Floats]]:
-        """Per metric and statistic its values on resampled images."""
+        """The values of each metric and statistic on resampled images."""
         draws = {}
         for key, families in self._families.items():
             self.progress(f"{self.labels[key]}: intervals")

@@ -80,7 +80,7 @@ class Ratings:
         captions: CaptionSet | None = None,
         name: str = "ratings",
     ) -> Ratings:
-        """From one rating or one list of ratings by item id; without groups every item is its own."""
+        """Ratings from one rating or one list of ratings by item id; without groups every item is its own."""
         lists = [
             [number(entry, f"{name}: item {str(key)!r}", "rating") for entry in _listed(value)]
             for key, value in ratings.items()
@@ -124,7 +124,7 @@ class Preferences:
     """Pairs of captions of one image, and which of the two people prefer."""
 
     ids: tuple[str, ...]
-    """Of the captions, two to a pair: the first and the second of pair p stand at 2p and 2p + 1."""
+    """The ids of the captions, two to a pair: the first and the second of pair p are at 2p and 2p + 1."""
     preferred: Floats
     """0 or 1 for each pair."""
     groups: tuple[str, ...]

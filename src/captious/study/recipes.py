@@ -65,7 +65,7 @@ class Recipe:
         default=None, metadata=rule("the lowest and the highest rating, such as [1, 5]")
     )
     ties: Literal["half", "strict"] = "half"
-    """Of pairs: a metric that cannot tell two captions apart is half right, or wrong."""
+    """How ties count in pairs: a metric that cannot tell two captions apart is half right, or wrong."""
     expected: int | None = None
     """Rows that the full data gives; another number is a warning."""
     humans: str | None = None

@@ -36,12 +36,12 @@ SUFFIX = ".idf"
 
 @dataclass(frozen=True, eq=False)
 class DocumentFrequency(CorpusState):
-    """In how many items' references each n-gram of orders 1 to 4 occurs."""
+    """The number of items in whose references each n-gram of orders 1 to 4 occurs."""
 
     items: int
     tokenizer: str
     fingerprint: int
-    """Of the items counted, in any order."""
+    """A fingerprint of the items counted, in any order."""
     name: str = "refs"
     complete: bool = False
     """Read from a file: the corpus of any shard is the whole of it."""

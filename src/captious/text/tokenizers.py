@@ -86,7 +86,7 @@ def _alphanumeric(chunk: str) -> str | None:
 
 @lru_cache(maxsize=1 << 17)
 def _ptb_word(text: str) -> str | None:
-    """As `ptb.plain_word`; pickle finds the cache here."""
+    """The same as `ptb.plain_word`; pickle finds the cache here."""
     return ptb.plain_word(text)
 
 

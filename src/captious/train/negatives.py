@@ -72,7 +72,7 @@ class _Flat:
     """The tokens of some captions one after another."""
 
     at: Ints
-    """Their indices in the corpus."""
+    """The indices of the captions in the corpus."""
     tokens: Ints
     row: Ints
     position: Ints
@@ -197,7 +197,7 @@ WAYS = ("", "cider", "image")
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Of each image of a corpus, the images most alike by captions and, where there are vectors, by picture."""
+    """The images most alike to each image of a corpus, by captions and, where there are vectors, by picture."""
 
     captions: Neighbors
     pictures: Neighbors | None = None
@@ -310,7 +310,7 @@ class Negatives:
         return [names[image] for image in self.corpus.image[self.caption].tolist()]
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Of each kind asked for, how many were made as which kind; ``none`` where nothing could be made."""
+        """The number of negatives made as each kind, by the kind asked for; ``none`` where nothing could be made."""
         names = (*KINDS, "none")
         counts: dict[str, dict[str, int]] = {}
         for number, kind in enumerate(self.kinds):
@@ -384,7 +384,7 @@ class _Builder:
         empty = np.zeros(0, dtype=np.int64)
         self.drafts = [Drafts(empty, empty, empty, empty.astype(np.int8), empty, empty)]
         self.rows = [empty]
-        """Of each draft."""
+        """The row of each draft."""
 
     def make(self, group: int, kind: str, keys: Keys) -> None:
         """One negative of each caption, of another kind where this one cannot be made."""
@@ -552,7 +552,7 @@ class Sample(Result):
         return Document("Wrong captions", sections=tables, warnings=self.warnings, data=data, name="negatives")
 
     def chosen(self) -> dict[str, list[int]]:
-        """Of each kind some negatives, drawn by the seed: no image twice while there are others."""
+        """A selection of negatives of each kind, drawn by the seed: no image twice while there are others."""
         drawn, corpus = self.negatives, self.negatives.corpus
         rank = np.empty(len(corpus.ids), dtype=np.int64)
         rank[np.argsort(keys_of(corpus.ids, self.seed))] = np.arange(len(corpus.ids))

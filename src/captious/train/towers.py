@@ -366,7 +366,7 @@ class LockedFeatures:
         return key in self._where
 
     def add(self, keys: Sequence[Any], features: Tensor) -> None:
-        """Add features; the same key has the same features."""
+        """Add features by key; the same key has the same features."""
         rows = [self._where.setdefault(key, len(self._where)) for key in keys]
         size = len(self._where)
         if self._table is None or len(self._table) < size:

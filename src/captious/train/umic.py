@@ -36,7 +36,7 @@ Tensor = Any
 CHUNK = 64
 """Captions that validation judges at a time, each with its negatives."""
 ENCODER = "openai/clip-vit-base-patch32"
-"""Under a fusion, where none is named: CLIPScore's."""
+"""The encoder under a fusion where none is named: that of CLIPScore."""
 UNUSED = ("checkpoints", "best", "log.jsonl", "encoder")
 """What of an encoder's folder is not the encoder."""
 
@@ -69,7 +69,7 @@ class RankingObjective(Objective):
 
     @property
     def model(self) -> Backbone:
-        """The cross-encoder."""
+        """The cross-encoder that is trained."""
         return self.backbone
 
     @property
@@ -105,7 +105,7 @@ class RankingObjective(Objective):
 
 
 def losses(scores: Tensor, there: Tensor, margin: float) -> dict[str, Tensor]:
-    """Of scores n × (1 + kinds), the true caption first: mean over its negatives of max(0, margin + s⁻ − s⁺).
+    """The loss of scores n × (1 + kinds), the true caption first: mean over its negatives of max(0, margin + s⁻ − s⁺).
 
     >>> scores = torch.tensor([[0.7, 0.4, 0.6], [0.5, 0.9, 0.5]])
     >>> parts = losses(scores, torch.tensor([[True, True], [True, False]]), margin=0.2)
@@ -158,7 +158,7 @@ class Prepared:
 
     corpus: CaptionCorpus
     paths: list[str]
-    """In the order of ``corpus.ids``."""
+    """The image paths in the order of ``corpus.ids``."""
     texts: list[str]
     table: NegativeTable
     notes: list[str]

@@ -44,12 +44,12 @@ class CaptureResources:
     """What CAPTURE needs besides captions."""
 
     parser: str
-    """With its version, or its content where it is a FACTUAL model."""
+    """The parser with its version, or with a digest of its content where it is a FACTUAL model."""
     factual: Factual | None = None
     synonyms: Synonyms | None = None
     encoder: SentenceEncoder | None = None
     elements: dict[str, Elements] = field(default_factory=dict)
-    """Of the texts that were parsed so far."""
+    """The elements of every text that was parsed so far."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Capture(MeanMetric):
 
     @property
     def _weights(self) -> dict[Kind, float]:
-        """Of the F-score of each kind in the value."""
+        """The weight of each kind's F-score in the value."""
         if self.subset != "all":
             return {self.subset: 1.0}
         return {kind: weight / sum(WEIGHTS.values()) for kind, weight in WEIGHTS.items()}

@@ -33,7 +33,7 @@ class Similarity:
     """The candidates of a set against their images."""
 
     cosine: Floats
-    """Of each candidate with its image; NaN where there is none."""
+    """The cosine of each candidate with its image; NaN where there is none."""
     lengths: Ints
     """Tokens of each candidate, prefix and ends included; 0 where it was not encoded."""
     faults: dict[int, str]
@@ -49,7 +49,7 @@ def similarity(captions: CaptionSet, encoder: Encoder, prefix: str = "", only: B
 def to_references(
     captions: CaptionSet, encoder: TextEncoder, prefix: str = "", over: Literal["max", "mean"] = "max"
 ) -> Floats:
-    """Of each candidate, the highest or the mean cosine with a reference of its item; NaN where there is none."""
+    """The highest or the mean cosine of each candidate with the references of its item; NaN where there is none."""
     key = ("to references", encoder.fingerprint, prefix, over)
     return captions.once(key, lambda: _to_references(captions, encoder, prefix, over))
 
@@ -192,7 +192,7 @@ class EncodedMetric(MeanMetric):
         return loading.load(self.weights, activation=self.activation, order=self.order)
 
     def prepare(self, captions: CaptionSet) -> Shared[Encoder]:
-        """The encoder."""
+        """Load the encoder."""
         encoder = self.encoder()
         return Shared(encoder, encoder_id(encoder))
 

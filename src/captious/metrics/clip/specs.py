@@ -52,7 +52,7 @@ class Specs(EncodedMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of a cosine, or from 0 to 1."""
+        """The range of a cosine, or from 0 to 1."""
         return (-1.0, 1.0) if self.value == "raw" else (0.0, 1.0)
 
     def scaled(self, cosines: Floats) -> Floats:
@@ -83,7 +83,7 @@ class CosineMoments(CorpusState):
     kind: ClassVar[CountsKind] = CountsKind("captious-moments", 1, "state of SPECS-routed", "captious score")
 
     def merge(self, other: CosineMoments) -> CosineMoments:
-        """Of two shards."""
+        """Merge the moments of two shards."""
         if (self.short, self.long) != (other.short, other.long):
             raise InputError("cannot merge shards scored by different encoders")
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in SUMS})
@@ -100,7 +100,7 @@ SUMS = ("number", "short_sum", "short_squares", "long_sum", "long_squares")
 
 
 def _mean_and_spread(number: int, total: int, squares: int) -> tuple[float, float]:
-    """From sums in units of 1 / `UNIT`; NaN where there is nothing."""
+    """The mean and the standard deviation from sums in units of 1 / `UNIT`; NaN where there is nothing."""
     if not number:
         return math.nan, math.nan
     mean = total / number / UNIT
@@ -149,7 +149,7 @@ class SpecsRouted(MeanMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of SPECS, or of CLIPScore."""
+        """The range of SPECS, or of CLIPScore."""
         return (0.0, 1.0) if self.scale == "unit" else (0.0, 2.5)
 
     def scaled(self, cosines: Floats, long: Bools, state: CosineMoments | None) -> Floats:
@@ -166,7 +166,7 @@ class SpecsRouted(MeanMetric):
         return self.scale == "matched"
 
     def encoders(self) -> tuple[Encoder, Encoder]:
-        """That of short captions and that of long ones."""
+        """The encoder of short captions and the encoder of long ones."""
         return ClipScore(self.short).encoder(), Specs(self.long).encoder()
 
     def prepare(self, captions: CaptionSet) -> CosineMoments:

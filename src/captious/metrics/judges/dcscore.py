@@ -33,19 +33,19 @@ from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
 EPSILON = 1e-8
-"""In the denominator of F1, as the original has it."""
+"""A small number added to the denominator of F1, as in the original."""
 BLANK = " " * 40
 """Stands for a fact in the estimate before a run."""
 ORACLE_LISTS = "oracle_lists"
-"""Under this name the signature counts captions whose oracle facts came with them."""
+"""The name under which the signature counts captions whose oracle facts came with them."""
 OWN_FACTS = "facts"
 """The column with the oracle facts of an item, where somebody has listed them."""
 
 NAMES = ("precision", "recall", "f1")
 Matches = tuple[int | None, ...]
-"""Of each fact, the index of its oracle fact or None."""
+"""The index of each fact's oracle fact, or None."""
 Checks = tuple[bool, ...]
-"""Of each fact, whether it is true."""
+"""Whether each fact is true."""
 T = TypeVar("T")
 
 
@@ -118,7 +118,7 @@ class DCScore(FactMetric):
     samples: int = 3
     """How often facts are matched, and how often they are checked."""
     sharing: Literal["relevant", "all"] = "relevant"
-    """Among which facts those with the same match are counted, where only relevant ones are scored."""
+    """The facts among which equal matches are counted, where only relevant ones are scored."""
 
     name: ClassVar[str] = "dcscore"
     needs: ClassVar[tuple[Need, ...]] = ("image", "references", "judge")
@@ -146,7 +146,7 @@ class DCScore(FactMetric):
 
     @property
     def label(self) -> str:
-        """With the value, where it is not F1."""
+        """The label with the name of the value, where it is not F1."""
         return "DCScore" if self.value == "f1" else f"DCScore {self.value}"
 
     def prepare(self, captions: CaptionSet) -> Shared[Bench]:
@@ -179,7 +179,7 @@ class DCScore(FactMetric):
         return [one or Failure(f"no facts {where}") for one in replies]
 
     def _oracle_facts(self, captions: CaptionSet, bench: Bench) -> list[list[str] | Failure]:
-        """From the column, or by the judge from the references."""
+        """The oracle facts from the column, or listed by the judge from the references."""
         lists: list[list[str] | Failure] = [*map(own_facts, captions)]
         unlisted = [index for index, one in enumerate(lists) if not one]
         requests = [self._extraction(" ".join(captions.references[index]), bench) for index in unlisted]
@@ -320,7 +320,7 @@ def read_facts(reply: Reply) -> list[MatchedFact]:
 
 
 def read_matches(reply: Reply, lists: FactLists | Failure) -> Matches:
-    """Of each fact, the index of its oracle fact or None."""
+    """The index of each fact's oracle fact, or None."""
     assert isinstance(lists, FactLists)
     entries = json_list(whole(reply))
     matches: list[int | None] = [None] * len(lists.facts)

@@ -54,7 +54,7 @@ class Description(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As one text."""
+        """The sub-sentence as one text."""
         return " ".join(self.sentences)
 
 
@@ -102,7 +102,7 @@ class FaithScore(FactMetric):
 
     @property
     def label(self) -> str:
-        """With an S where sub-sentences are counted."""
+        """The label, with an S where sub-sentences are counted."""
         return "FaithScore" if self.level == "fact" else "FaithScore-S"
 
     @property
@@ -177,7 +177,7 @@ class FaithScore(FactMetric):
 
 
 def share(verdicts: Sequence[bool]) -> float:
-    """Of the true ones.
+    """The share of facts that are true.
 
     >>> share([True, False, True, True])
     0.75

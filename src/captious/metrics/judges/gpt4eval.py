@@ -110,7 +110,7 @@ class Gpt4Eval(JudgedMetric):
         return [self._verdict(list(same)) for same in zip(*orders, strict=True)]
 
     def _verdict(self, reviews: list[ReviewScores | Failure]) -> Verdict | Failure:
-        """Of the reviews of one caption in one or both orders, the reference's score first."""
+        """The verdict from the reviews of one caption in one or both orders, the reference's score first."""
         scores = [one for one in reviews if isinstance(one, ReviewScores)]
         if len(scores) < len(reviews):
             return next(one for one in reviews if isinstance(one, Failure))

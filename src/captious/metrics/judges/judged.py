@@ -119,7 +119,7 @@ class JudgedMetric(MeanMetric):
     part_unit: ClassVar[str] = "verdict"
     """What a part of an explanation is."""
     part_columns: ClassVar[Sequence[Column]] = ()
-    """Of the details of the verdicts' parts."""
+    """The columns of the details of the verdicts' parts."""
 
     def prepare(self, captions: CaptionSet) -> Shared[Bench]:
         """The judge and the prompts; nothing is asked yet."""
@@ -241,7 +241,7 @@ class JudgedMetric(MeanMetric):
         return Why(breakdown.summary, explanation.sections())
 
     def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
-        """Of the value that one item has by these."""
+        """The breakdown of the value that these verdicts give one item."""
         together = self.candidates_together or len(verdicts) == 1
         names = [self.label] if together else candidate_labels(len(verdicts))
         total = sum(one.weight for one in verdicts)

@@ -33,7 +33,7 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["reason", "better"],
     "additionalProperties": False,
 }
-"""Of a reply, for servers that hold to one."""
+"""The JSON schema of a reply, for servers that hold to one."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Preference:
     """What the judge said of two captions in one order."""
 
     better: Outcome
-    """Of the captions as they were shown."""
+    """The better of the captions in the order in which they were shown."""
     reason: str = ""
 
 
@@ -53,7 +53,10 @@ class Match:
     systems: tuple[str, str]
     captions: tuple[str, str]
     opinions: tuple[Preference | Failure, ...] = ()
-    """With the captions in this order, and in the other; empty where they are equal and nothing was asked."""
+    """The preferences with the captions in this order and in the other.
+
+    Empty where they are equal and nothing was asked.
+    """
 
     @property
     def verdicts(self) -> list[Outcome]:

@@ -70,7 +70,7 @@ class RlaifV(FactMetric):
 
     @property
     def label(self) -> str:
-        """With the value, where it is not the ratio."""
+        """The label with the name of the value, where it is not the ratio."""
         return "RLAIF-V" if self.value == "ratio" else f"RLAIF-V {self.value}"
 
     @property
@@ -152,5 +152,5 @@ def read_list(reply: Reply) -> list[str]:
 
 
 def read_questions(reply: Reply, number: int) -> list[str]:
-    """As many questions as there are facts."""
+    """The questions of a reply, as many as there are facts."""
     return read_numbered(whole(reply), number)

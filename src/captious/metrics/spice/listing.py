@@ -31,7 +31,7 @@ class SceneGraphs(Result):
     captions: CaptionSet
     graphs: Sequence[SceneGraph]
     references: Sequence[SceneGraph] | None
-    """By item, where there are references."""
+    """The graph of each item's references, where there are any."""
     parser: str
 
     def __repr__(self) -> str:
@@ -39,7 +39,10 @@ class SceneGraphs(Result):
 
     @cached_property
     def records(self) -> list[dict[str, Any]]:
-        """For each caption its id, text and tuples; with references, which match, and those of the references."""
+        """A record for each caption with its id, text and tuples.
+
+        With references it says which tuples match, and lists those of the references.
+        """
         records: list[dict[str, Any]] = []
         rows = zip(self.captions.candidates.owners.tolist(), self.captions.candidates.values, self.graphs, strict=True)
         for item, text, graph in rows:

@@ -96,7 +96,7 @@ class Spice(MeanMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of an F-score, or of a cosine."""
+        """The range of an F-score, or of a cosine."""
         return (-1.0, 1.0) if self.matching == "soft" else (0.0, 1.0)
 
     def prepare(self, captions: CaptionSet) -> Shared[SpiceResources]:

@@ -57,7 +57,7 @@ class SpiceOriginal(MeanMetric):
         return "SPICE (original)" if self.subset == "all" else f"SPICE (original) {self.subset}"
 
     def compares_with(self, other: Metric) -> bool:
-        """With SPICE of the same subset."""
+        """Whether the other metric is SPICE of the same subset."""
         return isinstance(other, Spice) and other.subset == self.subset and other.matching != "soft"
 
     def prepare(self, captions: CaptionSet) -> Shared[tuple[Mapping[str, float], str]]:
@@ -83,7 +83,7 @@ class SpiceOriginal(MeanMetric):
         return Scored(rows, {index: ABSENT for index, key in enumerate(captions.ids) if key not in values})
 
     def hint(self, reason: str) -> str:
-        """Whose ids are meant."""
+        """The hint that says which ids are meant."""
         return f"; {self.file} must be of these captions, with their ids" if reason == ABSENT else super().hint(reason)
 
 

@@ -43,7 +43,7 @@ class Asking:
         self._questions = iter(waiting.items())
         self._stop: list[InputError | asyncio.CancelledError] = []
         self._paid = replace(judge.usage)
-        """With the replies that are not stored yet, for the ceiling."""
+        """The usage that counts towards the ceiling, replies that are not stored yet included."""
         self._runtime = current()
 
     async def run(self) -> None:

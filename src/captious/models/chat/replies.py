@@ -87,7 +87,7 @@ class ReplyStore:
         return {digest: json.loads(response) for digest, response in self._select("digest, response", digests)}
 
     def has(self, digests: Sequence[str]) -> set[str]:
-        """Those of the digests that have a response."""
+        """The digests that have a response."""
         return {digest for (digest,) in self._select("digest", digests)}
 
     def _select(self, columns: str, digests: Sequence[str], table: str = "reply") -> Iterator[Any]:
