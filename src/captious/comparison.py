@@ -14,7 +14,7 @@ import numpy as np
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.evaluation import ITEMS, Report, Specs, evaluate, explorer, metric_specs, on_scale, settings_of
+from captious.evaluation import ITEMS, Report, Specs, evaluate, explorer, metric_specs, on_scale, own_scale, settings_of
 from captious.io.formats import name_of
 from captious.io.read import read
 from captious.metrics.measurement import Measurement
@@ -130,9 +130,12 @@ class Comparison(Result):
             key: max((abs(end) for row in self.differences if row.metric == key for end in _ends(row)), default=0.0)
             for key in self._first.measurements
         }
+        own = {key: own_scale(one.metric) for key, one in self._first.measurements.items()}
         rows = []
         for row in self.differences:
-            cell = Cell(row.difference, row.low, row.high, limits=(-reach[row.metric], reach[row.metric]))
+            cell = Cell(
+                row.difference, row.low, row.high, limits=(-reach[row.metric], reach[row.metric]), **own[row.metric]
+            )
             better = Span(row.better, "strong") if row.better else Span("neither", "quiet")
             rows.append(
                 (self._metric(row.metric), f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, Phrase((better,)))

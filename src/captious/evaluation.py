@@ -25,6 +25,7 @@ from captious.io.check import findings_that_mislead
 from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
 from captious.io.read import read
+from captious.metrics.abilities import ExplainsOnPage, OfAnotherProgram
 from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanations
@@ -167,8 +168,7 @@ class Report(Scores[Measurement]):
             rows.append(row[:shown])
             entries.append(gallery_entry(item, images[index], [f"{label} {value:.4f}"]))
         title = f"worst {len(rows)} by {label}"
-        percent = None if measurement.metric.is_count else 1
-        value_column = Column(label, key=str(measurement.metric), percent=percent)
+        value_column = score_column(label, measurement.metric)
         columns = ("id", value_column, "candidate", "first reference")[:shown]
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
 
@@ -198,6 +198,8 @@ class Report(Scores[Measurement]):
     def _whys(self, key: str, indices: Sequence[int]) -> Sequence[Why]:
         """What made the values of items, for the page."""
         metric, captions = self.measurements[key].metric, self.captions
+        if not isinstance(metric, ExplainsOnPage):
+            return []
         state = captions.once(("state", metric), lambda: metric.prepare(captions))
         return metric.page_explanations(captions, indices, state)
 
@@ -247,7 +249,8 @@ class Report(Scores[Measurement]):
         notes = []
         for original in self:
             for ours in self:
-                if original.metric.compares_with(ours.metric):
+                other = original.metric
+                if isinstance(other, OfAnotherProgram) and other.compares_with(ours.metric):
                     both = ~(np.isnan(original.values) | np.isnan(ours.values))
                     if both.sum() < 2:
                         continue
@@ -282,6 +285,7 @@ class Report(Scores[Measurement]):
             **spread,
             "higher_is_better": measurement.metric.higher_is_better,
             "range": measurement.metric.range,
+            "decimals": measurement.metric.decimals,
             "unscored": len(measurement.reasons),
             "signature": self.signature(key),
         }
@@ -423,9 +427,20 @@ def on_scale(reports: Sequence[Scores[Any]], key: str) -> list[Cell]:
         power = 10.0 ** math.floor(math.log10(highest))
         top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
     limits = (min([0.0, *ends]), top)
-    count = reports[0].measurements[key].metric.is_count
-    own: dict[str, Any] = {"decimals": 0, "scale": 1.0} if count else {}
+    own = own_scale(reports[0].measurements[key].metric)
     return [Cell(cell.value, cell.low, cell.high, limits=limits, **own) for cell in cells]
+
+
+def own_scale(metric: Metric) -> dict[str, Any]:
+    """How a cell shows a value that is no score: with the decimals that its metric declares, and never × 100."""
+    return {} if metric.decimals is None else {"decimals": metric.decimals, "scale": 1.0}
+
+
+def score_column(label: str, metric: Metric) -> Column:
+    """A column of the values of items."""
+    if metric.decimals is None:
+        return Column(label, key=str(metric), percent=1)
+    return Column(label, key=str(metric), decimals=metric.decimals)
 
 
 def explorer(reports: Mapping[str, Report]) -> Items:
@@ -446,8 +461,8 @@ def explorer(reports: Mapping[str, Report]) -> Items:
                 first.label(key),
                 one.metric.higher_is_better,
                 one.metric.range,
-                not one.metric.is_count,
-                one.metric.explains_on_page,
+                one.metric.decimals is None,
+                isinstance(one.metric, ExplainsOnPage) and one.metric.explains_on_page,
             )
             for key, one in first.measurements.items()
         ],

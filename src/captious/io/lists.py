@@ -33,7 +33,7 @@ def read_list(name: str) -> list[str]:
     """The ids of a list, by the name of a paper's or from a file with one a line.
 
     >>> len(read_list("opera-500")), read_list("pope-2000")[:2]
-    (500, ['42', '73'])
+    (500, ['569', '1374'])
     """
     path = FOLDER / f"{name}.txt" if name in names() else Path(name)
     if not path.is_file():

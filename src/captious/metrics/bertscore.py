@@ -17,7 +17,7 @@ from captious.metrics.rows import Scored, blank_texts, encoded_means
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import OomBackoff
 from captious.options import current
-from captious.text.counts import CorpusState, CountsKind, KeyCounts
+from captious.text.counts import CountsKind, CountsState, KeyCounts
 
 Weigh = Callable[[Sequence[int]], Floats]
 """How much each token of a text counts."""
@@ -29,7 +29,7 @@ BLOCK = 128
 
 
 @dataclass(frozen=True, eq=False)
-class TokenWeights(CorpusState):
+class TokenWeights(CountsState):
     """The model by its id, and how many references each token occurs in; shards add up."""
 
     model: str
@@ -96,9 +96,9 @@ class BertScore(MeanMetric):
         return "BERTScore" if self.value == "f1" else f"BERTScore {self.value}"
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether tokens are weighted by their idf among the references."""
-        return self.idf == "refs"
+    def corpus_state(self) -> type[TokenWeights] | None:
+        """The weights of tokens, where these are their idf among the references."""
+        return TokenWeights if self.idf == "refs" else None
 
     def model(self) -> Contextual:
         """The language model, read up to the layer."""

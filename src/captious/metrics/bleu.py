@@ -44,7 +44,6 @@ class Bleu(NgramMetric, CandidateMetric):
 
     name: ClassVar[str] = "bleu"
     highest_n: ClassVar[int] = ORDERS
-    explains: ClassVar[bool] = True
     variants: ClassVar[Mapping[str, tuple[int, ...]]] = {"n": (1, 2, 3, 4)}
     citation: ClassVar[str] = "Papineni, Roukos, Ward, Zhu. BLEU: a method for automatic evaluation. ACL 2002."
 

@@ -13,9 +13,8 @@ from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.clip.encoded import pairs_of_items
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.rows import Scored, blank_texts, candidate_means, listed_ids
-from captious.metrics.states import Shared
 from captious.models.bleurt import BleurtModel, load_bleurt, pair_scores
 
 

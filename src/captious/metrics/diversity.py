@@ -20,7 +20,7 @@ from captious.metrics.bleu import ORDERS, bleu, statistics
 from captious.metrics.cider import frequencies, similarities
 from captious.metrics.contract import MeanMetric, Need, NgramMetric, TokenMetric
 from captious.metrics.rows import Scored, TypeSets, item_means, where
-from captious.text.counts import CorpusState, CountsKind, KeyCounts
+from captious.text.counts import CountsKind, CountsState, KeyCounts
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import NgramTable, TextTable, changes
 
@@ -92,6 +92,7 @@ class VocabSize(TokenMetric):
     name: ClassVar[str] = "vocab_size"
     needs: ClassVar[tuple[Need, ...]] = ()
     range: ClassVar[tuple[float, float]] = (0.0, inf)
+    decimals: ClassVar[int | None] = 0
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the words of each item."""
@@ -214,9 +215,9 @@ class SelfCider(TokenMetric, MeanMetric):
     citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether the references of the set are counted, and no corpus is named."""
-        return self.idf == "refs"
+    def corpus_state(self) -> type[DocumentFrequency] | None:
+        """Document frequencies, where the references of the set are counted and no corpus is named."""
+        return DocumentFrequency if self.idf == "refs" else None
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
@@ -345,7 +346,7 @@ def _closest_other_length(table: TextTable) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownCaptions(CorpusState):
+class KnownCaptions(CountsState):
     """Captions that are not new, by the hash of their tokens; shards unite.
 
     Of 1e8 new captions against 5e8 known ones, 3e-3 are expected to meet a known hash by chance.
@@ -396,9 +397,9 @@ class Novelty(TokenMetric, MeanMetric):
         return ("references",) if self.against == "refs" else ()
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether the references of the set are the known captions."""
-        return self.against == "refs"
+    def corpus_state(self) -> type[KnownCaptions] | None:
+        """The known captions, where these are the references of the set."""
+        return KnownCaptions if self.against == "refs" else None
 
     def prepare(self, captions: CaptionSet) -> KnownCaptions:
         """The captions that are not new."""

@@ -12,10 +12,9 @@ from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.clip.encoded import pairs_of_items
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import Scored, blank_texts, candidate_means, listed_ids, where
-from captious.metrics.states import Shared
 from captious.models import loading
 from captious.models.encoder import Encoder, Features, encoder_id
 from captious.models.features import EncodedRows, text_features

@@ -126,7 +126,7 @@ def parse(text: str) -> Metric:
     cider(idf=coco) bleu(n=4) bleu(n=2) clipscore(weights=captious-mini)
     """
     kind, values = _read(text)
-    return kind.from_text(values)
+    return _made(kind, values)
 
 
 def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
@@ -168,7 +168,7 @@ def _spelled_out(name: str) -> tuple[str, str]:
     """The whole written form that a name stands for, and the short name where it has no parameters."""
     try:
         kind, values = _read(name)
-        return str(kind.from_text(values)), "" if values else kind.name
+        return str(_made(kind, values)), "" if values else kind.name
     except InputError:
         return name, name.strip().lower()
 
@@ -203,7 +203,7 @@ def parse_all(
     >>> [str(metric) for metric in parse_all("bleu, cider(idf=refs)")]
     ['bleu(n=1)', 'bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider']
     """
-    from captious.metrics.contract import Metric
+    from captious.metrics.contract import Metric, refuse_undeclared
 
     if isinstance(specs, (str, Metric)):
         specs = [specs]
@@ -216,7 +216,9 @@ def parse_all(
         for part in [name for one in parts for name in (_allowed(captions) if one.lower() == ALL else [one])]:
             kind, values = _read(part)
             for variant in _variants(kind, values):
-                metrics[kind.from_text(variant)] = None
+                metrics[_made(kind, variant)] = None
+    for metric in metrics:
+        refuse_undeclared(metric)
     if not metrics:
         raise InputError("no metric named, expected a list such as bleu,rouge,cider")
     return list(metrics)
@@ -229,7 +231,13 @@ def _allowed(captions: Collection[CaptionSet] | None) -> list[str]:
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
     metrics = [metric_class(name)() for name in names()]
-    return [metric.name for metric in metrics if supplied.issuperset(metric.needs) and metric.installed]
+    return [metric.name for metric in metrics if supplied.issuperset(metric.needs) and _is_installed(metric)]
+
+
+def _is_installed(metric: Metric) -> bool:
+    from captious.metrics.abilities import HasTables
+
+    return not isinstance(metric, HasTables) or metric.installed
 
 
 def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
@@ -240,6 +248,11 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
         return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
     return metric_class(LABELS.get(name, name)), values
+
+
+def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
+    """The metric with the parameters that are written between the parentheses of its name."""
+    return kind(**_written.arguments(kind, values, kind.name, main=kind.main))
 
 
 def _variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:

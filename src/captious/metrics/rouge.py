@@ -46,7 +46,6 @@ class Rouge(CandidateMetric, MeanMetric):
 
     name: ClassVar[str] = "rouge"
     label: ClassVar[str] = "ROUGE-L"
-    explains: ClassVar[bool] = True
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
 
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
@@ -214,7 +213,6 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "rouge_n"
-    explains: ClassVar[bool] = True
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
 
     @property

@@ -8,9 +8,8 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet
 from captious.metrics.clip.encoded import to_references
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.rows import Scored, blank_texts, encoded_means
-from captious.metrics.states import Shared
 from captious.models.features import text_features
 from captious.models.sentences import SentenceEncoder, load_sentences
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.rows import Scored, blank_texts, encoded_means
-from captious.metrics.states import Shared
 from captious.models.crossencoders import ORIGINAL, Backbone, called, judge, load_backbone, read_marker
 from captious.models.devices import resolve_precision
 from captious.models.encoder import encoder_id

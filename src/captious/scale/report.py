@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._typing import Floats
-from captious.evaluation import Scores, join_signatures, on_scale
+from captious.evaluation import Scores, join_signatures, on_scale, score_column
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Signature
 from captious.metrics.registry import parse
@@ -256,9 +256,8 @@ class ShardReport(Scores[ShardedMeasurement]):
 
     def _worst_table(self, key: str, number: int) -> Table:
         one = self.measurements[key]
-        percent = None if one.metric.is_count else 1
         shown = 4 if any(item.reference for item in one.worst) else 3
-        columns = ("id", Column(self.label(key), key=key, percent=percent), "candidate", "first reference")
+        columns = ("id", score_column(self.label(key), one.metric), "candidate", "first reference")
         rows = [(item.id, item.value, item.candidate, item.reference)[:shown] for item in one.worst[:number]]
         return Table(f"worst_{key}", f"Worst by {self.label(key)}", columns[:shown], rows)
 
@@ -324,6 +323,7 @@ class ShardReport(Scores[ShardedMeasurement]):
             "level": self.resampling.level if interval else None,
             "higher_is_better": one.metric.higher_is_better,
             "range": one.metric.range,
+            "decimals": one.metric.decimals,
             "unscored": one.signature.unscored,
             "reasons": {reason: found.count for reason, found in one.reasons.items()},
             "histogram": {"edges": edges, "counts": counts},

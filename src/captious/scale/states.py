@@ -15,14 +15,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.io.storage import is_remote
 from captious.metrics.contract import Metric
-from captious.metrics.states import merge_states, open_state, save_state
 from captious.scale.folder import ShardFolder
+from captious.text.states import State
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,11 @@ class CorpusStates:
         manifest = self.folder.manifest
         return f"states/{manifest.digest}/{manifest.metrics.index(str(self.metric))}"
 
+    @property
+    def _class(self) -> type[State]:
+        assert self.metric.corpus_state is not None, "only metrics that need the whole corpus have states"
+        return self.metric.corpus_state
+
     def prepared(self) -> set[str]:
         """Shards whose state is there."""
         there = set(self.folder.storage.names(self._name))
@@ -47,14 +51,14 @@ class CorpusStates:
         """Whether any state is there that is not empty, of a shard or of all."""
         return self.merged() or any(self.folder.storage.sizes(self._name).values())
 
-    def save(self, shard: Shard, state: Any) -> None:
+    def save(self, shard: Shard, state: State | None) -> None:
         """Write the state of a shard; an empty file for None."""
         name = f"{self._name}/{_file_name(shard)}"
         if state is None:
             self.folder.storage.write(name, b"")
             return
         with self._to_write(name) as path:
-            save_state(state, path)
+            state.save(path)
 
     def merged(self) -> bool:
         """Whether the states of all shards have been merged."""
@@ -70,14 +74,14 @@ class CorpusStates:
         with ExitStack() as stack:
             paths = [stack.enter_context(self._to_read(f"{self._name}/{name}")) for name in full]
             with self._to_write(f"{self._name}.state") as path:
-                merge_states(paths, path)
+                self._class.merge_files(paths, path)
         for name in sizes:
             storage.remove(f"{self._name}/{name}")
 
-    def open(self) -> Any:
-        """The state of all shards, memory-mapped."""
+    def open(self) -> State:
+        """The state of all shards."""
         with self._to_read(f"{self._name}.state") as path:
-            return open_state(path)
+            return self._class.load(path)
 
     @contextmanager
     def _to_read(self, name: str) -> Iterator[Path]:

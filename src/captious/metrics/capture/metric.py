@@ -22,11 +22,10 @@ from captious.metrics.capture.matching import (
     Vectors,
     elements_of,
 )
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
 from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import caption_facts, stored_facts
-from captious.metrics.states import Shared
 from captious.models.factual import Factual, is_factual, load_factual
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
 from captious.render import Column, Table
@@ -91,7 +90,6 @@ class Capture(MeanMetric):
     """METEOR's data or a folder of WordNet 3.0, for the synonyms; without it the usual places are searched."""
 
     name: ClassVar[str] = "capture"
-    explains: ClassVar[bool] = True
     main: ClassVar[str] = "subset"
     needs: ClassVar[tuple[Need, ...]] = ("references", "model")
     undefined_reason: ClassVar[str] = "its references have no element of this kind"

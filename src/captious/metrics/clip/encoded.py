@@ -15,10 +15,9 @@ import numpy as np
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Part
 from captious.metrics.rows import Scored, blank_texts, encoded_means
-from captious.metrics.states import Shared
 from captious.models import loading
 from captious.models.domain import outside_domain
 from captious.models.encoder import Encoder, TextEncoder, encoder_id, token_counts
@@ -168,7 +167,6 @@ class EncodedMetric(MeanMetric):
 
     main: ClassVar[str] = "weights"
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
-    explains: ClassVar[bool] = True
     where_to_get: ClassVar[str] = ""
     """What to say where no weights are named and there is no default."""
 

@@ -18,7 +18,7 @@ from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown
 from captious.metrics.rows import Scored, blank_texts, candidate_means, truncation_warning
 from captious.models.encoder import Encoder, encoder_id
-from captious.text.counts import CorpusState, CountsKind, KeyCounts
+from captious.text.states import State
 
 CITATION = (
     "Chen, Salazar, Kementchedjhieva. SPECS: specificity-enhanced CLIPScore for long image caption evaluation. 2025."
@@ -69,7 +69,7 @@ BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class CosineMoments(CorpusState):
+class CosineMoments(State):
     """Both encoders by their ids, and the cosines of a corpus under each: their number, sums, and sums of squares."""
 
     short: str
@@ -79,8 +79,6 @@ class CosineMoments(CorpusState):
     short_squares: int = 0
     long_sum: int = 0
     long_squares: int = 0
-
-    kind: ClassVar[CountsKind] = CountsKind("captious-moments", 1, "state of SPECS-routed", "captious score")
 
     def merge(self, other: CosineMoments) -> CosineMoments:
         """Merge the moments of two shards."""
@@ -143,7 +141,6 @@ class SpecsRouted(MeanMetric):
 
     name: ClassVar[str] = "specs_routed"
     label: ClassVar[str] = "SPECS-routed"
-    explains: ClassVar[bool] = True
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
     citation: ClassVar[str] = CITATION
 
@@ -161,9 +158,9 @@ class SpecsRouted(MeanMetric):
         return (cosines + 1) / 2
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether the long encoder's cosines are matched to the short one's over all captions."""
-        return self.scale == "matched"
+    def corpus_state(self) -> type[CosineMoments] | None:
+        """The moments of cosines, where those of the long encoder are matched to the short one's over all captions."""
+        return CosineMoments if self.scale == "matched" else None
 
     def encoders(self) -> tuple[Encoder, Encoder]:
         """The encoder of short captions and the encoder of long ones."""
@@ -174,11 +171,11 @@ class SpecsRouted(MeanMetric):
         short, long = self.encoders()
         ids = encoder_id(short), encoder_id(long)
         if self.scale != "matched":
-            return CosineMoments(KeyCounts(), *ids)
+            return CosineMoments(*ids)
         both = np.stack([similarity(captions, short, self.prefix).cosine, similarity(captions, long).cosine])
         both = both[:, ~np.isnan(both).any(axis=0)]
         sums = (_units(values) for row in both for values in (row, row**2))
-        return CosineMoments(KeyCounts(), *ids, both.shape[1], *sums)
+        return CosineMoments(*ids, both.shape[1], *sums)
 
     def score_items(self, captions: CaptionSet, state: CosineMoments) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""

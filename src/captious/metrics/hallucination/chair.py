@@ -13,7 +13,7 @@ from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
-from captious.metrics.contract import Metric, Need
+from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part
 from captious.metrics.hallucination.marks import marked_captions, page_explanations, wrong_share
 from captious.metrics.hallucination.truth import (
@@ -26,7 +26,6 @@ from captious.metrics.hallucination.truth import (
     open_table,
 )
 from captious.metrics.rows import Scored, listed_ids
-from captious.metrics.states import Shared
 from captious.render import Column, Why
 from captious.syntax import parsing
 from captious.syntax.lemmas import LemmaRule
@@ -43,7 +42,7 @@ STATISTICS = (
     *("words", "tokens"),
 )
 """What is counted of each caption; objects and right objects are distinct."""
-NO_OBJECTS = "no objects of the image are known"
+NO_OBJECTS = "no objects"
 UNFINISHED = "unfinished"
 _WORD = re.compile(r"\S+")
 _END_MARKS = (*".!?…", "")
@@ -144,8 +143,9 @@ class Chair(Metric):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """The objects of the images, and a parser for the lemmas of spaCy."""
-        return ("objects", "model") if self.lemmas == "spacy" else ("objects",)
+        """The objects of the images, unless a table or the references have them; a parser for the lemmas of spaCy."""
+        model: tuple[Need, ...] = ("model",) if self.lemmas == "spacy" else ()
+        return model if self.objects or self.references else ("objects", *model)
 
     @property
     def label(self) -> str:
@@ -168,6 +168,11 @@ class Chair(Metric):
         if self.value == "recall":
             return "no object of the vocabulary is in the image"
         return "the caption names no object of the vocabulary"
+
+    @property
+    def decimals(self) -> int | None:
+        """Of a length."""
+        return 1 if self._is_length else None
 
     @property
     def _is_length(self) -> bool:
@@ -243,12 +248,9 @@ class Chair(Metric):
                 shares = rows[..., 0] / rows[..., 1]
         return shares
 
-    def candidate_values(self, captions: CaptionSet, state: Shared[ChairState]) -> Floats:
-        """The value of each candidate."""
-        counts, _, truths = self._counted(captions, state.value)
-        values = self.aggregate(counts[:, [STATISTICS.index(name) for name in self._columns]])
-        unknown = np.array([bool(truth.reason) for truth in truths], dtype=np.bool_)
-        return np.where(unknown[captions.candidates.owners], np.nan, values)
+    def counts(self, captions: CaptionSet, state: Shared[ChairState]) -> Floats:
+        """What is counted of each candidate: `STATISTICS`."""
+        return self._counted(captions, state.value)[0]
 
     def _counted(self, captions: CaptionSet, state: ChairState) -> tuple[Floats, list[ReadCaption], list[ImageObjects]]:
         """The statistics of every candidate, the candidates as they were read, and the truth of every item."""
@@ -315,13 +317,6 @@ class Chair(Metric):
             truths.append(ImageObjects(objects, objects - marked))
         return truths
 
-    def _missing_inputs(self, captions: CaptionSet) -> dict[int, str]:
-        missing = super()._missing_inputs(captions)
-        if self.objects or (self.references and len(captions.references.values)):
-            return missing
-        values = captions.columns.get(OBJECT_COLUMN, (None,) * len(captions))
-        return {index: NO_OBJECTS for index, value in enumerate(values) if value is None} | missing
-
     def hint(self, reason: str) -> str:
         """How to bring the objects of the images."""
         if reason == NO_OBJECTS:
@@ -330,11 +325,6 @@ class Chair(Metric):
         if reason.endswith(f"is not in {self.objects.rpartition('/')[2]}"):
             return "; make the table from the files of the split that these images are of, or of all splits"
         return super().hint(reason)
-
-    @property
-    def explains(self) -> bool:
-        """What is no length."""
-        return not self._is_length
 
     @property
     def explains_on_page(self) -> bool:
@@ -363,7 +353,7 @@ class Chair(Metric):
         return marked_captions(captions, runs, [one.text for one in read])
 
     def break_down(self, item: CaptionSet, state: Shared[ChairState]) -> Breakdown:
-        """Mentions of a caption, or objects of the image, each with what it adds to the value."""
+        """Mentions of a caption, objects of the image, or whole captions, each with what it adds to the value."""
         counts, read, (truth,) = self._counted(item, state.value)
         sums = dict(zip(STATISTICS, counts.sum(axis=0).tolist(), strict=True))
         parts = [
@@ -373,8 +363,11 @@ class Chair(Metric):
         ]
         return Breakdown(
             parts,
-            unit="mention" if self.value in ("s", "i") else "object",
-            columns=[Column("verdict", "text"), *([Column("object", "text")] if self.value in ("s", "i") else [])],
+            unit="caption" if self._is_length else "mention" if self.value in ("s", "i") else "object",
+            columns=[
+                *([] if self._is_length else [Column("verdict", "text")]),
+                *([Column("object", "text")] if self.value in ("s", "i") else []),
+            ],
             texts=self._marked(item, read, [truth]),
             formula=f"{self.label} = {self._formula(sums)}",
             factors=sums,
@@ -392,12 +385,15 @@ class Chair(Metric):
             "recall": f"right objects / objects in the image: {right} / {truth}",
             "precision": f"right objects / objects of the caption: {right} / {objects}",
             "f1": f"2 · right objects / (objects of the caption + in the image): 2 · {right} / ({objects} + {truth})",
-        }[self.value]
+        }.get(self.value, f"{self.value} / captions: {sums.get(self.value, 0):.0f} / {sums['captions']:.0f}")
 
     def _parts(
         self, rank: int, one: ReadCaption, truth: ImageObjects, own: Mapping[str, float], sums: Mapping[str, float]
     ) -> Iterator[Part]:
-        """What each mention or object of one candidate adds."""
+        """What each mention or object of one candidate adds, or its length."""
+        if self._is_length:
+            yield Part(f"{own[self.value]:.0f} {self.value}", own[self.value] / sums["captions"], rank)
+            return
         if self.value in ("s", "i"):
             each = 1 / sums["mentions"] if self.value == "i" else 1 / max(own["wrong_mentions"], 1) / sums["captions"]
             mentions = {

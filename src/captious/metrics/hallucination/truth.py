@@ -50,7 +50,8 @@ class ObjectTable:
 
     def find(self, id: str, image: Any = None) -> int | None:
         """The row of an item: by its id or the name of its image, as they are or by the COCO number in them."""
-        names = [id, *([image] if isinstance(image, str) else [])]
+        alone = id.rpartition("#")[0]  # of one candidate by itself, as `CaptionSet.candidates_alone` calls it
+        names = [id, *([alone] if alone else []), *([image] if isinstance(image, str) else [])]
         keys = (key for name in names for key in (name, image_number(name)))
         return next((self.rows[key] for key in keys if key in self.rows), None)
 

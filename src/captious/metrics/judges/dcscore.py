@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
 from captious.io.formats import text_list
-from captious.metrics.contract import Need
+from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Part
 from captious.metrics.judges.facts import (
     FactMetric,
@@ -28,7 +28,6 @@ from captious.metrics.judges.facts import (
     whole,
 )
 from captious.metrics.judges.judged import Bench, Verdict, shortened
-from captious.metrics.states import Shared
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 

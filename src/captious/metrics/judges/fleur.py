@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet, Item
-from captious.metrics.contract import Need
+from captious.metrics.contract import Need, Shared
 from captious.metrics.judges.digits import SmoothedMetric, find_number, smoothed_decimal, smoothed_yes
 from captious.metrics.judges.judged import (
     PROMPTS,
@@ -19,7 +19,6 @@ from captious.metrics.judges.judged import (
     read_prompt,
 )
 from captious.metrics.judges.yes_no import read_word
-from captious.metrics.states import Shared
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 

@@ -17,10 +17,9 @@ from captious._files import digest
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
-from captious.metrics.contract import MeanMetric
+from captious.metrics.contract import MeanMetric, Shared
 from captious.metrics.explanation import Breakdown, Explanation, Part, candidate_labels
-from captious.metrics.rows import Scored, blank_texts
-from captious.metrics.states import Shared
+from captious.metrics.rows import Scored, blank_texts, missing_inputs
 from captious.models.chat.judge import Judge, Usage, estimated_tokens, load_judge
 from captious.models.chat.messages import Failure, Request
 from captious.options import current
@@ -105,7 +104,6 @@ class JudgedMetric(MeanMetric):
 
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
-    explains: ClassVar[bool] = True
     fields: ClassVar[tuple[str, ...]] = ("candidates", "references")
     """What a prompt must have in braces."""
     parse_rule: ClassVar[str] = "json"
@@ -188,7 +186,7 @@ class JudgedMetric(MeanMetric):
         units = captions
         if not self.candidates_together:
             units = captions.once("candidates alone", captions.candidates_alone)
-        return units, {**blank_texts(units, "references" in self.needs), **self._missing_inputs(units)}
+        return units, {**blank_texts(units, "references" in self.needs), **missing_inputs(units, self.needs)}
 
     def _owners(self, captions: CaptionSet) -> Ints:
         """The item of each unit."""

@@ -11,9 +11,9 @@ from typing import Any
 from captious._files import whole_file
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.metrics.contract import Shared
 from captious.metrics.spice.graphs import SceneGraph, compared, labels, matched
 from captious.metrics.spice.metric import Spice, SpiceResources
-from captious.metrics.states import Shared
 from captious.render import Document, Graph, Phrase, Result, Span, Statement, Table
 from captious.render.document import Tone, Value
 from captious.render.tables import write_jsonl

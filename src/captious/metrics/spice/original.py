@@ -14,11 +14,10 @@ import numpy as np
 from captious._files import digest, expanded
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Metric, Need
+from captious.metrics.contract import MeanMetric, Metric, Need, Shared
 from captious.metrics.rows import Scored, item_means
 from captious.metrics.spice.graphs import Subset
 from captious.metrics.spice.metric import Spice
-from captious.metrics.states import Shared
 
 ABSENT = "the original's output has no such id"
 EXPECTED = "expected the output of SPICE's Java program: [{image_id, scores: {All: {f, …}, …}}, …]"

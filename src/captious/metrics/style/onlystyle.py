@@ -13,10 +13,9 @@ import numpy.typing as npt
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part
 from captious.metrics.rows import Scored, where
-from captious.metrics.states import Shared
 from captious.metrics.style.model import ORDERS, StyleModel, Whole, bare, opened, sorted_table
 from captious.render import Column
 from captious.text.tables import NgramTable, TextTable
@@ -31,7 +30,6 @@ class StyleMetric(MeanMetric):
     column: str = "style"
 
     title: ClassVar[str]
-    explains: ClassVar[bool] = True
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
     needs: ClassVar[tuple[Need, ...]] = ("style",)

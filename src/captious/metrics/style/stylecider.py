@@ -12,10 +12,9 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import Need
+from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part
 from captious.metrics.rows import Scored
-from captious.metrics.states import Shared
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
 from captious.metrics.style.onlystyle import StyleMetric, added, runs, table_for
 from captious.render import Column
