@@ -123,7 +123,7 @@ class Chair(Metric):
     last_sentence: Literal["keep", "drop"] = "keep"
     max_words: int = 0
     """Words of a caption that are read, split at white space; 0 for all."""
-    tagger: str = "captious"
+    tagger: Literal["captious", "spacy", "nltk"] = "captious"
     """Tags words for ``lemmas=wordnet``."""
     parser: str = parsing.DEFAULT
     """spaCy's model for ``lemmas=spacy``."""
