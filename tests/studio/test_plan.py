@@ -117,6 +117,8 @@ def test_the_digest_is_that_of_the_text():
         (TOP + ASPECT + 'scale = ["a", "b"]\n', "scale = ['a', 'b'], expected the lowest"),
         (TOP + ASPECT + 'ends = ["bad"]\n', "ends = ['bad'], expected words for both ends"),
         (TOP + 'overall = "P + R"\n' + ASPECT, "overall = 'P + R' has P, expected aspects of the study: overall"),
+        (TOP + 'overall = "overall/0"\n' + ASPECT, "overall = 'overall/0' has no value for any ratings"),
+        (TOP + 'overall = "1/(overall-overall)"\n' + ASPECT, "has no value for any ratings, expected one for most"),
         (TOP + "ties = true\n" + ASPECT, "ties is for kind ranking or pairs, and kind is ratings"),
         (
             TOP + ASPECT + "[checks]\nevry = 3\n",

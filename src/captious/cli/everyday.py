@@ -251,7 +251,7 @@ def arena(
     Example: captious arena a.json b.json c.json --images photos/ --model gpt-4o-mini
     Example: captious arena a.json b.json --references refs.json --model gpt-4o-mini --comparisons 500
     """
-    from captious import tournament
+    from captious import _arena
 
     paths = systems.files()
     with session.working() as step:
@@ -262,9 +262,9 @@ def arena(
             "prompt": prompt or "",
         }
         if session.runtime.judging.dry_run:
-            session.deliver(tournament.plan_arena(sets, model, session.resampling, **options))
+            session.deliver(_arena.plan_arena(sets, model, session.resampling, **options))
             return
-        result = tournament.arena(sets, model, session.resampling, progress=step, **options)
+        result = _arena.arena(sets, model, session.resampling, progress=step, **options)
     session.deliver(result)
 
 

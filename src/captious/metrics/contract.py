@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from captious import _written
+from captious import _specs
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -269,7 +269,7 @@ class Metric(ABC):
         return InputError(f"{self} cannot score {name}: {reason}{self.hint(reason)}")
 
     def __str__(self) -> str:
-        return _written.write(self, self.name, self.always_shown)
+        return _specs.write(self, self.name, self.always_shown)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -324,6 +325,10 @@ def _check_aspects(plan: Plan, where: str) -> None:
         plan.formula  # noqa: B018  # reads the formula
     except InputError as error:
         raise InputError(f"{where}: overall = {error}") from None
+    rng = random.Random(0)
+    drawn = ({aspect.name: rng.choice(aspect.points) for aspect in plan.aspects} for _ in range(100))
+    if plan.formula is not None and all(plan.formula.of(ratings) is None for ratings in drawn):
+        raise InputError(f"{where}: overall = {plan.overall!r} has no value for any ratings, expected one for most")
 
 
 MOST_POINTS = 101

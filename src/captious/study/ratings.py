@@ -159,7 +159,7 @@ def open_recipe(recipe: Recipe | str, folder: str | Path, images: str | Path | N
     read = records(layout, folder / layout.ratings, references, recipe.kind)
     if images is None and layout.images and (folder / layout.images).is_dir():
         images = folder / layout.images
-    return gather(recipe, read, recipe.name, images)
+    return gather(recipe.of_layout(layout), read, recipe.name, images)
 
 
 def open_ratings(
@@ -255,10 +255,11 @@ def _without_own(recipe: Recipe, records: Sequence[Record], dropped: Counter[str
     """The records after the recipe's rule for candidates that are among the references of their image."""
     if recipe.own == "keep":
         return list(records)
-    if recipe.own == "unreference":
-        candidates: dict[str, set[str]] = {}
+    if recipe.own in ("unreference", "humans"):
+        candidates: dict[str, set[str]] = {record.image: set() for record in records}
         for record in records:
-            candidates.setdefault(record.image, set()).update(map(clean, record.captions))
+            if recipe.own == "unreference" or record.system == recipe.humans:
+                candidates[record.image].update(map(clean, record.captions))
         return [
             replace(
                 record,

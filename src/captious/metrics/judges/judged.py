@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._files import digest
+from captious._files import SMALL, digest, read_regular
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
@@ -281,7 +281,7 @@ def _cut(reply: str) -> str:
 def read_prompt(path: str | Path, fields: Sequence[str]) -> str:
     """The text of a prompt, which has every field in braces."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_regular(path, SMALL).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)}), expected a text with a prompt") from None
     try:
