@@ -455,13 +455,13 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
 
     CLIPScore and SPECS look at the pictures through captious-mini, an encoder of drawn scenes that needs no torch.
     """
-    from captious import samples
+    from captious._demo import demo as sample_set
     from captious.comparison import compare
     from captious.render.document import is_file
 
     with session.working() as step:
         result = compare(
-            samples.demo().systems,
+            sample_set().systems,
             (*USUAL, "clipscore(weights=captious-mini)", "specs(weights=captious-mini-specs)"),
             # A first look at captious leaves nothing in the cache.
             runtime=Runtime(device="cpu", cache=False),
