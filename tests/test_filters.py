@@ -452,7 +452,7 @@ def test_long_expressions_within_the_limits_work():
     ],
 )
 def test_a_formula_is_arithmetic(text, values, result):
-    assert parse_formula(text, ("P", "R")).value(values) == result
+    assert parse_formula(text, ("P", "R")).of(values) == result
 
 
 # Against plain Python: an expression is drawn as a tree, written as text, and evaluated row by row below.

@@ -76,10 +76,10 @@ INPUT = "input."
 class FilterError(InputError):
     """An expression that cannot be used; ``at`` is the index of the character at fault."""
 
-    def __init__(self, message: str, text: str = "", at: int = 0) -> None:
+    def __init__(self, message: str, text: str = "", at: int = 0, kind: str = "filter") -> None:
         found = f" at {text[at : at + 24]!r}" if at < len(text) else ""
-        super().__init__(f"filter, character {at + 1}{found}: {message}")
-        self.at = at
+        super().__init__(f"{kind}, character {at + 1}{found}: {message}")
+        self.message, self.at = message, at
 
 
 # What may be named
@@ -107,6 +107,8 @@ class FilterSchema:
     """By written form; of the columns that are metrics, or that have a label for another reason."""
     systems: Mapping[str, Mapping[str, FilterColumn]] = field(default_factory=dict)
     """What ``@`` may name, and the columns of each."""
+    what: str = "metric or column"
+    """What errors call that which is named."""
 
     def resolve(self, name: str) -> str:
         """The name of the column that a name means; an UnknownKey where it means none or several.
@@ -153,7 +155,7 @@ class FilterSchema:
         """The error that lists what is there, with the nearest name."""
         spellings = [*self.columns, *self.labels.values(), *(key.partition("(")[0] for key in self.labels)]
         hint = nearest(name, spellings) or nearest(name.lower(), spellings)
-        return UnknownKey(f"no metric or column {name[:60]!r}{choices_for(name, self.columns, hint, LISTED)}")
+        return UnknownKey(f"no {self.what} {name[:60]!r}{choices_for(name, self.columns, hint, LISTED)}")
 
 
 FACTS = ("id", "caption", "references", "image", "system", *COUNTS)
@@ -468,11 +470,11 @@ class Formula:
         """What it needs, in the order of the text."""
         return tuple(column.name for column in _columns([self.node]))
 
-    def value(self, values: Mapping[str, float | None]) -> float | None:
+    def of(self, values: Mapping[str, float | None]) -> float | None:
         """The result; None where a number that it needs is None, or where it is not finite.
 
         >>> formula = parse_formula("(P + R) / 2 + fluency", ("P", "R", "fluency"))
-        >>> formula.value({"P": 4, "R": 3, "fluency": -0.5}), formula.value({"P": 4, "R": None, "fluency": 1})
+        >>> formula.of({"P": 4, "R": 3, "fluency": -0.5}), formula.of({"P": 4, "R": None, "fluency": 1})
         (3.0, None)
         """
         try:
@@ -525,12 +527,20 @@ parameters={'f0': 0.2, 'f1': 1.5, 'f2': 4})
 
 
 def parse_formula(text: str, names: Sequence[str]) -> Formula:
-    """Read arithmetic over named numbers: ``+ - * /`` and parentheses."""
+    """Read arithmetic over named numbers: ``+ - * /`` and parentheses.
+
+    >>> parse_formula("P + Q", ("P", "R"))
+    Traceback (most recent call last):
+    captious.filters.FilterError: formula, character 5 at 'Q': no name 'Q'; there are P, R
+    """
     columns = {name: FilterColumn("number", quoted(name)) for name in names}
-    parser = _Parser(text, FilterSchema(columns), functions=False)
-    node = parser.number(parser.whole(parser.sum))
+    try:
+        parser = _Parser(text, FilterSchema(columns, what="name"), functions=False)
+        node = parser.number(parser.whole(parser.sum))
+    except FilterError as error:
+        raise FilterError(error.message, text, error.at, "formula") from None
     if not _columns([node]):
-        raise FilterError(f"no name in it, expected some of {', '.join(names)}", text, node.start)
+        raise FilterError(f"it names nothing, expected some of {', '.join(names)}", text, node.start, "formula")
     return Formula(text.strip(), node)
 
 
@@ -581,6 +591,7 @@ class _Parser:
 
     def __init__(self, text: str, schema: FilterSchema, functions: bool = True) -> None:
         self.text, self.schema, self.functions = _checked(text), schema, functions
+        self.word = _WORD if functions else re.compile(r"[^\W\d]\w*")
         self.depth = 0
         self.index = 0
         self.tokens: list[Token] = []
@@ -588,7 +599,8 @@ class _Parser:
     def whole(self, read: Callable[[], Node]) -> Any:
         """The node that the whole text is."""
         if not self.text.strip():
-            raise FilterError("it is empty, expected an expression such as clipscore > 0.28 and words > 4")
+            example = "clipscore > 0.28 and words > 4" if self.functions else "(P + R) / 2"
+            raise FilterError(f"it is empty, expected an expression such as {example}")
         self.tokens = list(self._scan())
         node = read()
         if self.next.kind != "end":
@@ -617,7 +629,7 @@ class _Parser:
             return self._numeral(match)
         if match := _TEXT.match(text, at):
             return Token("text", match[0], at, match.end(), _unescaped(match[0][1:-1]))
-        if text[at] == "`" or _WORD.match(text, at):
+        if text[at] == "`" or self.word.match(text, at):
             return self._name(at)
         foreign = next((sign for sign in _FOREIGN if text.startswith(sign, at)), "")
         if foreign and not text.startswith("!=", at):
@@ -641,7 +653,7 @@ class _Parser:
         """A reserved word, the name of a function, or a column with its system."""
         text = self.text
         if text[at] != "`":
-            match = _WORD.match(text, at)
+            match = self.word.match(text, at)
             assert match is not None
             plain = re.match(r"\w+", match[0])
             assert plain is not None
@@ -663,7 +675,7 @@ class _Parser:
         """The name that begins here, with its parameters, and where it ends."""
         if match := _QUOTED.match(self.text, at):
             return match[1], match.end()
-        match = _WORD.match(self.text, at)
+        match = self.word.match(self.text, at)
         if match is None:
             what = "the name that begins with ` has no end" if self.text[at : at + 1] == "`" else "expected a name"
             raise FilterError(what, self.text, at)
@@ -1021,7 +1033,7 @@ def _checked(text: str) -> str:
     if not isinstance(text, str):
         raise InputError(f"filter: {type(text).__name__}, expected a text such as 'clipscore > 0.28 and words > 4'")
     if len(text) > LONGEST:
-        raise InputError(f"filter: it has {len(text):,} characters, expected at most {LONGEST:,}")
+        raise FilterError(f"it has {len(text):,} characters, expected at most {LONGEST:,}", text, LONGEST)
     surrogate = re.search("[\ud800-\udfff]", text)
     if surrogate:
         raise FilterError("half a character (a lone surrogate)", text, surrogate.start())

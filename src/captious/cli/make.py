@@ -1,4 +1,4 @@
-"""``captious make``: data from data: detail units, scene graphs, idf corpora, wrong captions, pictures."""
+"""``captious make``: data from data: detail units, scene graphs, idf corpora, objects, wrong captions, pictures."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from captious.cli.session import (
 )
 from captious.errors import InputError
 from captious.options import Argument, Option, Resampling
+from captious.syntax.lemmas import LemmaRule
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 PTB = "ptb"
 app = typer.Typer(
-    help="Make data: detail units, scene graphs, idf corpora, wrong captions, pictures.", no_args_is_help=True
+    help="Make data: detail units, scene graphs, idf corpora, objects, wrong captions, pictures.", no_args_is_help=True
 )
 
 
@@ -235,6 +236,38 @@ def idf(
     label = corpus.tokenizer.partition(".")[0]
     if label != PTB:
         typer.echo(f"its tokens are those of {label}: write cider(idf={name or path},tokenizer={label})", err=True)
+
+
+@command(app)
+def objects(
+    annotations: Annotated[
+        tuple[str, ...],
+        Argument("COCO's instances_*.json, and captions_*.json for human captions; several splits too."),
+    ],
+    out: Out,
+    session: Annotated[Session, Only("overwrite")],
+    vocabulary: Annotated[
+        str, Option("coco, coco-repaired or a file of objects and synonyms.", metavar="NAME")
+    ] = "coco",
+    lemmas: Annotated[
+        tuple[LemmaRule, ...],
+        Option("How words of captions are reduced: singularize, wordnet, spacy.", metavar="NAMES"),
+    ] = ("singularize", "wordnet"),
+    tagger: Tagger = "captious",
+) -> None:
+    """Make the table of the objects in images, for CHAIR: those marked, and those that human captions name.
+
+    Example: captious make objects instances_val2014.json captions_val2014.json --out objects.parquet
+    """
+    from captious.metrics.hallucination.truth import build_table
+
+    refuse_existing(out, session.output.overwrite)
+    with session.working() as step:
+        table = build_table(annotations, vocabulary, lemmas, tagger, step)
+    table.save(out)
+    means = {name: sum(map(len, lists)) / len(lists) for name, lists in table.sources.items()}
+    facts = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+    typer.echo(f"{out}: {len(table.rows):,} images; objects of an image: {facts}")
 
 
 @command(app)

@@ -25,6 +25,7 @@ METRICS = {
     "spice": "captious.metrics.spice.metric:Spice",
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "capture": "captious.metrics.capture.metric:Capture",
+    "chair": "captious.metrics.hallucination.chair:Chair",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
@@ -82,7 +83,7 @@ LABELS = {
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
-    "bartscore", "blipscore", "bridge", "chair", "chrf", "cider-r", "comet",
+    "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
     "dsg", "emscore", "faier", "fense", "fid", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
