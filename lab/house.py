@@ -26,6 +26,11 @@ How each number is counted:
 - Leaf commands: commands that a user can run, without the groups. Options shown to users: their options and arguments
   without ``--help``; an option of five commands counts five times.
 - Lines before the first def or class: per file, at any depth; all lines of a file that has neither.
+- Class names used more than once: names that two or more ``class`` statements of the package define, at any depth.
+- Marked private: modules, or modules in a directory, whose name starts with one underscore.
+- Docstrings without their subject: the first sentence starts with a preposition, a possessive or a relative word
+  (``SUBJECTLESS``), or has fewer than three words; docstrings of attributes count. ``--docstrings`` lists them.
+- Functions over 60 lines: from ``def`` to the last line of the body, the docstring included.
 - The words: whole words in code, comments and docstrings.
 """
 
@@ -45,6 +50,14 @@ from pathlib import Path
 
 PACKAGE = "captious"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+SUBJECTLESS = {
+    "Of", "By", "As", "That", "Whose", "Whom", "In", "From", "With", "Its", "Their", "Those", "On", "To", "At",
+    "For", "Per", "Under", "After", "Before", "Among", "Into", "Over", "And", "Nor", "Neither",
+    "Without", "Through", "Within",
+}  # fmt: skip
+"""First words of a docstring whose subject is somewhere else."""
+LONG = 60
+"""Lines of a function that a reader takes in at once."""
 
 COUNT_OPTIONS = """
 import json, typer
@@ -303,6 +316,40 @@ def count_options(source: Path) -> tuple[int, int] | None:
     return leaves, options
 
 
+def repeated_classes(modules: dict[str, Module]) -> dict[str, list[str]]:
+    """Names that more than one class has, each with the modules that define it."""
+    homes: dict[str, list[str]] = {}
+    for module in modules.values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module.name)
+    return {name: where for name, where in sorted(homes.items()) if len(where) > 1}
+
+
+def subjectless_docstrings(module: Module) -> Iterator[tuple[int, str]]:
+    """The line and the first sentence of every docstring whose subject is missing."""
+    for node in ast.walk(module.tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                sentence = re.split(r"(?<=[.;])\s", " ".join(value.value.split("\n\n")[0].split()))[0]
+                words = sentence.split()
+                if len(words) < 3 or words[0] in SUBJECTLESS:
+                    yield statement.lineno, sentence
+
+
+def long_functions(modules: dict[str, Module]) -> int:
+    """How many functions have more than `LONG` lines."""
+    functions = (node for module in modules.values() for node in ast.walk(module.tree) if isinstance(node, Function))
+    return sum((node.end_lineno or 0) - node.lineno + 1 > LONG for node in functions)
+
+
+def is_private(name: str) -> bool:
+    """Whether a module, or a directory it is in, is marked private by an underscore."""
+    return any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+
+
 def header_lines(module: Module) -> int:
     """Lines above the first ``def`` or ``class``."""
     starts = [node.lineno for node in ast.walk(module.tree) if isinstance(node, Function | ast.ClassDef)]
@@ -328,6 +375,10 @@ def measure(source: Path, modules: dict[str, Module]) -> dict[str, str]:
         "modules": f"{sum(not module.is_package for module in files):,}",
         "  with exactly one importer": f"{len(lone):,}",
         "  of these imported by __init__ only": f"{len(by_init):,}",
+        "  marked private": f"{sum(is_private(name) for name in modules):,}",
+        "class names used more than once": f"{len(repeated_classes(modules)):,}",
+        "functions over 60 lines": f"{long_functions(modules):,}",
+        "docstrings without their subject": f"{sum(1 for one in files for _ in subjectless_docstrings(one)):,}",
         "folder-level cycles": f"{len(everywhere):,}",
         "  rooms in them": f"{sum(map(len, everywhere)):,}",
         "  cycles at import time": f"{len(at_import):,}",
@@ -350,6 +401,8 @@ def main() -> None:
     parser.add_argument("source", nargs="?", type=Path, default=Path("src"), help="Directory that holds captious.")
     parser.add_argument("--against", type=Path, help="The tree before, for a table with two columns.")
     parser.add_argument("--list", action="store_true", help="Name the modules with exactly one importer.")
+    parser.add_argument("--classes", action="store_true", help="Name the classes that share a name.")
+    parser.add_argument("--docstrings", action="store_true", help="List the docstrings without their subject.")
     arguments = parser.parse_args()
     sources = {"before": arguments.against, "after": arguments.source} if arguments.against else {"": arguments.source}
     trees = {title: read_modules(source) for title, source in sources.items()}
@@ -368,6 +421,15 @@ def main() -> None:
         print()
         for name, importer in lone_modules(modules).items():
             print(f"{name}  <-  {importer}")
+    if arguments.classes:
+        print()
+        for name, homes in repeated_classes(modules).items():
+            print(f"{name}: {', '.join(homes)}")
+    if arguments.docstrings:
+        print()
+        for module in modules.values():
+            for line, sentence in subjectless_docstrings(module):
+                print(f"{module.path}:{line}: {sentence}")
 
 
 if __name__ == "__main__":

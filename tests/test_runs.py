@@ -57,7 +57,7 @@ def test_unknown_ids_and_metrics_name_what_there_is(tmp_path):
     run = read_run(tmp_path / "run")
     with pytest.raises(KeyError, match="no item with id '9'"):
         run.explain("9")
-    with pytest.raises(KeyError, match=r"'cidr' was not measured, only rouge, cider; did you mean 'cider'\?"):
+    with pytest.raises(KeyError, match=r"no metric 'cidr'; did you mean 'cider'\? There are rouge, cider"):
         run.explain("1", "cidr")
 
 

@@ -25,10 +25,10 @@ import numpy as np
 from lab.reproductions.beside import SHARED, Beside
 from lab.reproductions.relic import classifiers, protocol, subjects, table_rows
 
-from captious.bias.audit import Audit, Store, audit
+from captious.bias.audit import Audit, RunStore, audit
 from captious.bias.classifiers.encoding import encode, epoch_batches
 from captious.bias.classifiers.lstm import Lstm
-from captious.bias.corpus import Corpus, Task
+from captious.bias.corpus import ClassifierTask, MaskedCorpus
 from captious.models.devices import resolve_device
 from captious.options import Runtime, current, using
 
@@ -47,7 +47,7 @@ def speed(args: Namespace) -> dict[str, Any]:
     chosen = protocol(args.data, "3", args.seeds)
     config = Lstm(stack=args.stack)
     device = resolve_device(args.device).type
-    corpora = [Corpus.of(subject, chosen) for subject in people]
+    corpora = [MaskedCorpus.of(subject, chosen) for subject in people]
     tasks = [task for seed in chosen.seeds for corpus in corpora for task in corpus.tasks(seed)]
     one_by_one(replace(config, epochs=1), tasks[0])
     config_short = replace(config, epochs=1)
@@ -73,7 +73,7 @@ def speed(args: Namespace) -> dict[str, Any]:
     return result
 
 
-def one_by_one(config: Lstm, task: Task) -> Any:
+def one_by_one(config: Lstm, task: ClassifierTask) -> Any:
     """The peer: the same classifier the usual way, packed sequences through torch.nn.LSTM (cuDNN on a GPU)."""
     import torch
     from torch import nn
@@ -121,10 +121,10 @@ def fill(args: Namespace) -> dict[str, Any]:
     part, parts = map(int, args.part.split("/"))
     for table in args.tables.split(","):
         chosen = protocol(args.data, table, args.seeds)
-        corpora = [Corpus.of(subject, chosen) for subject in subjects(args.data, table)]
+        corpora = [MaskedCorpus.of(subject, chosen) for subject in subjects(args.data, table)]
         tasks = [task for seed in chosen.seeds for corpus in corpora for task in corpus.tasks(seed)]
         for classifier in classifiers(args.classifiers, table):
-            store = Store(args.work).of(classifier.settings())
+            store = RunStore(args.work).of(classifier.settings())
             for task in tasks[part::parts]:
                 if store.get(task) is None:
                     store.put(task, classifier.train([task], lambda more: None)[0])
@@ -149,7 +149,7 @@ def cpu(args: Namespace) -> dict[str, Any]:
 def check(args: Namespace) -> dict[str, Any]:
     """On a GPU: that stacked training gives there what it gives on the CPU, alone or together."""
     chosen = protocol(args.data, "3", 1)
-    tasks = Corpus.of(subjects(args.data, "3")[0], chosen).tasks(0)[:3]
+    tasks = MaskedCorpus.of(subjects(args.data, "3")[0], chosen).tasks(0)[:3]
     short = Lstm(epochs=1)
     with using(Runtime(device="cuda")):
         together = short.train(tasks, lambda more: None)

@@ -34,12 +34,12 @@ def captions(items: int) -> list[str]:
 def tokenizer() -> Any:
     import tokenizers
 
-    from captious.models.tokenizers import Tokenizer
+    from captious.models.tokenizers import SubwordTokenizer
 
     words = {f"w{place}": place for place in range(WORDS)} | {"<start>": WORDS, "<end>": WORDS + 1}
     backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="w0"))
     backend.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    return Tokenizer(backend, 77, WORDS, WORDS + 1, WORDS + 1)
+    return SubwordTokenizer(backend, 77, WORDS, WORDS + 1, WORDS + 1)
 
 
 def model(tiny: bool) -> Any:
@@ -59,9 +59,9 @@ def model(tiny: bool) -> Any:
 
 def encoder(device: str, precision: str, tiny: bool) -> Any:
     from captious.models.clip import wrap
-    from captious.models.preprocess import Preparation
+    from captious.models.preprocess import ImagePreprocessing
 
-    return wrap(model(tiny), tokenizer(), Preparation(size=224, crop=224), "random-vit-b32", device, precision)
+    return wrap(model(tiny), tokenizer(), ImagePreprocessing(size=224, crop=224), "random-vit-b32", device, precision)
 
 
 def plain(network: Any, tokenize: Any, paths: list[str], texts: list[str], device: str) -> np.ndarray:

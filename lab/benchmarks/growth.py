@@ -128,7 +128,7 @@ class Clock:
         ("merge states", "captious.text.idf", "DocumentFrequency.merge"),
         ("document frequencies", "captious.text.idf", "DocumentFrequency.frequencies"),
         ("checks", "captious.evaluation", "findings_that_mislead"),
-        ("order of ids", "captious.metrics.contract", "_order"),
+        ("order of ids", "captious.metrics.measurement", "_order"),
         ("intervals", "captious.runs.report", "bootstrap"),
         ("write items", "captious.runs.report", "Report.write_files"),
         ("page", "captious.render.html", "page"),

@@ -21,7 +21,7 @@ from typing import Any
 from measure import table
 
 from captious.models.diffusion import MOST, load_diffusion
-from captious.models.painters import Options, Prompt
+from captious.models.painters import PainterOptions, Prompt
 from captious.options import Runtime, using
 
 SEEDS = 5
@@ -160,7 +160,7 @@ def _plain(place: Path, dtype: Any, device: str, size: int) -> Paint:
 
 def _ours(place: Path, device: str, steps: int, compiled: bool) -> Paint:
     with using(Runtime(device=device)):
-        painter = load_diffusion(str(place), Options(steps=steps, compile=compiled))
+        painter = load_diffusion(str(place), PainterOptions(steps=steps, compile=compiled))
 
     def paint(wanted: list[Prompt], steps: int) -> None:
         with using(Runtime(device=device, batch=MOST, log=_say)):

@@ -26,9 +26,11 @@ import numpy as np
 from measure import table
 
 from captious.captions import CaptionSet
-from captious.train.lexicon import Corpus, Lexicon
-from captious.train.negatives import KINDS, Alike, Negatives, negatives, save
+from captious.train.lexicon import CaptionCorpus, Lexicon
+from captious.train.negative_records import write_negatives
+from captious.train.negatives import KINDS, Negatives, make_negatives
 from captious.train.neighbors import weighted_ngrams
+from captious.train.similar_images import SimilarImages
 
 PART = 20_000
 ROWS = 200
@@ -46,7 +48,7 @@ def training() -> dict[str, list[str]]:
     return found
 
 
-def loops(corpus: Corpus, lexicon: Lexicon, captions: int) -> float:
+def loops(corpus: CaptionCorpus, lexicon: Lexicon, captions: int) -> float:
     """Seconds for random, substitution, non-fluent, and repetition and removal, one caption at a time."""
     texts, image, rng = corpus.texts, corpus.image.tolist(), random.Random(0)
     words: defaultdict[int, Counter[str]] = defaultdict(Counter)
@@ -90,7 +92,7 @@ def loops(corpus: Corpus, lexicon: Lexicon, captions: int) -> float:
     return time.process_time() - start
 
 
-def all_pairs(corpus: Corpus, rows: int) -> float:
+def all_pairs(corpus: CaptionCorpus, rows: int) -> float:
     """Seconds for some images: a sparse product with all, and the three greatest of each row."""
     texts = {key: corpus.texts[corpus.offsets[i] : corpus.offsets[i + 1]] for i, key in enumerate(corpus.ids)}
     matrix = weighted_ngrams(CaptionSet.of(dict.fromkeys(texts, ()), texts))
@@ -113,15 +115,15 @@ def main() -> None:
         steps[name] = before[0] + time.perf_counter() - wall, before[1] + time.process_time() - processor
         return result
 
-    corpus: Corpus = timed("tokens", lambda: Corpus.of(captions))
+    corpus: CaptionCorpus = timed("tokens", lambda: CaptionCorpus.of(captions))
     timed("tokens", lambda: corpus.signatures)
     lexicon: Lexicon = timed("tags", lambda: Lexicon.of(corpus))
-    near: Alike = timed("images alike by CIDEr", lambda: Alike.of(corpus))
-    four: Negatives = timed("four kinds", lambda: negatives(corpus, KINDS[1:], lexicon=lexicon))
+    near: SimilarImages = timed("images alike by CIDEr", lambda: SimilarImages.of(corpus))
+    four: Negatives = timed("four kinds", lambda: make_negatives(corpus, KINDS[1:], lexicon=lexicon))
     del four
-    made: Negatives = timed("five kinds", lambda: negatives(corpus, lexicon=lexicon, near=near))
+    made: Negatives = timed("five kinds", lambda: make_negatives(corpus, lexicon=lexicon, near=near))
     with tempfile.TemporaryDirectory() as folder:
-        timed("JSON Lines", lambda: save(made, Path(folder) / "neg.jsonl"))
+        timed("JSON Lines", lambda: write_negatives(made, Path(folder) / "neg.jsonl"))
     part = min(PART, len(corpus))
     slow = loops(corpus, lexicon, part) * len(corpus) / part
     rows = min(ROWS, len(corpus.ids))

@@ -30,13 +30,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from captious.runs import open_run
 from encoder_parts import captions as made_captions
 from encoder_parts import make_picture, model, tokenizer
 from measure import table
 
 import captious
 from captious.options import Engine, Resampling, Runtime
+from captious.runs import open_run
 from captious.scale.scoring import score_shards
 
 METRICS = "bleu,cider"

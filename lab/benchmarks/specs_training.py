@@ -22,16 +22,16 @@ import torch
 
 from captious.models.clip import wrap
 from captious.models.mini import WordTokenizer
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 from captious.models.tokenizers import tokenizer_of
 from captious.options import Runtime
-from captious.train import towers as branches
+from captious.train import packing
 from captious.train.contrast import contrast as contrast_loss
 from captious.train.data import Example, tokenized
 from captious.train.loop import Trainer
 from captious.train.options import Settings
-from captious.train.schedule import Plan
-from captious.train.specs import Margin, Negatives, Specificity, chains
+from captious.train.schedule import EpochPlan
+from captious.train.specs import Margin, NegativeUnits, SpecsObjective, chains
 from captious.train.towers import Towers, unit
 
 LIMIT = 248
@@ -67,7 +67,7 @@ def encoder_of(units: list[tuple[str, ...]], device: str, small: bool) -> Any:
     vision = {**(SMALL if small else VISION), "image_size": side, "patch_size": 32}
     config = CLIPConfig(text_config=text, vision_config=vision, projection_dim=512, logit_scale_init_value=4.6052)
     torch.manual_seed(0)
-    return wrap(CLIPModel(config), tokenizer, Preparation(size=side, crop=side), "random", device, "fp32")
+    return wrap(CLIPModel(config), tokenizer, ImagePreprocessing(size=side, crop=side), "random", device, "fp32")
 
 
 class Noise:
@@ -80,17 +80,17 @@ class Noise:
         return self.held[rows]
 
 
-def objective_of(count: int, device: str, small: bool) -> Specificity:
+def objective_of(count: int, device: str, small: bool) -> SpecsObjective:
     units = captions(count)
     encoder = encoder_of(units, device, small)
     examples = [Example(str(n), Path(str(n)), (" ".join(one),), one) for n, one in enumerate(units)]
-    found, rows = chains(examples, np.arange(count), Negatives(), encoder)
+    found, rows = chains(examples, np.arange(count), NegativeUnits(), encoder)
     assert len(rows) == count
     full = tokenized(encoder, [one.captions[0] for one in examples])
-    return Specificity(Towers(encoder, Noise(count, encoder.preparation.crop), ()), full, found)
+    return SpecsObjective(Towers(encoder, Noise(count, encoder.preparation.crop), ()), full, found)
 
 
-def ready(objective: Specificity, rows: np.ndarray, epoch: int) -> tuple[Any, list[Any]]:
+def ready(objective: SpecsObjective, rows: np.ndarray, epoch: int) -> tuple[Any, list[Any]]:
     """A batch for the straightforward loop: normalized images, and four blocks of ids padded to the limit."""
     frame, encoder = objective.towers.frame, objective.towers.encoder
     triplets = objective.chains.triplets(rows, objective.chains.steps(rows, epoch), epoch)
@@ -127,7 +127,9 @@ def plain_loss(model: Any, margin: Margin, images: Any, blocks: list[Any], once:
     return contrast + 8 * first + 0.8 * second
 
 
-def plain(objective: Specificity, batch: int, accumulate: int, steps: int, precision: Any, once: bool) -> list[float]:
+def plain(
+    objective: SpecsObjective, batch: int, accumulate: int, steps: int, precision: Any, once: bool
+) -> list[float]:
     """Seconds of each optimizer step of the straightforward loop."""
     encoder = objective.towers.encoder
     model, margin = encoder.module.train(), Margin()
@@ -179,7 +181,9 @@ class Step:
         return torch.nn.utils.clip_grad_norm_(parameters, most)
 
 
-def ours(objective: Specificity, batch: int, accumulate: int, steps: int, precision: Any, together: int) -> list[float]:
+def ours(
+    objective: SpecsObjective, batch: int, accumulate: int, steps: int, precision: Any, together: int
+) -> list[float]:
     """Seconds of each optimizer step of the real loop; ``together`` of its batches are encoded at once."""
     stamps: list[float] = []
     objective.towers.encoder.module.zero_grad(set_to_none=True)
@@ -192,14 +196,14 @@ def ours(objective: Specificity, batch: int, accumulate: int, steps: int, precis
     epochs = -(-steps // each)
     settings = Settings(epochs, batch, accumulate, 1e-5, save_every=10**9, together=together)
     with tempfile.TemporaryDirectory() as folder:
-        plan, step = Plan(len(objective), batch, accumulate, epochs), Step(objective.model.device.type, precision)
+        plan, step = EpochPlan(len(objective), batch, accumulate, epochs), Step(objective.model.device.type, precision)
         trainer = Trainer(objective, settings, plan, Path(folder), step, Runtime(progress=stamp))
         trainer._save = lambda: None  # type: ignore[method-assign]
         trainer.run()
     return np.diff(stamps)[:steps].tolist()
 
 
-def agreement(objective: Specificity, batch: int) -> float:
+def agreement(objective: SpecsObjective, batch: int) -> float:
     """Largest difference of a loss, and of any gradient relative to its largest, in full precision."""
     model, rows = objective.towers.encoder.module, np.arange(batch)
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -219,24 +223,24 @@ def agreement(objective: Specificity, batch: int) -> float:
     return max(abs(one - other), worst)
 
 
-def arithmetic(objective: Specificity, batch: int) -> tuple[float, float]:
+def arithmetic(objective: SpecsObjective, batch: int) -> tuple[float, float]:
     """GFLOPs a sample of the forward pass, straightforward and ours, counted without computing anything."""
     from torch.utils.flop_counter import FlopCounterMode
 
     model = copy.deepcopy(objective.towers.encoder.module).to("meta")
     packed = objective.batch(np.arange(batch), 0).texts.packed.to("meta")
-    usual = branches._bias
-    branches._bias = lambda seen, hidden: torch.empty(seen.shape, device="meta")
+    usual = packing._bias
+    packing._bias = lambda seen, hidden: torch.empty(seen.shape, device="meta")
     side = objective.towers.encoder.preparation.crop
     try:
         with FlopCounterMode(display=False) as image:
             model.get_image_features(torch.empty(batch, 3, side, side, device="meta"))
         with FlopCounterMode(display=False) as tree:
-            branches.encode(model, packed)
+            packing.encode_packed(model, packed)
         with FlopCounterMode(display=False) as text:
             model.get_text_features(torch.empty(batch, LIMIT, dtype=torch.long, device="meta"))
     finally:
-        branches._bias = usual
+        packing._bias = usual
     one, shared, whole = (counted.get_total_flops() / batch / 1e9 for counted in (image, tree, text))
     return 4 * (one + whole), one + shared
 

@@ -24,12 +24,12 @@ from captious.options import Resampling
 from captious.stats.bootstrap import bootstrap_draws
 from captious.stats.resampling import bootstrap_weights, swap_masks
 from captious.study.contests import permuted, standardized
-from captious.study.design import Rows
+from captious.study.design import RatingRows
 
 IMAGES, CAPTIONS, RATERS, METRICS, DRAWS, SEED = 1000, 5664, 3, 8, 1000, 12345
 
 
-def made() -> tuple[Rows, list[Floats]]:
+def made() -> tuple[RatingRows, list[Floats]]:
     """Ratings and metrics of known quality, with ties in some metrics as in BLEU or ROUGE."""
     rng = np.random.default_rng(0)
     cluster = np.sort(np.concatenate([np.arange(IMAGES), rng.integers(0, IMAGES, CAPTIONS - IMAGES)]))
@@ -38,10 +38,10 @@ def made() -> tuple[Rows, list[Floats]]:
     metrics = [quality + rng.normal(0, 1 + 0.3 * number, CAPTIONS) for number in range(METRICS)]
     metrics = [np.round(values, 2) if number % 2 else values for number, values in enumerate(metrics)]
     item = np.repeat(np.arange(CAPTIONS), RATERS)
-    return Rows(ratings.ravel(), item, cluster, IMAGES, ratings.mean(axis=1)), metrics
+    return RatingRows(ratings.ravel(), item, cluster, IMAGES, ratings.mean(axis=1)), metrics
 
 
-def scipy_bootstrap(rows: Rows, metrics: list[Floats], draws: int, variant: str) -> Floats:
+def scipy_bootstrap(rows: RatingRows, metrics: list[Floats], draws: int, variant: str) -> Floats:
     """What one writes first: draw images, gather their rows, call kendalltau."""
     members = [np.flatnonzero(rows.cluster[rows.item] == image) for image in range(rows.clusters)]
     weights = np.concatenate(list(bootstrap_weights(rows.clusters, DRAWS, SEED)))[:draws].astype(int)
@@ -53,7 +53,7 @@ def scipy_bootstrap(rows: Rows, metrics: list[Floats], draws: int, variant: str)
     return found
 
 
-def scipy_permutation(rows: Rows, metrics: list[Floats], draws: int, variant: str) -> Floats:
+def scipy_permutation(rows: RatingRows, metrics: list[Floats], draws: int, variant: str) -> Floats:
     """Swap the standardized values of whole images between two metrics, call kendalltau for both."""
     masks = np.concatenate(list(swap_masks(rows.clusters, DRAWS, SEED)))[:draws] > 0
     scaled = [standardized(values) for values in metrics]

@@ -34,7 +34,7 @@ from captious.options import Runtime, using
 from captious.train.data import Example
 from captious.train.loop import optimizer
 from captious.train.options import UmicOptions
-from captious.train.umic import Ranking, distinct, losses, prepared
+from captious.train.umic import RankingObjective, distinct, losses, prepared
 
 STEPS, ROUNDS = {"cuda": 20, "cpu": 2}, 3
 
@@ -63,7 +63,7 @@ def training(backbone: Fusion, examples: list[Example], batch: int) -> str:
     """Samples (a caption with five negatives) a second, forward, backward and optimizer step."""
     made = prepared(examples, ("hard", "random", "substitute", "shuffle", "repeat"), 1, seed=0)
     pictures = backbone.pictures(made.paths)
-    goal = Ranking(backbone, pictures, backbone.texts(made.texts, keep=False), made.table)
+    goal = RankingObjective(backbone, pictures, backbone.texts(made.texts, keep=False), made.table)
     encoder, inside = backbone.encoder, HiddenStates(backbone.encoder)
     pixels = np.stack([encoder.prepare(open_image(path)) for path in map(Path, made.paths)])
     tokens = encoder.tokenize(made.texts)
@@ -155,7 +155,7 @@ def random_b32(folder: Path, texts: list[str]) -> Path:
 
     from captious.models.clip import wrap
     from captious.models.mini import WordTokenizer
-    from captious.models.preprocess import Preparation
+    from captious.models.preprocess import ImagePreprocessing
     from captious.models.tokenizers import tokenizer_of
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -164,7 +164,7 @@ def random_b32(folder: Path, texts: list[str]) -> Path:
     ends = {"bos_token_id": tokenizer.start, "eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
     config = transformers.CLIPConfig(text_config={**ends, "vocab_size": tokenizer.backend.get_vocab_size()})
     torch.manual_seed(0)
-    wrap(transformers.CLIPModel(config), tokenizer, Preparation(), "random-b32", "cpu", "fp32").save(folder)
+    wrap(transformers.CLIPModel(config), tokenizer, ImagePreprocessing(), "random-b32", "cpu", "fp32").save(folder)
     return folder
 
 

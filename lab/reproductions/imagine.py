@@ -39,9 +39,9 @@ from captious.stats.tests import bootstrap_p
 from captious.studio import Log, export_study, new_plan, read_plan, simulate_raters
 from captious.study import correlate
 from captious.study.combine import add, cross_validate
-from captious.study.design import Rows
+from captious.study.design import RatingRows
 from captious.study.ratings import Ratings, open_ratings
-from captious.study.scores import Scores, scores_of
+from captious.study.scores import MetricScores, scores_of
 
 SEEDS, BASES = 5, "bleu(n=4),rouge,cider"
 STUDIED = 20
@@ -93,8 +93,8 @@ def agreement(ratings: Ratings) -> Iterator[Row]:
     scores = [*scores_of(measurements, ratings.ids), _texts_alone(ratings)]
     study = correlate(ratings, scores, resampling=Resampling(samples=0))
     design = study.design
-    assert isinstance(design, Rows)
-    mean = Rows(design.mean, np.arange(design.items), design.cluster, design.clusters, design.mean)
+    assert isinstance(design, RatingRows)
+    mean = RatingRows(design.mean, np.arange(design.items), design.cluster, design.clusters, design.mean)
     named = {**dict(zip(VARIANTS, study.scores[-3:-1], strict=True)), CONTROL: study.scores[-1]}
     for name, score in named.items():
         pearson = estimate(mean.family("moments", score.oriented), mean.clusters, Resampling())["pearson"]
@@ -128,14 +128,14 @@ def _over_seeds(spread: float) -> str:
     return "" if spread != spread else f"± {100 * spread:.1f}; "
 
 
-def _texts_alone(ratings: Ratings) -> Scores:
+def _texts_alone(ratings: Ratings) -> MetricScores:
     """A control that the paper does not have: the same encoder without a picture, the highest cosine of two texts."""
     assert ratings.captions is not None
     values = to_references(ratings.captions, load("captious-mini"), "")
-    return Scores(CONTROL, CONTROL, values[ratings.captions.positions(ratings.ids)])
+    return MetricScores(CONTROL, CONTROL, values[ratings.captions.positions(ratings.ids)])
 
 
-def _against_control(mean: Rows, score: Scores, control: Scores) -> str:
+def _against_control(mean: RatingRows, score: MetricScores, control: MetricScores) -> str:
     both = [mean.family("moments", one.oriented) for one in (score, control)]
     draws = [part["pearson"] for part in bootstrap_draws(both, mean.clusters, Resampling())]
     values = [observed(one, mean.clusters)["pearson"] for one in both]

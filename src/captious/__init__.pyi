@@ -1,3 +1,7 @@
+from captious._arena import Arena as Arena
+from captious._arena import arena as arena
+from captious._demo import Demo as Demo
+from captious._demo import demo as demo
 from captious._version import __version__ as __version__
 from captious.bias.audit import Audit as Audit
 from captious.bias.audit import audit as audit
@@ -12,9 +16,9 @@ from captious.evaluation import evaluate_shards as evaluate_shards
 from captious.io.check import Check as Check
 from captious.io.check import check as check
 from captious.io.read import read as read
-from captious.metrics.contract import Measurement as Measurement
 from captious.metrics.contract import Metric as Metric
-from captious.metrics.contract import Signature as Signature
+from captious.metrics.measurement import Measurement as Measurement
+from captious.metrics.measurement import Signature as Signature
 from captious.metrics.registry import parse
 from captious.options import Engine as Engine
 from captious.options import Judging as Judging
@@ -27,15 +31,11 @@ from captious.runs.folder import Run as Run
 from captious.runs.folder import open_run as open_run
 from captious.runs.report import Report as Report
 from captious.runs.report import read_run as read_run
-from captious.samples import Demo as Demo
-from captious.samples import demo as demo
 from captious.scale.keep import Selection as Selection
 from captious.scale.keep import keep as keep
 from captious.scale.scoring import score_shards as score_shards
 from captious.scorer import Scorer as Scorer
 from captious.study._correlate import correlate as correlate
 from captious.study.study import Study as Study
-from captious.tournament import Arena as Arena
-from captious.tournament import arena as arena
 
 metric = parse

@@ -17,7 +17,7 @@ def exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]
 
     >>> attribute, names = exports("captious.syntax")
     >>> names()[:2], attribute("Sentence").__name__
-    (['Rules', 'Sentence'], 'Sentence')
+    (['CutRules', 'Sentence'], 'Sentence')
     """
 
     @cache

@@ -260,6 +260,8 @@ class CaptionSet(Memo):
     name: str = "captions"
     skipped: int = 0
     """How many ids were left out at reading because one side lacked them."""
+    selection: str = ""
+    """The list of items that were chosen at reading, such as the images of a paper."""
 
     def __post_init__(self) -> None:
         if len(self._positions) != len(self.ids):
@@ -400,12 +402,15 @@ class CaptionSet(Memo):
 
     @cached_property
     def fingerprint(self) -> int:
-        """Of ids and references, whatever the order of the items; those of shards add up modulo 2**64."""
+        """A fingerprint of ids and references, independent of the order of items.
+
+        Those of shards add up modulo 2**64.
+        """
         return int(self._digests.sum(dtype=np.uint64))
 
     @cached_property
     def _digests(self) -> npt.NDArray[np.uint64]:
-        """Of the id and the references of each item."""
+        """A digest of the id and the references of each item."""
         values, bounds = self.references.values, self.references.offsets.tolist()
         return text_hashes(
             "\x1f".join((key, *values[first:end]))

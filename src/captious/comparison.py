@@ -17,14 +17,14 @@ from captious.errors import InputError
 from captious.evaluation import Specs, evaluate, metric_specs, settings_of
 from captious.io.formats import name_of
 from captious.io.read import read
-from captious.metrics.contract import Measurement
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, link
 from captious.render.tables import provenance, write_csv
 from captious.runs.folder import is_run, open_run, system_folders
 from captious.runs.pairing import on_items, on_shards, scored_once, shared_ids, shared_metrics, shared_shards
-from captious.runs.report import ITEMS, SHARDS, Report, explorer, on_scale, report_of
+from captious.runs.report import ITEMS, SHARDS, Report, explorer, on_scale, own_scale, report_of
 from captious.runs.shards_page import FEW
 from captious.stats.resampling import (
     Convention,
@@ -139,9 +139,12 @@ class Comparison(PlainState, Result):
             key: max((abs(end) for row in self.differences if row.metric == key for end in _ends(row)), default=0.0)
             for key in self._first.measurements
         }
+        own = {key: own_scale(one.metric) for key, one in self._first.measurements.items()}
         rows = []
         for row in self.differences:
-            cell = Cell(row.difference, row.low, row.high, limits=(-reach[row.metric], reach[row.metric]))
+            cell = Cell(
+                row.difference, row.low, row.high, limits=(-reach[row.metric], reach[row.metric]), **own[row.metric]
+            )
             better = Span(row.better, "strong") if row.better else Span("neither", "quiet")
             rows.append(
                 (self._metric(row.metric), f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, Phrase((better,)))
@@ -446,13 +449,13 @@ def _by_system(lines: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Measurement]:
-    """Both on the items that both have a value for, so that the test stays paired."""
-    reasons = {**baseline.reasons, **system.reasons}
-    if not reasons:
+    """Both on the items that both have a row for, so that the test stays paired."""
+    if not baseline.reasons and not system.reasons:
         return baseline, system
-    without = np.array([key in reasons for key in baseline.ids])[:, None]
+    without = np.isnan(np.asarray(baseline.rows)).any(axis=1) | np.isnan(np.asarray(system.rows)).any(axis=1)
+    reasons = {key: "" for key, left_out in zip(baseline.ids, without.tolist(), strict=True) if left_out}
     ours, theirs = (
-        replace(side, rows=np.where(without, np.nan, np.asarray(side.rows)), reasons=reasons)
+        replace(side, rows=np.where(without[:, None], np.nan, np.asarray(side.rows)), reasons=reasons)
         for side in (baseline, system)
     )
     return ours, theirs

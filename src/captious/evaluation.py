@@ -16,7 +16,8 @@ from captious.io.formats import name_of, rows_of
 from captious.io.join import first_few, gather_references
 from captious.io.read import read
 from captious.metrics.chunks import measure_all
-from captious.metrics.contract import Measurement, Metric
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime, current, using
 from captious.runs.report import Report, reasons_line, resampled_intervals

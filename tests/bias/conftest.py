@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lab.toy import make
 
-from captious.bias.corpus import Subject, Task, balanced_split
+from captious.bias.corpus import AuditedCaptioner, ClassifierTask, balanced_split
 
 
 def small_task(seed, role, images=60, classes=2):
@@ -16,14 +16,14 @@ def small_task(seed, role, images=60, classes=2):
         for label in labels
     ]
     split = balanced_split([str(image) for image in range(images)], labels.tolist(), seed)
-    return Task(captions, labels, classes, split, seed, role)
+    return ClassifierTask(captions, labels, classes, split, seed, role)
 
 
 def planted_subject(bias, human_bias, items=1500, name="planted", seed=0):
     sample = make(items, seed, bias=bias, human_bias=human_bias)
     rows = [row for scene in sample.scenes() if (row := sample.biased(scene))]
     columns = ({row["id"]: row[key] for row in rows} for key in ("label", "caption", "references"))
-    return Subject.of(name, *columns)
+    return AuditedCaptioner.of(name, *columns)
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.bias.audit import Store, _divided, audit
+from captious.bias.audit import RunStore, _divided, audit
 from captious.bias.classifiers.linear import Linear
-from captious.bias.corpus import Subject
+from captious.bias.corpus import AuditedCaptioner
 from captious.bias.masking import Mask
 from captious.bias.protocol import Protocol
 from captious.bias.protocol import published_seeds as seeds
@@ -132,7 +132,7 @@ def test_three_classes():
     words = {key: f"{label}word thing" if rng.random() < 0.8 else "thing" for key, label in labels.items()}
     people = {key: ["thing here", "a thing"] for key in labels}
     result = audit(
-        [Subject.of("three", labels, words, people)], Protocol(Mask.named("none"), seeds=seeds(3)), [Linear()]
+        [AuditedCaptioner.of("three", labels, words, people)], Protocol(Mask.named("none"), seeds=seeds(3)), [Linear()]
     )
     # A share of .8 is told, the rest is guessed at one in three.
     assert result.chance == pytest.approx(100 / 9)
@@ -153,9 +153,9 @@ def test_captioners_with_other_labels_are_refused(planted):
 
 
 def test_a_damaged_result_is_trained_again(make_task, tmp_path):
-    task, store = make_task(0, "model"), Store(tmp_path).of({"classifier": "linear"})
+    task, store = make_task(0, "model"), RunStore(tmp_path).of({"classifier": "linear"})
     store.put(task, np.full((6, 2), 0.5))
     assert store.get(task) is not None
     (store.folder / f"{task.digest}.npy").write_bytes(b"half a fi")
     assert store.get(task) is None
-    assert Store(tmp_path).of({"classifier": "linear", "c": 1}).get(task) is None
+    assert RunStore(tmp_path).of({"classifier": "linear", "c": 1}).get(task) is None

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from captious.bias.audit import Run
+from captious.bias.audit import ClassifierRun
 from captious.bias.classifiers.bert import Bert
 from captious.errors import InputError
 
@@ -35,7 +35,7 @@ def test_it_learns_and_repeats_itself(tiny, make_task, kind):
     np.testing.assert_array_equal(result, config.train([task], silent)[0])
     assert result.sum(axis=1) == pytest.approx(1)
     # A frozen encoder of random weights has nothing to tell.
-    assert config.frozen or Run(task, result).accuracy > 0.7
+    assert config.frozen or ClassifierRun(task, result).accuracy > 0.7
 
 
 def test_training_leaves_the_loaded_model_and_the_global_generator_alone(tiny, make_task):

@@ -108,14 +108,14 @@ def test_what_holds_for_several_captioners_is_warned_of_once(result):
 
 
 def test_captions_without_words_name_what_hid_them(planted):
-    from captious.bias.corpus import Corpus
+    from captious.bias.corpus import MaskedCorpus
 
     subject = planted(0.6, 0.2, items=200)
     subject = replace(subject, captions=("", *subject.captions[1:]))
     warnings = {}
     for mask, vocabulary in (("gender", "model"), ("none", "model"), ("none", "none")):
         protocol = Protocol(Mask.named(mask), vocabulary=vocabulary)
-        result = Audit(protocol, {}, [Corpus.of(subject, protocol)], [])
+        result = Audit(protocol, {}, [MaskedCorpus.of(subject, protocol)], [])
         warnings[mask, vocabulary] = result.warnings[0]
     assert warnings["gender", "model"].startswith("model captions that say nothing once the mask hid their words")
     assert warnings["none", "none"] == "model captions that say nothing, kept as they are: planted 1"
@@ -123,12 +123,12 @@ def test_captions_without_words_name_what_hid_them(planted):
 
 
 def test_a_vocabulary_that_hides_most_words_is_warned_of(planted, tmp_path):
-    from captious.bias.corpus import Corpus
+    from captious.bias.corpus import MaskedCorpus
 
     subject = planted(0.6, 0.2, items=200)
     (tmp_path / "few.txt").write_text(subject.humans[0][0].lower().rstrip(".").split()[-1])
     protocol = Protocol(Mask.named("none"), vocabulary=str(tmp_path / "few.txt"))
-    result = Audit(protocol, {}, [Corpus.of(subject, protocol)], [])
+    result = Audit(protocol, {}, [MaskedCorpus.of(subject, protocol)], [])
     assert "of the human words, which lowers LIC_D" in result.warnings[-1]
     assert "human captions that say nothing once the vocabulary (" in " ".join(result.warnings)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from captious.bias.corpus import Corpus, read_subjects
+from captious.bias.corpus import MaskedCorpus, read_subjects
 from captious.bias.masking import MASKED
 from captious.bias.protocol import PRESETS, preset_named
 from captious.errors import InputError
@@ -24,7 +24,7 @@ def test_legacy_alignment_hides_the_known_shares_of_human_words(age, shared_data
     # Of human tokens: unk 20.7, 21.4, 15.7, 15.8 %; masked 8.9 %.
     files = str(shared_data / "lic" / "vocabulary" / "{model}.txt")
     protocol = replace(preset_named("relic-age"), vocabulary=files)
-    corpora = [Corpus.of(subject, protocol) for subject in age]
+    corpora = [MaskedCorpus.of(subject, protocol) for subject in age]
     assert [corpus.unknown for corpus in corpora] == pytest.approx([0.207, 0.214, 0.157, 0.158], abs=0.002)
     words = [word for column in corpora[0].humans for caption in column for word in caption]
     assert words.count(MASKED) / len(words) == pytest.approx(0.089, abs=0.001)
@@ -37,7 +37,7 @@ def test_sizes_and_appendix_c(age):
     assert [len({word for text in subject.captions for word in text.lower().split()}) for subject in age] == [
         *(641, 1167, 674, 666)
     ]
-    tasks = Corpus.of(age[0], preset_named("relic-age-human")).tasks(0)
+    tasks = MaskedCorpus.of(age[0], preset_named("relic-age-human")).tasks(0)
     assert [len(tasks)] + [len(part) for part in (tasks[0].split.train, tasks[0].split.test)] == [6, 4382, 488]
     assert not np.array_equal(tasks[0].split.test, tasks[1].split.test)
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from captious.bias.corpus import Subject, read_subjects
+from captious.bias.corpus import AuditedCaptioner, read_subjects
 from captious.errors import InputError
 from captious.options import Reading
 
@@ -17,13 +17,13 @@ def write(path, rows):
 
 
 def test_images_without_a_label_are_left_out_and_counted():
-    result = Subject.of("m", {**LABELS, "3": None, "5": ""}, CAPTIONS, HUMANS)
+    result = AuditedCaptioner.of("m", {**LABELS, "3": None, "5": ""}, CAPTIONS, HUMANS)
     assert len(result.ids) == 38
     assert result.notes == ("2 images (3, 5) without a label left out",)
 
 
 def test_unequal_numbers_of_human_captions_are_counted():
-    result = Subject.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3], "2": [*HUMANS["2"], "sixth"]})
+    result = AuditedCaptioner.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3], "2": [*HUMANS["2"], "sixth"]})
     assert {len(texts) for texts in result.humans} == {3}
     assert result.notes == (
         "images have unequal numbers of human captions (1 × 3, 38 × 5, 1 × 6); the first 3 are used",
@@ -31,13 +31,13 @@ def test_unequal_numbers_of_human_captions_are_counted():
 
 
 def test_a_number_of_human_captions_leaves_out_images_with_fewer():
-    result = Subject.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3]}, number=5)
+    result = AuditedCaptioner.of("m", LABELS, CAPTIONS, {**HUMANS, "1": HUMANS["1"][:3]}, number=5)
     assert len(result.ids) == 39 and "fewer than 5 human captions" in result.notes[0]
 
 
 def test_images_without_human_captions_are_an_error():
     with pytest.raises(InputError, match=r"m: 1 image \(7\) without human captions"):
-        Subject.of("m", LABELS, CAPTIONS, {key: texts for key, texts in HUMANS.items() if key != "7"})
+        AuditedCaptioner.of("m", LABELS, CAPTIONS, {key: texts for key, texts in HUMANS.items() if key != "7"})
 
 
 def test_labels_may_stand_with_the_people_and_the_people_may_be_more(tmp_path):

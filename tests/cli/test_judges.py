@@ -111,3 +111,15 @@ def test_the_cache_shows_the_replies(score, run):
         assert store.execute("SELECT count(*) FROM reply").fetchone() == (12,)
     out = run("cache", "show")[1]
     assert "Replies of chat models" in out and "12 replies" in out
+
+
+@pytest.mark.parametrize(("scores", "warned"), [((0,), True), ((100,), True), ((0, 0, 0, 1), False)])
+def test_a_judge_that_gives_one_value_to_all_captions_is_reported(score, server, scores, warned):
+    server.behave = lambda number, body, headers: (
+        200,
+        {},
+        response(json.dumps({"score": scores[number % len(scores)], "reason": "none"})),
+    )
+    code, _, err = score()
+    assert code == 0
+    assert (f"CLAIR: the judge gave {scores[0] / 100:g} to all 12 captions" in err) == warned

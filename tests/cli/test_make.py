@@ -119,9 +119,15 @@ def test_a_pickled_idf_table_is_imported_and_captions_are_counted(run, tmp_path)
     assert code == 2 and "a bare table and --items" in err
     assert "mine:3:" in run("make", "idf", table, "--name", "mine", "--items", 3)[1]
     assert (
-        "is a pickle of counts; leave out --tokenizer"
-        in run("make", "idf", table, "--name", "other", "--items", 3, "--tokenizer", "13a")[2]
+        "is a pickle of counts; leave out the names of columns"
+        in run("make", "idf", table, "--name", "other", "--items", 3, "--id-column", "x")[2]
     )
+    code, _, err = run("make", "idf", table, "--name", "spaces", "--items", 3, "--tokenizer", "whitespace")
+    assert code == 0 and "write cider(idf=spaces,tokenizer=whitespace)" in err
+    words = tmp_path / "coco-train-words.p"
+    words.write_bytes(pickle.dumps({"ref_len": 3, "document_frequency": {("UNK",): 2.0, ("a",): 3.0}}))
+    code, _, err = run("make", "idf", words, "--name", "words")
+    assert code == 0 and "its tokens are those of whitespace" in err
     captions = tmp_path / "captions.json"
     captions.write_text(json.dumps({"1": ["a dog"], "2": ["a cat"]}))
     assert "(2 items;" in run("make", "idf", captions, "--out", tmp_path / "my.idf")[1]

@@ -2,6 +2,8 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 from tests.fuzz.cases import SLOTS
 
@@ -116,3 +118,20 @@ def test_a_place_that_cannot_be_written_is_said_before_any_work(run, tmp_path, p
     predictions = SLOTS["predictions"].right(tmp_path, "predictions")
     code, out, error = run("score", predictions, "--metrics", "rep_diversity", "--out", tmp_path / place)
     assert code == 2 and not out and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_a_frame_that_pandas_wrote_scores_as_the_frame_itself(run, tmp_path, suffix):
+    """``to_csv`` prints lists; the numbers must be those of the lists."""
+    rows = [{**dict(row), "caption": f"{row['id']} {row['references'][0]}"} for row in SLOTS["references"].rows]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / f"frame.{suffix}", sep="\t" if suffix == "tsv" else ",", index=False)
+    printed = [run("score", tmp_path / name, "--csv") for name in ("rows.jsonl", f"frame.{suffix}")]
+    assert printed[0][0] == printed[1][0] == 0 and printed[0][1] == printed[1][1]
+    frame["references"] = frame["references"].map(np.array)
+    frame.to_csv(tmp_path / f"arrays.{suffix}", sep="\t" if suffix == "tsv" else ",", index=False)
+    path = tmp_path / f"arrays.{suffix}"
+    for command in (("score", path), ("compare", path, path), ("check", path)):
+        code, out, error = run(*command)
+        assert code == 2 and "row 2: reference is a printed list (['" in out + error

@@ -4,6 +4,7 @@ import json
 import os
 import zlib
 
+import numpy as np
 import pytest
 from lab.toy import make
 from PIL import Image
@@ -37,7 +38,9 @@ def broken(kind, predictions, references):
     elif kind == "shifted ids":
         predictions = dict(zip(predictions, [*list(predictions.values())[1:], predictions[first]], strict=True))
     elif kind == "string for a list":
-        references = {key: str(value) for key, value in references.items()}
+        references = {key: str(np.array(value)) for key, value in references.items()}
+    elif kind == "one word for all references":
+        references = dict.fromkeys(references, "answer")
     elif kind == "references left in":
         predictions = {key: references[key][0] for key in predictions}
     elif kind == "empty caption":
@@ -67,7 +70,8 @@ def broken(kind, predictions, references):
         ("missing id", "error", "1 id (1001) without references"),
         ("swapped files", "error", "are the two files swapped?"),
         ("shifted ids", "warning", "do the ids belong together?"),
-        ("string for a list", "error", "look like a printed list, expected a list"),
+        ("string for a list", "error", "reference is a printed list (['"),
+        ("one word for all references", "warning", "100% of the references are the same text, 'answer'"),
         ("references left in", "warning", "whose candidate is also one of its references"),
         ("empty caption", "warning", "1 empty candidate caption (id 1001)"),
         ("line break", "warning", "1 candidate caption (id 1002) with a line break inside"),

@@ -1,5 +1,6 @@
 """Every format in, one CaptionSet out; and one clear line for everything that is wrong."""
 
+import csv
 import gzip
 import io
 import json
@@ -142,7 +143,12 @@ BROKEN = {
     ),
     "bad row": ("p.jsonl", '{"id": 1, "caption": "a"}\n{"id": 2, "cap', r"p\.jsonl: row 2 column 11: not valid JSON"),
     "a row that is no object": ("p.jsonl", '{"id": 1, "caption": "a"}\n7', r"row 2: is int, expected an object"),
-    "duplicate key": ("p.json", '{"1": "a", "1": "b"}', "id '1' occurs more than once in one JSON object"),
+    "duplicate key": ("p.json", '{"1": "a", "1": "b"}', "'1' occurs more than once in one JSON object"),
+    "duplicate name": (
+        "p.jsonl",
+        '{"id": 1, "caption": "a", "caption": "b"}',
+        "row 1: 'caption' occurs more than once in one JSON object",
+    ),
     "duplicate id": (
         "p.json",
         json.dumps([{"image_id": 1, "caption": "a"}, {"image_id": 1, "caption": "b"}]),
@@ -249,6 +255,104 @@ def test_quotation_marks_in_tab_separated_captions(tmp_path):
     assert [item.candidate for item in read(plain)] == ['"stop" says the sign', 'a 5" nail']
     quoted = put(tmp_path, "b.tsv", 'id\tcaption\n1\t"a tab\there, and ""quotes"""\n')
     assert read(quoted)["1"].candidate == 'a tab\there, and "quotes"'
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC, csv.QUOTE_MINIMAL])
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_quoted_tables_of_pandas_are_read_as_they_were_written(tmp_path, suffix, quoting):
+    texts = ['a sign that says "stop"', "a dog", 'a 5" nail', "it's a cat, or two"]
+    frame = pd.DataFrame({"id": range(4), "caption": texts, "references": [[text, "x"] for text in texts]})
+    frame.to_csv(tmp_path / f"t.{suffix}", sep="\t" if suffix == "tsv" else ",", quoting=quoting, index=False)
+    captions = read(tmp_path / f"t.{suffix}")
+    assert [item.candidate for item in captions] == texts
+    assert [item.references for item in captions] == [(text, "x") for text in texts]
+
+
+def test_a_column_of_captions_that_are_all_in_quotation_marks_is_quoted(tmp_path):
+    assert read(put(tmp_path, "a.tsv", 'id\tcaption\n1\t"a dog"\n2\t"a cat"\n'))["1"].candidate == "a dog"
+    assert read(put(tmp_path, "b.tsv", 'id\tcaption\n1\t"a dog"\n2\ta cat\n'))["1"].candidate == '"a dog"'
+
+
+PRINTED = [["a dog"], ["a dog", "it's a cat"], ['"a" dog', "b, c"], ["back\\slash", "new\nline"], ["é", "日本"]]
+
+
+@pytest.mark.parametrize("texts", PRINTED)
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_printed_list_is_the_list(tmp_path, texts, kind, suffix):
+    """``DataFrame.to_csv`` prints lists; harnesses such as lmms-eval store their targets so, in JSON."""
+    frame = pd.DataFrame({"id": [1], "caption": ["a dog"], "references": [str(kind(texts))]})
+    if suffix == "jsonl":
+        frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    elif suffix == "parquet":
+        frame.to_parquet(tmp_path / "t.parquet")
+    else:
+        frame.to_csv(tmp_path / f"t.{suffix}", sep="\t" if suffix == "tsv" else ",", index=False)
+    assert read(tmp_path / f"t.{suffix}")["1"].references == tuple(texts)
+    assert read({"1": str(kind(texts))})["1"].candidates == tuple(texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        str(np.array(["a dog", "a cat"])),
+        str(np.array(["a dog"] * 30)),
+        repr(np.array(["a dog", "a cat"])),
+        "['a dog', nan]",
+        "[['a dog'], ['a cat']]",
+        "['a dog', __import__('os').getpid()]",
+        "[f'{1}', 'b']",
+    ],
+)
+def test_a_printed_list_that_is_not_one_of_texts_is_refused(tmp_path, text):
+    for source in ([{"id": 1, "caption": "a", "references": text}], [{"id": 1, "caption": "a", "references": [text]}]):
+        with pytest.raises(InputError, match=r"entry 1: reference is a printed list \("):
+            read(source)
+    pd.DataFrame({"id": [1], "caption": [text]}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match=r"t\.csv: row 2: caption is a printed list \("):
+        read(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    "text", ["[a dog's ball]", "(a dog, 'a cat')", "[sic] a 'dog'", "('a dog')", "[]", "['", "a ['b']"]
+)
+def test_a_caption_in_brackets_is_a_caption(text):
+    assert read({"1": text})["1"].candidates == (text,)
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.json", "p.jsonl"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf16_is_read_with_its_mark_and_refused_without(tmp_path, name, encoding):
+    """PowerShell's ``>`` and Excel's "Unicode text" write UTF-16 with a byte-order mark."""
+    content = {"csv": "id,caption\n1,a café\n", "tsv": "id\tcaption\n1\ta café\n"}
+    path = put(tmp_path, name, content.get(name[2:], '{"id": 1, "caption": "a café"}\n').encode(encoding))
+    if name == "p.json":
+        path.write_bytes('{"1": "a café"}'.encode(encoding))
+    if encoding == "utf-16":
+        assert read(path)["1"].candidate == "a café"
+        return
+    with pytest.raises(InputError, match=r"byte [01] is null, expected text in UTF-8; is it UTF-16"):
+        read(path)
+
+
+def test_a_null_character_in_a_caption_is_refused():
+    with pytest.raises(InputError, match="id '1': caption holds a null character, expected text"):
+        read({"1": "a dog\0"})
+
+
+def test_a_column_that_a_table_has_twice_is_refused(tmp_path):
+    table = pa.table([["1"], ["a dog"], ["a cat"]], names=["id", "caption", "caption"])
+    frame = pd.DataFrame([["1", "a dog", "a cat"]], columns=["id", "caption", "caption"])
+    pq.write_table(table, tmp_path / "t.parquet")
+    for source in (table, frame, tmp_path / "t.parquet"):
+        with pytest.raises(InputError, match="column 'caption' is there more than once, expected different names"):
+            read(source)
+
+
+def test_an_id_that_a_parquet_file_has_twice_is_refused(tmp_path):
+    pq.write_table(pa.table({"id": [1, 1], "caption": ["a dog", "a cat"]}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"row 2: id '1' occurs more than once \(first at .*row 1\)"):
+        read(tmp_path / "t.parquet")
 
 
 def test_candidates_and_references_may_call_their_ids_differently(tmp_path):

@@ -291,6 +291,19 @@ class TestTables:
             read_shard(shard_of(path))
         assert read_shard(shard_of(path), Reading(several=True)).captions.candidates[0] == ("one", "two")
 
+    def test_a_cut_anywhere_in_a_gzip_of_two_members_is_reported(self, tmp_path):
+        first, second = ([{"id": f"{half}{index}", "caption": "a dog"} for index in range(3)] for half in "ab")
+        members = [gzip.compress(lines(rows) + b"\n") for rows in (first, second)]
+        content, path = b"".join(members), tmp_path / "0.jsonl.gz"
+        for length in range(1, len(content)):
+            path.write_bytes(content[:length])
+            try:
+                result = read_shard(Shard("0", str(path), length))
+            except InputError:
+                continue
+            # A file that ends where a member does is whole.
+            assert ("damaged gzip" in result.faults) == (length != len(members[0])), length
+
     @pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".json", ".csv", ".jsonl.gz"])
     def test_an_empty_file_is_a_shard_without_an_item(self, tmp_path, ending):
         path = tmp_path / f"0{ending}"

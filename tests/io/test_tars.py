@@ -96,12 +96,12 @@ class CountedFile(io.BytesIO):
         return content
 
 
-@pytest.mark.parametrize(("images", "most"), [(False, 10_000), (True, 1_010_000)])
+@pytest.mark.parametrize(("images", "most"), [(False, 20_000), (True, 1_020_000)])
 def test_images_are_not_read_unless_they_are_wanted(images, most):
-    file = CountedFile(tar([("0.txt", b"a dog"), ("0.png", b"x" * 1_000_000), ("1.json", b'{"caption": "a cat"}')]))
+    file = CountedFile(tar([("0.txt", b"a dog"), ("0.png", b"x" * 1_000_000), ("1.json", b'{"style": "calm"}')]))
     rows = list(tar_rows(file, "0.tar", Reading(), images, pytest.fail))
-    assert most - 10_000 < file.bytes_read < most
-    assert [row.fields.get("caption") for row in rows] == ["a dog", "a cat"]
+    assert most - 20_000 < file.bytes_read < most
+    assert [row.fields.get("caption", row.fields.get("style")) for row in rows] == ["a dog", "calm"]
     assert ["image" in row.fields for row in rows] == [images, images]
 
 
@@ -200,6 +200,58 @@ def test_what_comes_before_a_damaged_header_is_read(shard):
     assert "no header with a valid checksum at byte 1,024 of" in result.examples["damaged tar"]
 
 
+def with_size(content, member, size):
+    """The tar with another size in the header of a member; all members before have one block."""
+    content, start = bytearray(content), 1024 * member
+    content[start + 124 : start + 136] = b"%011o\0" % size
+    content[start + 148 : start + 156] = b" " * 8
+    content[start + 148 : start + 156] = b"%06o\0 " % sum(content[start : start + 512])
+    return bytes(content)
+
+
+TEXTS = {"0": "a dog runs on the grass", "1": "a cat sits", "2": "the last one"}
+
+
+@pytest.mark.parametrize("member", range(3))
+@pytest.mark.parametrize("size", [0, 1, 5, 22, 24, 30, 500, 512, 513, 600, 1024, 1100, 1500, 2000, 2560, 1_000_000])
+def test_a_header_that_lies_about_the_size_changes_no_caption_and_is_reported(shard, member, size):
+    whole = tar([(f"{key}.txt", text.encode()) for key, text in TEXTS.items()], tarfile.USTAR_FORMAT)
+    assert not read_shard(shard(whole)).faults
+    try:
+        result = read_shard(shard(with_size(whole, member, size)))
+    except InputError as error:
+        assert "nothing of the shard can be used" in str(error)
+        return
+    assert str(member) not in result.captions.ids and result.faults
+    assert all(result.captions[key].candidate == TEXTS[key] for key in result.captions.ids)
+
+
+def test_several_tars_in_one_file_are_reported(shard):
+    """``cat a.tar b.tar`` makes a file of which only the first is read, by tar itself too."""
+    result = read_shard(shard(tar(sample("0")) + tar(sample("1"))))
+    assert result.captions.ids == ("0",) and result.faults == {"content after the end of a tar": 1}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_caption_in_utf16_is_read_with_its_mark_and_refused_without(shard, encoding):
+    result = read_shard(shard([("0.txt", "a dog".encode(encoding)), *sample("1", "a cat")]))
+    marked = encoding == "utf-16"
+    assert result.captions.candidates[0] == (("a dog",) if marked else ("a cat",))
+    assert result.faults == ({} if marked else {"caption holds a null character": 1})
+
+
+def test_the_column_of_the_json_may_be_named_where_some_samples_have_caption_files(shard):
+    files = [*sample("0", "a dog", text="one"), *sample("1", None, text="two")]
+    assert read_shard(shard(files)).captions.ids == ("0",)
+    result = read_shard(shard(files), Reading(candidate_column="text"))
+    assert list(result.captions.candidates) == [("one",), ("two",)] and not result.faults
+
+
+def test_a_name_that_is_twice_in_a_json_is_counted(shard):
+    result = read_shard(shard([("0.json", b'{"caption": "a", "caption": "b"}'), ("1.json", b'{"caption": "c"}')]))
+    assert result.captions.ids == ("1",) and result.faults == {"JSON cannot be read": 1}
+
+
 def test_what_comes_before_the_damage_of_a_compressed_tar_is_read(shard):
     import random
 
@@ -222,7 +274,7 @@ def test_samples_that_cannot_be_used_are_counted_by_reason(shard):
         ("json beside.json", b"{"),
         ("json beside.txt", b"kept"),
         *sample("without", None, url="http://x"),
-        *sample("null", None, caption=None),
+        *sample("in the json", None, text="words in the picture"),
         *sample("good", "again"),
     ]
     result = read_shard(shard(files))
@@ -232,8 +284,11 @@ def test_samples_that_cannot_be_used_are_counted_by_reason(shard):
         "no candidate caption": 3,
         "caption is not UTF-8": 1,
         "JSON cannot be read": 3,
-        "caption is null": 1,
+        "no caption file, where other samples have one": 1,
         "member is there twice": 2,
+    }
+    assert read_shard(shard([("0.json", b'{"caption": null}'), ("1.json", b'{"caption": "a dog"}')])).faults == {
+        "caption is null": 1
     }
     name = shard([]).address
     assert result.examples["no candidate caption"] == (

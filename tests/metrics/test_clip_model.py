@@ -15,7 +15,7 @@ transformers = pytest.importorskip("transformers")
 def folder(tmp_path, tokenizer):
     """A small CLIP in a folder: two layers of 64 in each tower, 32 × 32 pixels."""
     from captious.models.clip import wrap
-    from captious.models.preprocess import Preparation
+    from captious.models.preprocess import ImagePreprocessing
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -29,7 +29,7 @@ def folder(tmp_path, tokenizer):
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.mul_(3 if parameter.ndim > 1 else 1)  # a fresh model gives everything nearly the same vector
-    encoder = wrap(module, tokenizer, Preparation(size=32, crop=32), "small", "cpu", "fp32")
+    encoder = wrap(module, tokenizer, ImagePreprocessing(size=32, crop=32), "small", "cpu", "fp32")
     encoder.save(tmp_path / "small")
     return tmp_path / "small"
 

@@ -3,10 +3,10 @@
 import pytest
 
 from captious import CaptionSet, Scorer, compare, evaluate
-from captious.errors import InputError
+from captious.errors import InputError, UnknownKey
 from captious.metrics import registry
 from captious.metrics.meteor import resources
-from captious.metrics.registry import ABSENT, metric_class, names, parse, parse_all
+from captious.metrics.registry import ABSENT, find_key, metric_class, names, parse, parse_all
 from captious.options import Resampling
 
 REFERENCES = {"1": ["a dog runs", "the dog"], "2": ["a cat"]}
@@ -20,7 +20,7 @@ def test_the_label_that_tables_print_is_read(name):
 
 @pytest.mark.parametrize("name", ["tifa", "TIFA", "FENSE", "Polos", "chrf"])
 def test_for_a_metric_that_is_lacking_no_other_is_suggested(name):
-    with pytest.raises(InputError, match=f"^captious has no {name.upper()} yet, known: bleu, ") as error:
+    with pytest.raises(InputError, match=f"^captious has no {name.upper()} yet; captious metrics lists") as error:
         parse_all(name)
     assert "did you mean" not in str(error.value)
 
@@ -64,3 +64,78 @@ def test_all_where_captions_come_later(monkeypatch):
     assert {metric.name for metric in scorer.metrics} == {metric.name for metric in parse_all("ALL")}
     assert not {"mbleu", "lsa", "selfcider"} & {metric.name for metric in scorer.metrics}
     assert scorer(["2"], ["a cat"])["BLEU-1"] == pytest.approx(1)
+
+
+def labels_of(metrics):
+    return {str(metric): metric.label for metric in parse_all(metrics)}
+
+
+@pytest.mark.parametrize("name", ["bleu", "BLEU", "Bleu", " bleu "])
+def test_in_a_list_the_name_of_a_metric_with_variants_stands_for_all(name):
+    assert [str(metric) for metric in parse_all(name)] == [f"bleu(n={n})" for n in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics", "key"),
+    [
+        ("cider(idf=coco)", "cider,cider(idf=coco)", "cider(idf=coco)"),  # the written form
+        ("cider(coco)", "cider,cider(idf=coco)", "cider(idf=coco)"),
+        ("cider", "cider,cider(idf=coco)", "cider"),
+        ("CIDEr-D", "bleu,cider(idf=coco)", "cider(idf=coco)"),  # the label
+        ("cider d coco", "bleu,cider(idf=coco)", "cider(idf=coco)"),
+        ("BLEU-2", "bleu", "bleu(n=2)"),
+        ("bleu_2", "bleu", "bleu(n=2)"),
+        ("BLEU-2", "bleu(tokenizer=13a)", "bleu(n=2,tokenizer=13a)"),
+        ("spice-spacy-color", "spice,spice(subset=color)", "spice(subset=color)"),
+        ("cider", "rouge,cider(idf=coco)", "cider(idf=coco)"),  # the short name
+        ("bleu", "bleu", "bleu(n=4)"),  # BLEU-4 where one metric is meant
+        ("BLEU", "rouge,bleu", "bleu(n=4)"),
+        ("bleu", "bleu(n=2)", "bleu(n=2)"),
+        ("bleu", "bleu(tokenizer=13a)", "bleu(n=4,tokenizer=13a)"),
+        ("CIDEr", "cider,cider(variant=plain)", "cider(variant=plain)"),  # as the table prints it
+        ("ClipScore", "clipscore,clipscore(w=1)", "clipscore"),
+    ],
+)
+def test_a_name_means_one_metric_of_those_at_hand(name, metrics, key):
+    assert find_key(name, labels_of(metrics)) == key
+
+
+def test_names_of_columns_and_of_metrics_that_are_not_installed_are_found_as_texts():
+    labels = {"my score": "Mine", "stranger(w=1.5)": "stranger(w=1.5)", "stranger(w=15)": "stranger(w=15)"}
+    assert find_key("my score", labels) == find_key("mine", labels) == "my score"
+    assert find_key("stranger(w=15)", labels) == "stranger(w=15)"
+    with pytest.raises(UnknownKey, match=r"^no metric 'stranger\(w=1,5\)'; did you mean"):
+        find_key("stranger(w=1,5)", labels)
+
+
+def test_an_exact_name_needs_no_class_of_a_metric(monkeypatch):
+    monkeypatch.setattr(registry, "metric_class", lambda name: pytest.fail("a class was looked up"))
+    assert find_key("bleu(n=2)", {"bleu(n=2)": "BLEU-2"}) == find_key("BLEU-2", {"bleu(n=2)": "BLEU-2"}) == "bleu(n=2)"
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics", "choices"),
+    [
+        ("bleu", "bleu(n=1),bleu(n=2)", r"bleu\(n=1\), bleu\(n=2\)"),
+        ("cider", "cider(idf=coco),cider(variant=plain)", r"cider\(idf=coco\), cider\(variant=plain\)"),
+        ("CLIPScore", "clipscore(w=1),clipscore(w=2)", r"clipscore\(w=1\.0\), clipscore\(w=2\.0\)"),
+    ],
+)
+def test_an_ambiguous_name_is_refused_with_the_choices(name, metrics, choices):
+    with pytest.raises(UnknownKey, match=f"^run: '{name}' names 2 metrics, expected one of {choices}$"):
+        find_key(name, labels_of(metrics), "run")
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_first_and_ten_names():
+    labels = labels_of("bleu,rouge,cider,div_n(n=1),div_n(n=2),div_n(n=3),div_n(n=4),distinct_n(n=1),lsa")
+    assert len(labels) == 12
+    with pytest.raises(UnknownKey) as error:
+        find_key("CIDR", labels, "run")
+    shown = ", ".join(list(labels)[:10])
+    assert str(error.value) == f"run: no metric 'CIDR'; did you mean 'cider'? There are {shown}, and 2 more"
+    with pytest.raises(UnknownKey, match=r"^no metric 'TIFA'; there are rouge$"):
+        find_key("TIFA", labels_of("rouge"))
+    with pytest.raises(UnknownKey, match=r"^no metric 'x{80}'; there are rouge$"):
+        find_key("x" * 10_000, labels_of("rouge"))
+    with pytest.raises(UnknownKey, match=r"^no metric 'cider\(idf=coco\)'; there are cider$"):
+        find_key("cider(idf=coco)", labels_of("cider"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import captious
-from captious.metrics.contract import Measurement
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse, parse_all
 from captious.metrics.spice.metric import Spice
 from captious.metrics.spice.original import SpiceOriginal
@@ -54,7 +54,7 @@ def test_the_two_stand_side_by_side_with_their_correlation(output, monkeypatch):
     monkeypatch.setattr(Spice, "settings", lambda self, state: {})
 
     def measure(self, captions, state=None):
-        from captious.metrics.contract import Signature
+        from captious.metrics.measurement import Signature
 
         rows = np.array([[0.2, 1], [0.1, 1], [0.3, 1]])
         return Measurement(self, captions.ids, rows, Signature.of(self, captions, state, 0, {}))

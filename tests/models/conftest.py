@@ -35,10 +35,10 @@ def clip_merges():
 def clip_folder(clip_module, tokenizer, tmp_path_factory):
     """A folder with `clip_module`; not to be changed."""
     from captious.models.clip import wrap
-    from captious.models.preprocess import Preparation
+    from captious.models.preprocess import ImagePreprocessing
 
     folder = tmp_path_factory.mktemp("clip") / "tiny"
-    wrap(clip_module, tokenizer, Preparation(32, 32), "tiny").save(folder)
+    wrap(clip_module, tokenizer, ImagePreprocessing(32, 32), "tiny").save(folder)
     return folder
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.models.cost import cost
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 
 
 def released(limit, patch=32):
@@ -16,7 +16,9 @@ def released(limit, patch=32):
     with torch.device("meta"):
         shape = {"vision_config": {"patch_size": patch}, "text_config": {"max_position_embeddings": limit}}
         module = transformers.CLIPModel(transformers.CLIPConfig(**shape))
-    return TorchEncoder("b32", "", "fp32", 512, limit, module.eval(), None, Preparation(), torch.device("meta"), True)
+    return TorchEncoder(
+        "b32", "", "fp32", 512, limit, module.eval(), None, ImagePreprocessing(), torch.device("meta"), True
+    )
 
 
 def test_vit_b_32():

@@ -11,7 +11,7 @@ tokenizers = pytest.importorskip("tokenizers")
 
 from captious.errors import InputError
 from captious.models.cost import cost
-from captious.models.dual import DualEncoder, DualModule, Shape, load_dual, new_dual, pool_image, pool_text
+from captious.models.dual import DualEncoder, DualHeads, DualModule, load_dual, new_dual, pool_image, pool_text
 from captious.models.loading import load, load_trainable
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "dog", "cat", "runs", "sleeps", "red")
@@ -49,7 +49,7 @@ def parts(tmp_path_factory):
 @pytest.fixture(scope="module")
 def encoder(parts, tmp_path_factory):
     """Residual heads whose perceptrons have left zero."""
-    made = new_dual(str(parts / "vision"), str(parts / "text"), Shape(dimension=8, hidden=16), device="cpu")
+    made = new_dual(str(parts / "vision"), str(parts / "text"), DualHeads(dimension=8, hidden=16), device="cpu")
     torch.manual_seed(4)
     with torch.no_grad():
         for head in (made.module.image_head, made.module.text_head):
@@ -97,7 +97,7 @@ def test_the_frozen_part_and_the_head_are_the_whole(encoder, pixels):
 
 
 def test_layers_held_still_and_the_others_are_the_whole(parts, pixels):
-    encoder = new_dual(str(parts / "vision"), str(parts / "text"), Shape(dimension=8), device="cpu")
+    encoder = new_dual(str(parts / "vision"), str(parts / "text"), DualHeads(dimension=8), device="cpu")
     ready = encoder.pixels_to_tensor(pixels)
     with torch.no_grad():
         whole = encoder.image_tensor(ready)
@@ -120,7 +120,7 @@ def test_a_text_does_not_see_the_padding_of_its_batch(encoder):
 def test_linear_heads_on_poolers_are_the_dual_encoder_of_transformers(parts, pixels):
     towers = [transformers.AutoModel.from_pretrained(parts / name).eval() for name in ("vision", "text")]
     theirs = transformers.VisionTextDualEncoderModel(vision_model=towers[0], text_model=towers[1]).eval()
-    shape = Shape("pooler", "pooler", "linear", theirs.config.projection_dim)
+    shape = DualHeads("pooler", "pooler", "linear", theirs.config.projection_dim)
     ours = DualModule(*towers, shape).eval()
     ours.image_head.load_state_dict(theirs.visual_projection.state_dict())
     ours.text_head.load_state_dict(theirs.text_projection.state_dict())
@@ -162,12 +162,12 @@ def test_the_seed_decides_the_heads_and_the_pooling_enters_the_fingerprint(parts
         return new_dual(str(parts / "vision"), str(parts / "text"), device="cpu", **given).fingerprint
 
     assert made(seed=1) == made(seed=1) != made(seed=2)
-    assert made(shape=Shape("cls", heads="linear")) != made(shape=Shape("mean", heads="linear"))
-    assert made(shape=Shape(dropout=0.1)) == made(shape=Shape(dropout=0.5))
+    assert made(shape=DualHeads("cls", heads="linear")) != made(shape=DualHeads("mean", heads="linear"))
+    assert made(shape=DualHeads(dropout=0.1)) == made(shape=DualHeads(dropout=0.5))
 
 
 def test_the_cost_is_counted_by_hand(parts):
-    encoder = new_dual(str(parts / "vision"), str(parts / "text"), Shape(heads="linear", dimension=8), device="cpu")
+    encoder = new_dual(str(parts / "vision"), str(parts / "text"), DualHeads(heads="linear", dimension=8), device="cpu")
     # 16 patches and a class token: 2 layers of 4·32² projections, 2·17·32 attention and 2·32·128 MLP a token,
     # patches of 3·7·7 numbers, and a head from cls+mean (64) to 8.
     image = 2 * (2 * 17 * (4 * 32**2 + 2 * 17 * 32 + 2 * 32 * 128) + 16 * 3 * 49 * 32 + 64 * 8)
@@ -188,7 +188,7 @@ def test_the_cost_is_counted_by_hand(parts):
 )
 def test_a_shape_that_cannot_be(given, says):
     with pytest.raises(InputError, match=says):
-        Shape(**given)
+        DualHeads(**given)
 
 
 def test_damaged_folders_are_named(encoder, tmp_path):

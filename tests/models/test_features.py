@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 from captious.errors import InputError
-from captious.models import features, pipeline
-from captious.models import pipeline as decoding
+from captious.models import decoding, features, pipeline
 from captious.models import store as stores
 from captious.models.encoder import Tokens
 from captious.models.features import cosines, image_features, text_features
@@ -347,7 +346,7 @@ def test_cosines_of_many_pairs_agree_with_the_plain_product():
     chance = np.random.default_rng(3)
     rows = unit(chance.normal(size=(50, 6))).astype(np.float32)
     index = chance.integers(-1, 50, (2, 10_000))
-    a, b = (features.Encoded(rows, places, np.zeros(10_000, np.int64), {}) for places in index)
+    a, b = (features.EncodedRows(rows, places, np.zeros(10_000, np.int64), {}) for places in index)
     expected = np.where((index >= 0).all(axis=0), (rows[index[0]].astype(float) * rows[index[1]]).sum(axis=1), np.nan)
     assert np.allclose(cosines(a, b), expected, atol=1e-6, equal_nan=True)
 

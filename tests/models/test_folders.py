@@ -8,7 +8,7 @@ import pytest
 from captious.errors import InputError
 from captious.models.clip import wrap
 from captious.models.loading import load
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -58,7 +58,7 @@ def features_of(found):
 
 def test_clip_folder_without_a_preparation_file(folder):
     encoder = load(str(folder))
-    assert encoder.preparation == Preparation(32, 32, order="crop-first")
+    assert encoder.preparation == ImagePreprocessing(32, 32, order="crop-first")
     assert (encoder.limit, encoder.dimension, encoder.causal, encoder.pad) == (12, 8, True, 0)
     assert encoder.text_features(encoder.tokenize(TEXTS).ids).shape == (3, 8)
 
@@ -67,11 +67,11 @@ def test_a_clip_is_prepared_as_the_references_do_unless_asked_or_written_otherwi
     """The file of ``transformers`` says nothing of the order; one of captious does."""
     (folder / "preprocessor_config.json").write_text('{"size": {"shortest_edge": 32}, "crop_size": 32}')
     plain = load(str(folder))
-    assert plain.preparation == Preparation(32, 32, order="crop-first")
+    assert plain.preparation == ImagePreprocessing(32, 32, order="crop-first")
     asked = load(str(folder), order="rgb-first")
     assert asked.preparation.order == "rgb-first"
     assert asked.fingerprint != plain.fingerprint
-    Preparation(32, 32, order="rgb-first").save(folder)
+    ImagePreprocessing(32, 32, order="rgb-first").save(folder)
     assert load(str(folder)).preparation.order == "rgb-first"
     with pytest.raises(InputError, match="order='upside-down'"):
         load(str(folder), order="upside-down")
@@ -196,5 +196,5 @@ def test_wrap_of_a_new_model(tmp_path):
     from captious.models.tokenizers import tokenizer_of
 
     words(tmp_path)
-    encoder = wrap(clip(), tokenizer_of(tmp_path, 12), Preparation(32, 32), "new")
+    encoder = wrap(clip(), tokenizer_of(tmp_path, 12), ImagePreprocessing(32, 32), "new")
     assert encoder.text_features(encoder.tokenize(TEXTS).ids).shape == (3, 8)

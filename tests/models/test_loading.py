@@ -12,7 +12,7 @@ import pytest
 from captious.errors import InputError
 from captious.models.clip import wrap
 from captious.models.loading import load, load_trainable
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 from captious.options import Runtime, using
 
 
@@ -55,7 +55,7 @@ def test_a_folder_that_changed_is_loaded_again(clip_folder, clip_module, tokeniz
     other = copy.deepcopy(clip_module)
     with torch.no_grad():
         other.visual_projection.weight.mul_(2)
-    wrap(other, tokenizer, Preparation(32, 32), "tiny").save(folder)
+    wrap(other, tokenizer, ImagePreprocessing(32, 32), "tiny").save(folder)
     after = load(str(folder))
     pixels = np.zeros((1, 32, 32, 3), np.uint8)
     assert np.allclose(after.image_features(pixels), 2 * before.image_features(pixels), atol=1e-5)

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from captious.errors import InputError
 from captious.models.cost import cost
 from captious.models.mini import WordTokenizer, load_numpy, read_tensors, write_tensors
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -58,7 +58,7 @@ def model(folder, activation="quick_gelu", end=WORDS.end):
         torch.nn.init.normal_(parameter, std=0.3)
     made.save_pretrained(folder)
     WORDS.save(folder)
-    Preparation(size=32, crop=32).save(folder)
+    ImagePreprocessing(size=32, crop=32).save(folder)
     return made
 
 
@@ -67,7 +67,7 @@ def expected(made, pixels=None, ids=None):
         if ids is not None:
             found = made.get_text_features(input_ids=torch.from_numpy(ids))
         else:
-            three = Preparation()
+            three = ImagePreprocessing()
             values = (pixels / 255 - np.array(three.mean)) / np.array(three.std)
             found = made.get_image_features(pixel_values=torch.tensor(values, dtype=torch.float32).permute(0, 3, 1, 2))
     return getattr(found, "pooler_output", found).numpy()
@@ -121,7 +121,7 @@ def test_fingerprint_follows_what_moves_scores(tmp_path):
     model(tmp_path)
     first = load_numpy(tmp_path).fingerprint
     assert len(first) == 12 and load_numpy(tmp_path).fingerprint == first
-    Preparation(size=32, crop=32, resample="bilinear").save(tmp_path)
+    ImagePreprocessing(size=32, crop=32, resample="bilinear").save(tmp_path)
     second = load_numpy(tmp_path).fingerprint
     arrays = read_tensors(tmp_path / "model.safetensors")
     arrays["text_projection.weight"] = arrays["text_projection.weight"] * 2

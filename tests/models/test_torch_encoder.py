@@ -9,14 +9,14 @@ from PIL import Image
 from captious.errors import InputError
 from captious.models.clip import wrap
 from captious.models.loading import load
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 
 TEXTS = ["A cat on a mat.", "two dogs running across a very green field in the rain", ""]
 
 
 @pytest.fixture
 def encoder(clip_module, tokenizer):
-    return wrap(clip_module, tokenizer, Preparation(32, 32), "tiny")
+    return wrap(clip_module, tokenizer, ImagePreprocessing(32, 32), "tiny")
 
 
 def pictures(count=3, side=32):
@@ -69,7 +69,7 @@ def test_read_only_pixels_and_tensors_are_taken(encoder, recwarn):
 
 def test_prepare_is_the_preparation(encoder):
     picture = Image.fromarray(pictures(1, 50)[0])
-    assert np.array_equal(encoder.prepare(picture), Preparation(32, 32).prepare(picture))
+    assert np.array_equal(encoder.prepare(picture), ImagePreprocessing(32, 32).prepare(picture))
 
 
 def test_training_has_gradients_even_after_scoring(encoder):
@@ -142,7 +142,7 @@ def test_fingerprint_moves_with_everything_that_moves_features(clip_module, toke
         wrap(activation, tokenizer, encoder.preparation, "tiny").fingerprint,
         wrap(clip_module, replace(tokenizer, limit=60), encoder.preparation, "tiny").fingerprint,
         wrap(clip_module, replace(tokenizer, clean=False), encoder.preparation, "tiny").fingerprint,
-        wrap(clip_module, tokenizer, Preparation(32, 32, order="rgb-first"), "tiny").fingerprint,
+        wrap(clip_module, tokenizer, ImagePreprocessing(32, 32, order="rgb-first"), "tiny").fingerprint,
     }
     assert len(prints) == 6
     assert wrap(clip_module, tokenizer, encoder.preparation, "other name").fingerprint == encoder.fingerprint
@@ -153,4 +153,4 @@ def test_cuda_asked_for_and_absent(clip_module, tokenizer, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(InputError, match="finds no GPU here"):
-        wrap(clip_module, tokenizer, Preparation(32, 32), "tiny", device="cuda")
+        wrap(clip_module, tokenizer, ImagePreprocessing(32, 32), "tiny", device="cuda")

@@ -10,7 +10,7 @@ from captious.metrics.registry import parse, parse_all
 from captious.options import Resampling
 from captious.probes.compositionality import (
     ARO,
-    Contest,
+    CompositionCase,
     perturb,
     probe_compositionality,
     read_contests,
@@ -86,7 +86,7 @@ def pairs(tmp_path):
 @pytest.mark.usefixtures("colors")
 def test_pairs_with_two_right_captions(pairs, photos):
     contests = read_contests([pairs], photos)
-    assert contests.contests[0] == Contest(
+    assert contests.contests[0] == CompositionCase(
         "red.png", ("a red car", "one red car"), (("negative", "a blue car"),), "swap_att"
     )
     result = probe_compositionality(contests, parse_all("specs"), ONCE)
@@ -113,7 +113,7 @@ def test_sugarcrepe_files_as_they_are(tmp_path):
     document = {"0": {"filename": "000000085329.jpg", "caption": "two dogs", "negative_caption": "two cats"}}
     (tmp_path / "replace_obj.json").write_text(json.dumps(document))
     (contest,) = read_contests([tmp_path / "replace_obj.json"]).contests
-    assert contest == Contest("000000085329.jpg", ("two dogs",), (("negative", "two cats"),), "replace_obj")
+    assert contest == CompositionCase("000000085329.jpg", ("two dogs",), (("negative", "two cats"),), "replace_obj")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from lab.toy import make, write
 
 from captious.errors import InputError
-from captious.metrics.contract import Measurement, Signature
+from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.probes.specificity import Chain, Details, probe_specificity, read_details, steps_of

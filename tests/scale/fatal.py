@@ -7,8 +7,8 @@ import signal
 from typing import Any
 
 from captious.captions import CaptionSet
-from captious.metrics.contract import Scored
 from captious.metrics.rouge import Rouge
+from captious.metrics.rows import Scored
 
 FATAL = "i1"
 """The id of the item."""

@@ -14,8 +14,10 @@ import numpy as np
 
 from captious.captions import CaptionSet
 from captious.io.shards import Shard, expand, read_shard
-from captious.metrics.contract import Measurement, Metric, TypeSets
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse_all
+from captious.metrics.rows import TypeSets
 from captious.options import Resampling
 from captious.runs import Run
 from captious.runs.report import part_summary

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
-from captious.stats.correlation import Moments, Spearman, Systems
+from captious.stats.correlation import Moments, Spearman, SystemMeans
 from captious.stats.kendall import Kendall
 
 
@@ -64,7 +64,7 @@ def test_between_systems(data):
     rng = np.random.default_rng(6)
     system, cluster = np.tile(np.arange(5), 12), np.repeat(np.arange(12), 5)
     values, human = rng.normal(size=60) + system, rng.normal(size=60) + system
-    statistics = Systems(values, human, cluster, 12, system)(np.ones((12, 1)))
+    statistics = SystemMeans(values, human, cluster, 12, system)(np.ones((12, 1)))
     means = [[part[system == one].mean() for one in range(5)] for part in (values, human)]
     assert statistics["system_pearson"][0] == pytest.approx(pearsonr(*means).statistic)
     assert statistics["system_tau"][0] == pytest.approx(kendalltau(*means).statistic)

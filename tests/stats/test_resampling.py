@@ -15,7 +15,8 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate
 from captious.metrics.bleu import Bleu
-from captious.metrics.contract import MeanMetric, Measurement
+from captious.metrics.contract import MeanMetric
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse
 from captious.options import LEVEL, PERMUTATIONS, SAMPLES, SEED, Resampling
 from captious.stats.bootstrap import bootstrap

@@ -1,5 +1,6 @@
 """The way of a rater through a study, request by request; no browser."""
 
+import base64
 import logging
 import re
 from html import unescape
@@ -198,12 +199,12 @@ def test_back_shows_the_answer_and_a_change_replaces_it(study):
     assert "Task 2 of 4" in on.text
     (answer,) = study.log.answers()
     assert answer.answer["ratings"][answer.order[0]]["fluency"] == 2 and answer.comment == "a remark"
-    assert Fields(on.text).hidden["task"] == Fields(second.text).hidden["task"]
+    assert Fields(on.text).hidden["page"] == Fields(second.text).hidden["page"]
 
 
 def test_two_devices_have_the_same_page(study):
     link = study.link()
-    pages = [Fields(browser(study).get(link).text).hidden["task"] for _ in range(2)]
+    pages = [Fields(browser(study).get(link).text).hidden["page"] for _ in range(2)]
     assert pages[0] == pages[1] and len(study.events("joined")) == 1
 
 
@@ -236,7 +237,7 @@ def test_two_tabs_have_the_same_page(study):
     client = browser(study)
     client.get(study.link())
     pages = [Fields(client.get("/task").text).hidden for _ in range(2)]
-    assert pages[0]["task"] == pages[1]["task"] and pages[0]["key"] != pages[1]["key"]
+    assert pages[0]["page"] == pages[1]["page"] and pages[0]["key"] != pages[1]["key"]
     assert len(study.events("opened")) == 1
 
 
@@ -248,7 +249,7 @@ def test_a_form_needs_its_token_and_a_page_of_ones_own(study):
     assert client.post("/task", data={**form, "csrf": foreign["csrf"]}).status_code == 403
     assert client.post("/task", data=form, headers={"origin": "https://evil.example"}).status_code == 403
     assert client.post("/task", data=form, headers={"sec-fetch-site": "cross-site"}).status_code == 403
-    assert client.post("/task", data={**form, "task": "t4", "again": "1"}).status_code == 404
+    assert client.post("/task", data={**form, "page": foreign["page"]}).status_code == 404
     assert client.post("/task", data={**form, "key": ""}).status_code == 200
     assert browser(study).post("/task", data=form).status_code == 403
     assert len(study.events()) == 1
@@ -277,14 +278,14 @@ def test_images_come_by_task_and_number_to_those_who_have_the_task(study):
     client = browser(study)
     page = client.get(study.link())
     address = re.search(r'<img src="([^"]+)"', page.text)[1]
-    task = Fields(page.text).hidden["task"]
-    assert address == f"/image/{task}/0"
+    name = Fields(page.text).hidden["page"]
+    assert address == f"/image/{name}/0"
     image = client.get(address)
     assert image.headers["content-type"] == "image/png" and image.content.startswith(b"\x89PNG")
     assert image.headers["x-content-type-options"] == "nosniff"
-    others = {"t1", "t2", "t3", "t4"} - {task}
-    wrong = [f"/image/{other}/0" for other in others]
-    wrong += [f"/image/{task}/1", "/image/..%2f..%2fstudy.toml/0", "/image/%2e%2e/0", f"/image/{task}/0/../../study.db"]
+    foreign = Fields(browser(study).get(study.link()).text).hidden["page"]
+    wrong = [f"/image/{other}/0" for other in ("t1", "t2", "t3", "t4", foreign)]
+    wrong += [f"/image/{name}/1", "/image/..%2f..%2fstudy.toml/0", "/image/%2e%2e/0", f"/image/{name}/0/../../study.db"]
     assert {client.get(path).status_code for path in wrong} == {404}
     assert browser(study).get(address).status_code == 403
 
@@ -342,6 +343,55 @@ def test_prolific_sends_people_and_gets_them_back(tmp_path):
     assert 'href="https://app.prolific.com/submissions/complete?cc=C2FULL"' in late.text
     assert browser(study).get("/s/other?PROLIFIC_PID=5f").status_code == 404
     assert browser(study).get(f"{door}?PROLIFIC_PID={'x' * 201}").status_code == 403
+
+
+def test_forged_people_of_a_platform_take_nothing_from_real_ones(tmp_path):
+    study = Study(tmp_path, "labels", number=5, overlap=2, source=Source("prolific", "C1ABC", "C2FULL"))
+    door = f"/s/{study_name(study.plan)}?PROLIFIC_PID="
+    forged = [browser(study).get(f"{door}forged{number}").status_code for number in range(30)]
+    assert forged == [200] * 12 + [429] * 18  # from one address in a minute
+    for number in range(10):
+        assert browser(study, (f"10.0.1.{number}", 1)).get(f"{door}more{number}").url.path == "/task"
+    assert all(slot.rater for slot in study.log.slots())  # 22 of them hold all ten
+    real = browser(study, ("10.0.0.2", 1))
+    page, done = real.get(f"{door}5f"), 0
+    while page.url.path == "/task":
+        page, done = real.post("/task", data=filled(page.text)), done + 1
+    assert page.url.path == "/done" and done == 5
+    assert [answer.late for answer in study.log.answers()] == [False] * 5
+
+
+def test_a_reload_of_the_platforms_address_is_no_new_visit(tmp_path):
+    study = Study(tmp_path, "labels", source=Source("prolific", "C1ABC"))
+    client, door = browser(study), f"/s/{study_name(study.plan)}?PROLIFIC_PID=5f&SESSION_ID="
+    assert {client.get(f"{door}1").url.path for _ in range(20)} == {"/task"}
+    assert len(study.events("joined")) == 1
+
+
+def test_neither_cookie_nor_form_of_a_platforms_rater_follows_from_the_ids(tmp_path):
+    fields = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        study = Study(tmp_path / name, "labels", source=Source("prolific", "C1ABC"))
+        client = browser(study)
+        page = client.get(f"/s/{study_name(study.plan)}?PROLIFIC_PID=5f&STUDY_ID=s&SESSION_ID=q1")
+        (cookie,) = client.cookies.values()
+        fields += [cookie, Fields(page.text).hidden["csrf"], Fields(page.text).hidden["page"]]
+        stored = b"".join(path.read_bytes() for path in (tmp_path / name).glob("study.db*"))
+        assert cookie.encode() not in stored  # a copy of the database opens no session
+        decoded = base64.urlsafe_b64decode(cookie + "=" * (-len(cookie) % 4))
+        assert len(decoded) == 16 and b"5f" not in decoded
+    assert len({*fields}) == 6
+
+
+def test_a_session_that_was_made_of_ids_opens_nothing(tmp_path):
+    study = Study(tmp_path, "labels", source=Source("prolific", "C1ABC"))
+    ids = base64.urlsafe_b64encode(b'{"PROLIFIC_PID": "5f"}').decode()
+    brackets = base64.urlsafe_b64encode(b"[" * 30_000).decode()
+    for value in (f"i.{ids}", f"i.{brackets}"):
+        answer = browser(study).get("/task", headers={"cookie": f"captious_{study_name(study.plan)}={value}"})
+        assert answer.status_code == 403
+    assert study.log.raters() == []
 
 
 def test_mechanical_turk_works_without_cookies(tmp_path):
@@ -408,11 +458,18 @@ def test_gold_and_repeats_look_like_any_other_page(tmp_path):
     study = Study(tmp_path, "labels", gold=["t4"], checks=Checks(gold="gold.jsonl", every=1, repeat=1))
     client = browser(study)
     page = client.get(study.link())
+    shapes, back = set(), []
     while page.url.path == "/task":
-        assert set(Fields(page.text).hidden) - {"again"} == {"key", "csrf", "task", "seconds"}
+        fields = Fields(page.text)
+        assert set(fields.hidden) == {"key", "csrf", "page", "seconds"}
         assert "gold" not in page.text and "repeat" not in page.text
+        tags = [(tag, *values.items()) for tag, values in fields.tags]
+        shapes.add(re.sub(r"[0-9a-f]{32}", "…", re.sub(r"Task \d of \d|[\"'](t?\d)[\"']", "", str(tags))))
+        back += re.findall(r'id="back" href="(/task/[0-9a-f]{32})"', page.text)
         page = client.post("/task", data=filled(page.text))
     assert sorted(answer.purpose for answer in study.log.answers()) == ["gold", "repeat", "work", "work", "work"]
+    assert len(shapes) == 2  # the first page has no way back and opens the instructions, all others are alike
+    assert len({*back}) == 4 and {client.get(path).status_code for path in back} == {200}
 
 
 def test_a_database_that_is_away_is_503_and_one_line(study, monkeypatch, caplog):
@@ -488,12 +545,12 @@ def test_references_of_a_text_are_not_said_to_describe_an_image(image, title, tm
 
 
 def test_who_is_paid_by_a_code_need_not_wait_for_others(tmp_path):
-    study = Study(tmp_path, number=2, overlap=1, per_rater=2, source=Source("prolific", done="DONE1", full="FULL1"))
+    study = Study(tmp_path, number=3, overlap=1, per_rater=3, source=Source("prolific", done="DONE1", full="FULL1"))
     door = f"/s/{study_name(study.plan)}?PROLIFIC_PID="
     first, second, third = browser(study), browser(study), browser(study)
     form = filled(first.get(f"{door}1").text)
-    second.get(f"{door}2")
-    waiting = first.post("/task", data=form).text  # the second task is open elsewhere
+    second.post("/task", data=filled(second.get(f"{door}2").text))  # who has answered once keeps the next task
+    waiting = first.post("/task", data=form).text  # the third task is open elsewhere
     assert "Nothing to do right now" in waiting and "cc=DONE1" in waiting and "1 answer is saved" in waiting
     late = third.get(f"{door}3").text
     assert "Nothing to do right now" in late and "cc=FULL1" in late and "DONE1" not in late

@@ -83,7 +83,7 @@ def test_a_double_click_and_a_reload_store_once_and_go_on_to_the_next_task(small
 
     page, following, reloaded = wait(press())
     assert one.tally.errors == [] and len(answers(small.database, page.key)) == 1
-    assert following.hidden["task"] == reloaded.hidden["task"] != page.hidden["task"]
+    assert following.hidden["page"] == reloaded.hidden["page"] != page.hidden["page"]
 
 
 def test_a_second_device_resumes_the_same_task_and_two_answers_are_both_kept(small, one):
@@ -95,7 +95,7 @@ def test_a_second_device_resumes_the_same_task_and_two_answers_are_both_kept(sma
         return page, second
 
     page, second = wait(press())
-    assert page.hidden["task"] == second.hidden["task"] and page.key != second.key
+    assert page.hidden["page"] == second.hidden["page"] and page.key != second.key
     assert len(answers(small.database, page.key)) == len(answers(small.database, second.key)) == 1
 
 

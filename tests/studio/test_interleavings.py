@@ -16,7 +16,7 @@ from tests.studio.logs import LEASE, START, answer, assert_rebuilt, assert_whole
 
 from captious.errors import InputError
 from captious.studio.log import Log
-from captious.studio.plan import Checks
+from captious.studio.plan import Checks, Source
 
 UNSHRUNK = [Phase.explicit, Phase.reuse, Phase.generate]
 """An example takes a second, so that shrinking would take minutes."""
@@ -144,16 +144,24 @@ def test_any_order_of_events_on_sqlite(plan, steps):
 
 
 def test_any_order_of_events_on_postgresql(postgres_server, tmp_path):
-    @settings(max_examples=3, phases=UNSHRUNK)
-    @given(plan=PLAN, steps=st.lists(STEP, min_size=10, max_size=15))
-    def run(plan, steps):
+    @settings(max_examples=4, phases=UNSHRUNK)
+    @given(plan=PLAN, source=st.sampled_from(["links", "open"]), steps=st.lists(STEP, min_size=10, max_size=15))
+    def run(plan, source, steps):
         url = postgres_server.database()
         try:
-            play(url, tmp_path, plan, steps)
+            play(url, tmp_path, {**plan, "source": Source(source)}, steps)
         finally:
             postgres_server.drop(url)
 
     run()
+
+
+@settings(max_examples=15, phases=UNSHRUNK)
+@given(plan=PLAN, steps=st.lists(STEP, max_size=20))
+def test_any_order_of_events_where_anyone_may_enter(plan, steps):
+    """Raters who have never answered lose their slots to others, and the log stays whole."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        play(Path(folder) / "study.db", Path(folder), {**plan, "source": Source("open")}, steps)
 
 
 @settings(max_examples=4, phases=UNSHRUNK)

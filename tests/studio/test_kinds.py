@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from captious._records import from_json
 from captious.studio.kinds import KINDS, Incomplete, kind_of
 from captious.studio.kinds.labels import merged
 from captious.studio.kinds.ratings import overall_rating
@@ -268,4 +269,4 @@ def test_gold_of_the_other_kinds(folder):
 def test_a_task_survives_json(folder):
     for text in (f'kind = "ratings"\ntogether = 4\n{ASPECT}', 'kind = "pairs"\n', 'kind = "ranking"\n'):
         for task in build_tasks(study(folder, text)):
-            assert Task.from_dict(json.loads(json.dumps(task.to_dict()))) == task
+            assert from_json(Task, json.loads(json.dumps(task.to_dict()))) == task

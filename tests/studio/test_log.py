@@ -24,7 +24,7 @@ from captious.errors import InputError, UnknownKey
 from captious.studio import rows, schema
 from captious.studio.database import DatabaseAway
 from captious.studio.log import Log, database_of, open_log
-from captious.studio.plan import Checks
+from captious.studio.plan import Checks, Source
 from captious.studio.slots import FAR
 from captious.studio.tasks import Task
 
@@ -324,6 +324,42 @@ def test_raters_are_found_by_token_and_by_identity(begin):
     assert_whole(log)
 
 
+def test_who_has_never_answered_keeps_a_slot_from_nobody(begin):
+    log = begin(tasks=3, overlap=1, raters=6, per_rater=3, source=Source("open"))
+    held = [log.next_page(f"r{number}", later(number)).task.id for number in (1, 2, 3)]  # nothing is free any more
+    newcomer = log.next_page("r4", later(10))
+    assert newcomer.task.id == held[0]  # that of the one who came first
+    assert not answer(log, "r4", newcomer, now=later(11)).late
+    following = log.next_page("r4", later(12))  # who has answered keeps the next one
+    assert following.task.id == held[1]
+    assert log.next_page("r5", later(13)).task.id == held[2]
+    assert log.next_page("r6", later(14)).task.id == held[2]
+    first = log.page_of("r3", held[2])
+    assert not answer(log, "r3", first, now=later(15)).late  # an answer goes before those who only look
+    assert answer(log, "r2", log.page_of("r2", held[1]), now=later(16)).late  # r4 has it, who works
+    assert log.next_page("r6", later(17)) is None
+    assert_whole(log)
+
+
+def test_raters_with_a_link_keep_their_slot_from_the_start(begin):
+    log = begin(tasks=1, overlap=1, raters=2)
+    assert log.next_page("r1", START) is not None and log.next_page("r2", START) is None
+
+
+def test_visits_of_a_platform_are_kept_by_hash_and_forgotten(begin):
+    log = begin(raters=0)
+    rater = log.rater_by_identity("prolific", {"PROLIFIC_PID": "5f"})
+    for number in (1, 2):
+        log.begin_visit(rater.id, f"hash{number}", {"PROLIFIC_PID": "5f", "SESSION_ID": str(number)})
+    found, visit = log.visit("hash2")
+    assert found == rater and visit.parameters["SESSION_ID"] == "2"
+    assert visit.person == log.visit("hash1")[1].person == "hash1"
+    assert log.visit("hash3") is None
+    log.forget(rater.id)
+    assert log.visit("hash1") is None and log.visit("hash2") is None
+    assert_whole(log)
+
+
 def test_many_threads_of_two_servers_fill_every_slot_once(begin):
     logs = [begin(tasks=12, overlap=3, raters=8, per_rater=12), begin(tasks=12, overlap=3, raters=8, per_rater=12)]
     calls = [lambda rater=f"r{i + 1}", log=logs[i % 2]: work_through(log, rater) for i in range(8)]
@@ -430,7 +466,7 @@ def test_a_page_that_is_open_needs_no_turn_at_writing(begin):
     page = log.next_page("r1", START)
     answer(log, "r1", page)
     second = log.next_page("r1", START)
-    assert (page.previous, second.previous) == (None, (page.task.id, "work"))
+    assert (page.previous, second.previous) == ("", page.name)
     log.page_of("r1", second.task.id)  # as every request does: what the rater did is read
     count = len(list(log.events()))
 

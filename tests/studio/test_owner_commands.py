@@ -15,13 +15,7 @@ pytest.importorskip("starlette", reason="starlette is not installed: pip install
 
 from captious.cli.app import main
 from captious.data import DEMO
-from captious.options import Resampling
-from captious.studio.export import export_study
-from captious.studio.log import open_log
-from captious.studio.plan import read_plan
-from captious.studio.running import measure_captions, metric_agreement
 from captious.studio.server import open_study
-from captious.study import correlate
 
 PLAN = f"""title = "Dogs"
 kind = "ratings"
@@ -96,6 +90,39 @@ def test_release_frees_what_a_rater_or_nobody_has_open_any_more(study, captious)
     log.close()
 
 
+def test_release_suspicious_frees_what_a_silent_crowd_has_open(study, captious):
+    _, log = open_study(study)
+    log.add_raters([str(number) for number in range(13)])
+    now = datetime.now(timezone.utc)
+    for number in range(1, 14):
+        at = now - timedelta(minutes=5) if number <= 1 else now - timedelta(minutes=2 * (number == 2))
+        log.record(f"r{number}", "joined", f"j{number}", now=at)
+        page = log.next_page(f"r{number}", at)
+        if number == 1:
+            body = {"answer": {}, "order": list(page.order)}
+            log.record("r1", "answered", "a1", page.task.id, body, at)
+            log.next_page("r1", at)
+    held = {slot.rater for slot in log.slots() if slot.lease}
+    assert {"r1", "r2"} < held and len(held) > 10
+    result = json.loads(captious("studio release study.toml --suspicious --json")[1])
+    assert {*result["raters"]} == held - {"r1", "r2"}  # r1 has answered, r2 came alone and has not had ten times 20 s
+    reasons = {event.body["reason"] for event in log.events() if event.kind == "released"}
+    assert reasons == {"one of 11 who joined within minutes and have answered nothing"}
+    assert {slot.rater for slot in log.slots() if slot.lease} == {"r1", "r2"}
+    assert captious("studio release study.toml --suspicious")[1] == "no open task of a suspicious rater\n"
+    code, _, err = captious("studio release study.toml --suspicious --rater r1")
+    assert code == 2 and "exclude each other" in err
+    log.close()
+
+
+def test_who_is_silent_for_long_is_suspicious(study, captious):
+    _, log = open_study(study)
+    log.add_raters(["one"])
+    log.next_page("r1", datetime.now(timezone.utc) - timedelta(seconds=201))  # of 20 s a task, and 20 min of lease
+    assert captious("studio release study.toml --suspicious")[1] == "open tasks released of r1\n"
+    log.close()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -124,19 +151,6 @@ def test_a_database_that_is_none_is_one_line_without_control_characters(study, c
     (tmp_path / "study.db").write_bytes(content.replace(b"CREATE TABLE event", b"CREATE \x1b[3\x07 event"))
     code, out, err = captious("studio status study.toml")
     assert (code, out, len(err.splitlines())) == (2, "", 1) and "\x1b" not in err and "\x07" not in err
-
-
-def test_the_running_result_is_that_of_a_study_of_the_export(study, captious, tmp_path):
-    captious("studio simulate study.toml --raters 4 --share careful=3,random=1")
-    log = open_log(read_plan(study))
-    plan, tasks, resampling = log.plan(), log.tasks(), Resampling(samples=200)
-    measured = measure_captions(plan, tasks, ["bleu(n=4)", "rouge", "cider"])
-    running = metric_agreement(plan, tasks, log.answers(), measured, resampling)
-    export_study(log, tmp_path / "export")
-    log.close()
-    result = correlate(tmp_path / "export" / "ratings.jsonl", "bleu(n=4),rouge,cider", resampling=resampling)
-    expected = {result.labels[key]: values["tau_b"].value for key, values in result.estimates.items()}
-    assert {name: one.value for name, one in running.estimates.items()} == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_demo_prints_two_links_that_open_and_ends_with_ctrl_c(tmp_path):

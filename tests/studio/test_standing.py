@@ -13,7 +13,7 @@ from captious.options import Resampling
 from captious.stats.agreement import disagreements, krippendorff
 from captious.studio.events import Event
 from captious.studio.flags import Part
-from captious.studio.plan import Aspect, Checks, LabelOption, Plan
+from captious.studio.plan import Aspect, Checks, LabelOption, Plan, Thresholds
 from captious.studio.tally import standing_of
 from captious.studio.tasks import Choice, Task
 
@@ -178,7 +178,7 @@ def names_of(standing):
 
 def test_failed_checks_are_flagged_from_the_number_that_the_plan_says():
     gold = {"ratings": {"a": {"overall": [4, 5]}}}
-    story = Story(make_plan(checks=Checks(flag_failed=2)), make_tasks(3, gold=gold))
+    story = Story(make_plan(checks=Checks(flag=Thresholds(failed=2))), make_tasks(3, gold=gold))
     for rater, ratings in (("r1", (5, 4, 1)), ("r2", (1, 4, 2))):
         for task, value in enumerate(ratings, 1):
             story.rate(rater, f"t{task}", value, purpose="gold")
@@ -190,7 +190,7 @@ def test_failed_checks_are_flagged_from_the_number_that_the_plan_says():
 
 
 def test_a_median_below_the_seconds_of_the_plan_is_flagged():
-    story = Story(make_plan(checks=Checks(flag_seconds=3)), make_tasks(6))
+    story = Story(make_plan(checks=Checks(flag=Thresholds(seconds=3))), make_tasks(6))
     for number in range(1, 7):
         story.rate("r1", f"t{number}", 1 + number % 5, seconds=2.5 if number < 5 else 60)
         story.rate("r2", f"t{number}", 1 + number % 5, seconds=3.5)

@@ -127,12 +127,12 @@ def test_text_files_that_are_not_utf8_name_the_byte(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("scale = [1]", "scale = '[1]', expected the lowest and the highest rating"),
+        ("scale = [1]", "scale = [1], expected the lowest and the highest rating"),
         ("scale = [inf, 5]", "expected the lowest and the highest rating"),
         ('scale = "ab"', "expected the lowest and the highest rating"),
         ('expected = "many"', "expected = 'many', expected a whole number"),
         ('notes = "a line"', "expected a list of lines"),
-        ("humans = 4", "humans = '4', expected a string"),
+        ("humans = 4", "humans = 4, expected a text in quotation marks"),
     ],
 )
 def test_a_recipe_whose_fields_have_the_wrong_type(tmp_path, line, message):
@@ -142,5 +142,5 @@ def test_a_recipe_whose_fields_have_the_wrong_type(tmp_path, line, message):
         from_toml(path)
     assert message in str(error.value)
     path.write_text('[[layouts]]\nratings = "x"\nrating = 3\n')
-    with pytest.raises(InputError, match="rating = '3', expected a column or a list of columns"):
+    with pytest.raises(InputError, match="rating = 3, expected a column or a list of columns"):
         from_toml(path)

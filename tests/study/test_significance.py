@@ -7,11 +7,11 @@ from captious.options import Resampling
 from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p, permutation_p, williams
 from captious.study.contests import permuted
-from captious.study.design import Rows
+from captious.study.design import RatingRows
 
 
 def rows_of(human, cluster):
-    return Rows(human, np.arange(len(human)), cluster, int(cluster.max()) + 1, human)
+    return RatingRows(human, np.arange(len(human)), cluster, int(cluster.max()) + 1, human)
 
 
 def test_permutation_of_two_images_is_exact():
@@ -57,8 +57,8 @@ def test_rows_instead_of_images_would_not_cover():
     rng = np.random.default_rng(9)
     human, cluster, metrics = simulated(rng, images=80)
     item = np.repeat(np.arange(len(human)), 3)
-    by_image = Rows(human[item], item, cluster, 80, human)
-    by_row = Rows(human[item], np.arange(len(item)), np.arange(len(item)), len(item), human[item])
+    by_image = RatingRows(human[item], item, cluster, 80, human)
+    by_row = RatingRows(human[item], np.arange(len(item)), np.arange(len(item)), len(item), human[item])
     few = Resampling(300, 0)
     wide = bootstrap_draws([by_image.family("kendall", metrics[0])], 80, few)[0]["tau_b"].std()
     narrow = bootstrap_draws([by_row.family("kendall", metrics[0][item])], len(item), few)[0]["tau_b"].std()

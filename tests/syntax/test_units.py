@@ -6,7 +6,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.syntax.sentences import sentences
-from captious.syntax.units import Rules, unit_spans, units
+from captious.syntax.units import CutRules, unit_spans, units
 
 FIGURE_1 = (
     "A British Shorthair cat with plush, bluish-gray fur is lounging on a deep green velvet sofa. "
@@ -48,7 +48,7 @@ def test_the_cat_of_figure_1_gains_its_fringed_edges():
 def test_the_statue_is_not_cut_before_its_prepositions():
     """The paper keeps a cut before *in a park*; the published code has *in* on its list and takes that back too."""
     assert units("A front view of a statue on cement in a park.") == ["A front view of a statue on cement in a park ."]
-    shorter = Rules(prepositions=frozenset(["of", "on"]))
+    shorter = CutRules(prepositions=frozenset(["of", "on"]))
     assert units("A front view of a statue on cement in a park.", rules=shorter) == [
         "A front view of a statue on cement",
         "in a park .",
@@ -59,7 +59,7 @@ def test_a_place_belongs_to_what_is_there():
     caption = "To the left of the car there is a box."
     assert units("A red car. " + caption)[1:] == ["To the left of the car there is a box ."]
     assert units(caption) == ["To the left of the car", "there is a box ."]
-    assert units(caption, rules=Rules(first_sentence=True)) == ["To the left of the car there is a box ."]
+    assert units(caption, rules=CutRules(first_sentence=True)) == ["To the left of the car there is a box ."]
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_rules_by_hand(caption, expected):
 def test_each_rule_can_be_left_out():
     caption = "A cat. The dog is at a box on a car. Behind a box at a car."
     assert cut(caption) == "A cat . | The dog is at a box on a car . | Behind a box at a car ."
-    assert cut(caption, rules=Rules(subjects=False)).startswith("A cat . | The dog is | at a box on a car .")
-    assert cut(caption, rules=Rules(attached=False)).startswith("A cat . | The dog is at a box | on a car .")
-    assert cut(caption, rules=Rules(locations=False)).endswith("Behind a box | at a car .")
-    assert cut("A cat is chasing a dog.", rules=Rules(auxiliaries=True)) == "A cat is chasing a dog ."
+    assert cut(caption, rules=CutRules(subjects=False)).startswith("A cat . | The dog is | at a box on a car .")
+    assert cut(caption, rules=CutRules(attached=False)).startswith("A cat . | The dog is at a box | on a car .")
+    assert cut(caption, rules=CutRules(locations=False)).endswith("Behind a box | at a car .")
+    assert cut("A cat is chasing a dog.", rules=CutRules(auxiliaries=True)) == "A cat is chasing a dog ."
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_impossible_wishes():
     with pytest.raises(InputError, match="no surface"):
         units("A cat.", legacy=True, text="surface")
     with pytest.raises(InputError, match="original's rules"):
-        units("A cat.", legacy=True, rules=Rules(auxiliaries=True))
+        units("A cat.", legacy=True, rules=CutRules(auxiliaries=True))
     with pytest.raises(InputError, match="unknown text 'word'"):
         units("A cat.", text="word")
 

@@ -1,3 +1,4 @@
+import math
 import pickle
 from collections import Counter, defaultdict
 
@@ -131,6 +132,69 @@ def test_the_pickled_table_of_the_reference_code_is_read(tmp_path):
     assert np.allclose(values, Cider().score_items(captions, DocumentFrequency.of(captions)).rows)
 
 
+def reference_cider(candidate, references, frequencies, items):
+    """CIDEr-D of one caption by the formula, over the words between spaces, as the reference code has it."""
+
+    def vectors(text):
+        words = text.split()
+        counts = [Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1)) for n in range(1, 5)]
+        weights = [
+            {
+                gram: count * (math.log(items) - math.log(max(1.0, frequencies.get(gram, 0.0))))
+                for gram, count in one.items()
+            }
+            for one in counts
+        ]
+        return weights, sum(counts[1].values())
+
+    (ours, length), total = vectors(candidate), 0.0
+    for reference in references:
+        theirs, other = vectors(reference)
+        for mine, yours in zip(ours, theirs, strict=True):
+            product = sum(min(weight, yours.get(gram, 0.0)) * yours.get(gram, 0.0) for gram, weight in mine.items())
+            norms = [math.sqrt(sum(weight**2 for weight in one.values())) for one in (mine, yours)]
+            if all(norms):
+                total += product / math.prod(norms) * math.exp(-((length - other) ** 2) / (2 * 6.0**2)) / 4
+    return 10 * total / len(references)
+
+
+WORDS = {
+    "1": ["a UNK dog runs <eos>", "a dog 's ball <eos>"],
+    "2": ["the UNK sat , and sat <eos>", "a cat <eos>"],
+    "3": ["two red buses <eos>", "red UNK buses <eos>"],
+}
+SAMPLES = {"1": "a UNK dog 's ball <eos>", "2": "the cat sat , <eos>", "3": "two UNK buses <eos>"}
+
+
+@pytest.mark.parametrize("tokenizer", [None, "whitespace"])
+def test_words_of_self_critical_training_are_looked_up_as_they_are(tmp_path, tokenizer):
+    """Its tables hold UNK for rare words, and an end; the tokenizer of COCO would lower and cut them."""
+    path = tmp_path / "coco-train-words.p"
+    path.write_bytes(pickle.dumps({"ref_len": 3, "document_frequency": defaultdict(float, counted(WORDS))}))
+    from_pickle(path, "words", tokenizer=tokenizer).save(tmp_path / "words.idf")
+    captions = CaptionSet.of(SAMPLES, WORDS)
+    values = Cider(idf=str(tmp_path / "words.idf"), tokenizer="whitespace").measure(captions).values
+    expected = [reference_cider(SAMPLES[key], WORDS[key], counted(WORDS), 3) for key in SAMPLES]
+    assert min(expected) > 0.5 and values.tolist() == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(InputError, match=r"holds tokens of whitespace\.1, the metric has those of ptb\.1; write cider"):
+        Cider(idf=str(tmp_path / "words.idf")).measure(captions)
+
+
+@pytest.mark.parametrize("tokenizer", [None, "whitespace"])
+def test_token_ids_are_words_of_both_tokenizers(tmp_path, tokenizer):
+    ids = {
+        word: str(i) for i, word in enumerate(sorted({w for texts in WORDS.values() for t in texts for w in t.split()}))
+    }
+    numbers = {key: [" ".join(ids[w] for w in text.split()) for text in texts] for key, texts in WORDS.items()}
+    samples = {key: " ".join(ids[w] for w in text.split()) for key, text in SAMPLES.items()}
+    path = tmp_path / "coco-train-idxs.p"
+    path.write_bytes(pickle.dumps({"ref_len": 3, "document_frequency": defaultdict(float, counted(numbers))}))
+    from_pickle(path, "ids", tokenizer=tokenizer).save(tmp_path / "ids.idf")
+    metric = Cider(idf=str(tmp_path / "ids.idf"), tokenizer=tokenizer or "ptb")
+    expected = [reference_cider(samples[key], numbers[key], counted(numbers), 3) for key in samples]
+    assert metric.measure(CaptionSet.of(samples, numbers)).values.tolist() == pytest.approx(expected, abs=1e-12)
+
+
 def test_a_bare_pickled_table_needs_the_number_of_items(tmp_path):
     path = tmp_path / "df.p"
     path.write_bytes(pickle.dumps(defaultdict(float, {("a",): 2.0})))
@@ -153,7 +217,7 @@ def test_a_pickle_that_would_run_code_is_refused(tmp_path):
 
 def test_a_corpus_of_another_tokenizer_is_refused(tmp_path):
     DocumentFrequency.of(whole(), "whitespace").save(tmp_path / "my.idf")
-    with pytest.raises(InputError, match=r"tokenized by whitespace\.1, the metric uses ptb\.1"):
+    with pytest.raises(InputError, match=r"holds tokens of whitespace\.1, the metric has those of ptb\.1"):
         Cider(idf=str(tmp_path / "my.idf")).measure(whole())
 
 

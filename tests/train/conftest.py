@@ -9,9 +9,9 @@ from PIL import Image
 
 from captious.models.clip import wrap
 from captious.models.mini import WordTokenizer
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 from captious.models.tokenizers import tokenizer_of
-from captious.train.lexicon import Corpus
+from captious.train.lexicon import CaptionCorpus
 
 COLORS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 60, 220), "white": (240, 240, 240)}
 PLACES = ("left", "right")
@@ -92,7 +92,7 @@ def small_encoder(folder, limit=40, seed=0, width=32):
     for one in module.parameters():
         if one.ndim > 1:
             torch.nn.init.normal_(one, std=0.2)
-    return wrap(module, tokenizer, Preparation(size=16, crop=16, order="rgb-first"), "small", "cpu", "fp32")
+    return wrap(module, tokenizer, ImagePreprocessing(size=16, crop=16, order="rgb-first"), "small", "cpu", "fp32")
 
 
 @pytest.fixture(scope="session")
@@ -139,7 +139,7 @@ def tagger():
 @pytest.fixture
 def pets():
     """Six images, two captions each."""
-    return Corpus.of(
+    return CaptionCorpus.of(
         {
             "1": ["A red dog runs in the park.", "a dog runs with the ball"],
             "2": ["A big cat sleeps on the boat.", "the cat sleeps"],

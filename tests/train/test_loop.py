@@ -87,10 +87,10 @@ def test_a_stopped_training_resumes_to_the_bit(job, objective):
 
 def test_a_killed_training_resumes_to_the_bit(job, monkeypatch):
     """A crash in the middle of accumulation loses the steps since the checkpoint, and nothing else."""
-    from captious.train.specs import Specificity
+    from captious.train.specs import SpecsObjective
 
     whole = train(job(out="whole"))
-    usual, calls = Specificity.parts, []
+    usual, calls = SpecsObjective.parts, []
 
     def dies(self, batch):
         calls.append(1)
@@ -98,11 +98,11 @@ def test_a_killed_training_resumes_to_the_bit(job, monkeypatch):
             raise RuntimeError("killed")
         return usual(self, batch)
 
-    monkeypatch.setattr(Specificity, "parts", dies)
+    monkeypatch.setattr(SpecsObjective, "parts", dies)
     settings = replace(QUICK, frozen_positions=4, save_every=2)
     with pytest.raises(RuntimeError, match="killed"):
         train(job(out="parts", settings=settings))
-    monkeypatch.setattr(Specificity, "parts", usual)
+    monkeypatch.setattr(SpecsObjective, "parts", usual)
     done = train(job(out="parts", settings=settings, resume=True))
     assert same(weights(done.folder), weights(whole.folder))
     assert [row["step"] for row in log.read(done.folder)] == [1, 2, 3, 4, 5, 6]
@@ -181,9 +181,9 @@ def test_locked_towers_do_not_move_and_their_features_are_exact(job, base, objec
     moved = {key for key in before if not torch.equal(before[key], after[key])}
     assert moved == {"visual_projection.weight", "text_projection.weight", "logit_scale"}
     # Without the memory of features the same training gives the same weights.
-    from captious.train.towers import Memo
+    from captious.train.towers import LockedFeatures
 
-    monkeypatch.setattr(Memo, "__contains__", lambda self, key: False)
+    monkeypatch.setattr(LockedFeatures, "__contains__", lambda self, key: False)
     plain = train(job(objective, "plain", settings=locked))
     for key, value in weights(plain.folder).items():
         assert torch.allclose(value, after[key], atol=1e-6), key
@@ -339,11 +339,11 @@ def test_batches_encoded_together_give_what_single_ones_give(job, objective):
 
 
 def test_memory_that_runs_out_halves_what_is_encoded_at_once(job, monkeypatch):
-    from captious.train.specs import Specificity
+    from captious.train.specs import SpecsObjective
 
     settings = replace(OBJECTIVES["specs"][1], together=2)
     expected = weights(train(job(out="calm", settings=replace(settings, together=1))).folder)
-    usual, said = Specificity.parts, []
+    usual, said = SpecsObjective.parts, []
 
     def full(self, batch):
         found = usual(self, batch)  # the margin has moved when memory runs out
@@ -351,7 +351,7 @@ def test_memory_that_runs_out_halves_what_is_encoded_at_once(job, monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return found
 
-    monkeypatch.setattr(Specificity, "parts", full)
+    monkeypatch.setattr(SpecsObjective, "parts", full)
     done = train(job(settings=settings), replace(CPU, log=said.append))
     assert "out of memory: from step 1 on, 1 of a step's batches are encoded at once" in said
     assert done.finished and same(weights(done.folder), expected)

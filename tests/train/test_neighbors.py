@@ -8,9 +8,9 @@ import pytest
 from captious.captions import CaptionSet
 from captious.text.ptb import tokenize
 from captious.train import neighbors
-from captious.train.lexicon import Corpus
-from captious.train.negatives import Alike
+from captious.train.lexicon import CaptionCorpus
 from captious.train.neighbors import nearest_captions, nearest_vectors
+from captious.train.similar_images import SimilarImages
 
 WORDS = [
     "a",
@@ -132,6 +132,8 @@ def test_one_image_and_captions_without_words_have_no_neighbors():
 
 
 def test_hard_negatives_choose_among_three_images():
-    corpus = Corpus.of({str(number): [f"a {word} with a {WORDS[number]}"] for number, word in enumerate(WORDS[2:14])})
-    near = Alike.of(corpus, np.random.default_rng(0).normal(size=(12, 5)))
+    corpus = CaptionCorpus.of(
+        {str(number): [f"a {word} with a {WORDS[number]}"] for number, word in enumerate(WORDS[2:14])}
+    )
+    near = SimilarImages.of(corpus, np.random.default_rng(0).normal(size=(12, 5)))
     assert near.captions.index.shape == near.pictures.index.shape == (12, 3)

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from captious._random import draws
-from captious.train.schedule import Plan, rate
+from captious.train.schedule import EpochPlan, rate
 
 
 def test_every_example_once_an_epoch_and_in_another_order():
-    plan = Plan(examples=12, batch=3, accumulate=3, epochs=2)
+    plan = EpochPlan(examples=12, batch=3, accumulate=3, epochs=2)
     epochs = [np.concatenate([plan.rows(epoch, number) for number in range(4)]) for epoch in (0, 1)]
     assert all(sorted(order) == list(range(12)) for order in epochs)
     assert (epochs[0] != epochs[1]).any()
 
 
 def test_two_processes_read_what_one_with_twice_the_batch_reads():
-    one, two = Plan(20, 6, 1, 1), Plan(20, 3, 1, 1, processes=2)
+    one, two = EpochPlan(20, 6, 1, 1), EpochPlan(20, 3, 1, 1, processes=2)
     assert one.steps == two.steps == 3
     for number in range(3):
         halves = [two.rows(0, number, process) for process in (0, 1)]
@@ -23,7 +23,7 @@ def test_two_processes_read_what_one_with_twice_the_batch_reads():
 
 
 def test_the_last_step_of_an_epoch_sums_what_is_left():
-    plan = Plan(examples=10, batch=2, accumulate=2, epochs=2)
+    plan = EpochPlan(examples=10, batch=2, accumulate=2, epochs=2)
     assert [plan.batches(step) for step in range(4)] == [[0, 1], [2, 3], [4], [0, 1]]
     assert [plan.epoch(step) for step in range(6)] == [0, 0, 0, 1, 1, 1]
 

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from captious.train.contrast import Contrast, SoftContrast
 from captious.train.data import Frame, TokenLists
-from captious.train.objective import Batch
+from captious.train.objective import TrainingBatch
 
 FIRST = np.array([0, 2, 5, 6])
 """Three images with two, three and one captions."""
@@ -47,7 +47,7 @@ def made():
 
 def batch(chosen):
     rows = np.arange(3)
-    return Batch(torch.from_numpy(rows), chosen, (rows, chosen))
+    return TrainingBatch(torch.from_numpy(rows), chosen, (rows, chosen))
 
 
 def unit(rows):

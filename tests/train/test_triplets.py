@@ -7,7 +7,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.train.data import Example
-from captious.train.specs import Negatives, chains
+from captious.train.specs import NegativeUnits, chains
 
 UNITS = {
     "a": ("the left is red.", "the right is blue.", "that is all."),
@@ -24,7 +24,7 @@ def examples(names="abcd", **more):
 def made(encoder, rows=None, **options):
     rows = examples() if rows is None else rows
     images = np.array([ord(str(row.image)[0]) for row in rows])
-    return chains(rows, images, Negatives(**options), encoder)
+    return chains(rows, images, NegativeUnits(**options), encoder)
 
 
 def words(encoder, tokens):

@@ -15,7 +15,7 @@ from captious.options import Runtime, using
 from captious.train.loop import Patience, Stop
 from captious.train.options import Training, UmicOptions
 from captious.train.run import train as run
-from captious.train.umic import Accuracy, Table, distinct, held_out, losses, prepared
+from captious.train.umic import NegativeTable, RankingAccuracy, distinct, held_out, losses, prepared
 
 SETTINGS = replace(UmicOptions.published, epochs=3, batch_size=20, lr=1e-3)
 SMALL = "fusion(width=16,layers=1)"
@@ -71,11 +71,11 @@ def test_accuracy_by_kind_counts_ties_as_wrong():
             return rows
 
     # captions 0 and 3; negatives: 1 below 0, 2 ties with 0; 1 below 3, and one that is missing
-    table = Table(("random", "hard"), np.array([0, 1]), [np.array([[0, 1, 2], [3, 1, -1]])])
-    found = Accuracy(Backbone(), Pictures(), Texts(), table)()
+    table = NegativeTable(("random", "hard"), np.array([0, 1]), [np.array([[0, 1, 2], [3, 1, -1]])])
+    found = RankingAccuracy(Backbone(), Pictures(), Texts(), table)()
     assert found == {"ranking": pytest.approx(66.6667), "random": 100.0, "hard": 0.0}
-    none = Table(("random", "hard"), np.array([0, 1]), [np.array([[0, 1, -1], [3, 1, -1]])])
-    assert Accuracy(Backbone(), Pictures(), Texts(), none)() == {"ranking": 100.0, "random": 100.0}
+    none = NegativeTable(("random", "hard"), np.array([0, 1]), [np.array([[0, 1, -1], [3, 1, -1]])])
+    assert RankingAccuracy(Backbone(), Pictures(), Texts(), none)() == {"ranking": 100.0, "random": 100.0}
 
 
 def test_training_writes_a_model_that_ranks_better_and_scores(data, base, tmp_path):

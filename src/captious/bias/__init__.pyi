@@ -2,7 +2,7 @@ from captious.bias.audit import Audit as Audit
 from captious.bias.classifiers.bert import Bert as Bert
 from captious.bias.classifiers.linear import Linear as Linear
 from captious.bias.classifiers.lstm import Lstm as Lstm
-from captious.bias.corpus import Subject as Subject
+from captious.bias.corpus import AuditedCaptioner as AuditedCaptioner
 from captious.bias.corpus import read_subjects as read_subjects
 from captious.bias.lic import Lic as Lic
 from captious.bias.masking import Mask as Mask

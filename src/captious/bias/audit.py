@@ -16,7 +16,7 @@ import numpy as np
 from captious._files import digest, whole_file
 from captious._typing import Floats
 from captious._version import __version__
-from captious.bias.corpus import Classifier, Corpus, Subject, Task, read_subjects
+from captious.bias.corpus import AuditedCaptioner, Classifier, ClassifierTask, MaskedCorpus, read_subjects
 from captious.bias.leaks import LEAST, SHARE, Leak, Prediction, leaking_words, salient_ngrams, surest
 from captious.bias.lic import POINTS, Lic, chance, item_scores
 from captious.bias.masking import as_text
@@ -35,7 +35,7 @@ MOSTLY_HIDDEN = 0.5
 
 
 @dataclass(frozen=True)
-class Store:
+class RunStore:
     """Finished runs on disk, so that a stopped audit resumes and a longer one reuses what is done.
 
     Test probabilities by task, in a folder named after the classifier's settings; a folder of None keeps nothing.
@@ -43,14 +43,14 @@ class Store:
 
     folder: Path | None
 
-    def of(self, settings: Mapping[str, Any]) -> Store:
+    def of(self, settings: Mapping[str, Any]) -> RunStore:
         """The part for one classifier, exactly as configured."""
         if self.folder is None:
             return self
         key = digest(json.dumps({**settings, "captious": __version__}, sort_keys=True).encode())
-        return Store(self.folder / f"{str(settings['classifier']).split('(')[0]}-{key}")
+        return RunStore(self.folder / f"{str(settings['classifier']).split('(')[0]}-{key}")
 
-    def get(self, task: Task) -> Floats | None:
+    def get(self, task: ClassifierTask) -> Floats | None:
         """The stored probabilities of a task; a damaged file counts as absent."""
         if self.folder is None:
             return None
@@ -60,7 +60,7 @@ class Store:
             return None
         return stored if stored.shape == (len(task.split.test), task.classes) else None
 
-    def put(self, task: Task, probabilities: Floats) -> None:
+    def put(self, task: ClassifierTask, probabilities: Floats) -> None:
         """Store a finished task, whole or not at all."""
         if self.folder is None:
             return
@@ -69,10 +69,10 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class ClassifierRun:
     """One trained classifier and what it said of its test captions."""
 
-    task: Task
+    task: ClassifierTask
     probabilities: Floats
 
     @property
@@ -82,7 +82,7 @@ class Run:
 
     @property
     def score(self) -> float:
-        """In points."""
+        """The leakage score in points."""
         return POINTS * float(self.items.mean())
 
     @property
@@ -98,12 +98,12 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class AuditRow:
     """One captioner under one classifier; runs are seeds × (model, human-0, …)."""
 
-    corpus: Corpus
+    corpus: MaskedCorpus
     classifier: str
-    runs: list[list[Run]]
+    runs: list[list[ClassifierRun]]
 
     @property
     def model(self) -> str:
@@ -153,10 +153,10 @@ class Audit(Result):
     protocol: Protocol
     classifiers: Mapping[str, Mapping[str, Any]]
     """Settings by name."""
-    corpora: list[Corpus]
-    rows: list[Row]
+    corpora: list[MaskedCorpus]
+    rows: list[AuditRow]
     stored: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """By classifier, how many of the training runs were finished before and taken from the store, and of how many."""
+    """For each classifier, the number of training runs that came from the store, and the number of all runs."""
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{row.model} {row.classifier} {row.lic.lic:+.1f}" for row in self.rows)
@@ -343,7 +343,7 @@ class Audit(Result):
         )
 
     def _evidence(self) -> tuple[Table, Table]:
-        """For each row, for model and people, for each class: salient n-grams and surest captions."""
+        """Two tables for each row, for model and people, for each class: salient n-grams and surest captions."""
         names = ["model", "classifier", "captions of", "label"]
         symbol = f"[{self.protocol.mask.token.upper()}]"
         ngrams: list[Sequence[Value]] = []
@@ -467,7 +467,7 @@ def audit(
     """
     from captious.bias.classifiers.linear import Linear
 
-    ready = isinstance(subjects, (list, tuple)) and all(isinstance(subject, Subject) for subject in subjects)
+    ready = isinstance(subjects, (list, tuple)) and all(isinstance(subject, AuditedCaptioner) for subject in subjects)
     if not ready:
         if label is None:
             raise InputError("label: None, expected the column of the labels, such as label='gender'")
@@ -484,7 +484,7 @@ def audit(
         raise InputError("classifiers: expected a list of them, such as [Linear()]")
     if not protocol.seeds:
         raise InputError("no seeds: expected at least one")
-    corpora = [Corpus.of(subject, protocol) for subject in subjects]
+    corpora = [MaskedCorpus.of(subject, protocol) for subject in subjects]
     different = {corpus.classes for corpus in corpora}
     if len(different) > 1:
         shown = " and ".join(", ".join(classes) for classes in sorted(different))
@@ -494,10 +494,10 @@ def audit(
     for classifier in classifiers:
         # Seed by seed over all captioners, so that whole seeds are finished first.
         tasks = [task for seed in zip(*plans, strict=True) for group in seed for task in group]
-        results, stored[classifier.name] = _train(classifier, tasks, Store(Path(work) if work else None), engine)
+        results, stored[classifier.name] = _train(classifier, tasks, RunStore(Path(work) if work else None), engine)
         for corpus, plan in zip(corpora, plans, strict=True):
-            runs = [[Run(task, results[task.digest]) for task in group] for group in plan]
-            rows.append(Row(corpus, classifier.name, runs))
+            runs = [[ClassifierRun(task, results[task.digest]) for task in group] for group in plan]
+            rows.append(AuditRow(corpus, classifier.name, runs))
     settings = {classifier.name: classifier.settings() for classifier in classifiers}
     return Audit(protocol, settings, corpora, rows, stored)
 
@@ -509,15 +509,15 @@ class _Training:
     classifier: Classifier
     progress: Callable[[float], None]
 
-    def __call__(self) -> Callable[[list[Task]], list[Floats]]:
+    def __call__(self) -> Callable[[list[ClassifierTask]], list[Floats]]:
         return self.train
 
-    def train(self, stack: list[Task]) -> list[Floats]:
+    def train(self, stack: list[ClassifierTask]) -> list[Floats]:
         return self.classifier.train(stack, self.progress)
 
 
 def _train(
-    classifier: Classifier, tasks: Sequence[Task], store: Store, engine: Engine
+    classifier: Classifier, tasks: Sequence[ClassifierTask], store: RunStore, engine: Engine
 ) -> tuple[dict[str, Floats], tuple[int, int]]:
     """Test probabilities by the digest of a task, and how many of them come from the store."""
     store = store.of(classifier.settings())
@@ -549,7 +549,7 @@ def _unseen(more: float) -> None:
     """Progress inside another process, which shows none."""
 
 
-def _divided(stacks: list[list[Task]], parts: int) -> list[list[Task]]:
+def _divided(stacks: list[list[ClassifierTask]], parts: int) -> list[list[ClassifierTask]]:
     """The stacks, the longest halved until there are so many."""
     while len(stacks) < parts and len(longest := max(stacks, key=len, default=[])) > 1:
         half = len(longest) // 2

@@ -81,7 +81,7 @@ def classes_of(labels: Sequence[str], name: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class AuditedCaptioner:
     """One captioner: images with label, caption and equally many human captions; ``notes`` say what was left out."""
 
     name: str
@@ -99,7 +99,7 @@ class Subject:
         captions: Mapping[str, str],
         humans: Mapping[str, Sequence[str]],
         number: int | None = None,
-    ) -> Subject:
+    ) -> AuditedCaptioner:
         """Join by id. Images without a label are left out and counted; images without human captions are an error.
 
         ``number`` human captions are used of each image, and images with fewer are left out; by default five, or as
@@ -142,7 +142,7 @@ def read_subjects(
     reading: Reading = Reading(),
     number: int | None = None,
     labels: Any = None,
-) -> list[Subject]:
+) -> list[AuditedCaptioner]:
     """One subject per source, or per source and column where ``candidate_column`` names several with commas.
 
     Sources are a list, or a dictionary by the name of the captioner: files, or anything else that ``captious.read``
@@ -176,7 +176,7 @@ def read_subjects(
 
 def _subject(
     name: str, source: str, rows: Gathered, people: Gathered | None, labels: Mapping[str, Any], number: int | None
-) -> Subject:
+) -> AuditedCaptioner:
     if not rows.candidates:
         raise InputError(f"{source}: holds no captions")
     humans = (people or rows).references
@@ -186,7 +186,7 @@ def _subject(
     if not labels.keys() & captions.keys():
         ids, labeled = ", ".join(list(captions)[:3]), ", ".join(list(labels)[:3])
         raise InputError(f"{source}: no id has a label: found ids such as {ids}, and labels of {labeled or 'none'}")
-    return Subject.of(name, labels, captions, humans, number)
+    return AuditedCaptioner.of(name, labels, captions, humans, number)
 
 
 def _labels(source: str, rows: Gathered, people: Gathered | None, label: str) -> dict[str, Any]:
@@ -214,7 +214,7 @@ Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class ClassifierTask:
     """Masked captions with labels, split for one seed.
 
     ``role`` is ``model`` or ``human-0`` … ``human-4``. All randomness of a task comes from its seed and role: not from
@@ -267,18 +267,18 @@ class Classifier(typing.Protocol):
     def settings(self) -> Mapping[str, Any]:
         """Everything that can move its numbers."""
 
-    def stacks(self, tasks: Sequence[Task]) -> list[list[Task]]:
+    def stacks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
         """Tasks in groups that are trained together."""
 
-    def train(self, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
+    def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
         """Train each task and give the class probabilities of its test captions, one row each."""
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class MaskedCorpus:
     """Masked model captions, masked and aligned human captions by index, and classes as numbers."""
 
-    subject: Subject
+    subject: AuditedCaptioner
     protocol: Protocol
     classes: tuple[str, ...]
     labels: Ints
@@ -286,7 +286,7 @@ class Corpus:
     humans: list[list[Tokens]]
 
     @classmethod
-    def of(cls, subject: Subject, protocol: Protocol) -> Corpus:
+    def of(cls, subject: AuditedCaptioner, protocol: Protocol) -> MaskedCorpus:
         """Tokenize, mask and align."""
         classes = classes_of(subject.labels, subject.name)
         model = tokenized(subject.captions, protocol.style)
@@ -304,16 +304,16 @@ class Corpus:
             [masked(column, protocol.mask, allowed) for column in humans],
         )
 
-    def tasks(self, seed: int) -> list[Task]:
+    def tasks(self, seed: int) -> list[ClassifierTask]:
         """One task for the model and one per human caption index."""
         ids, labels = self.subject.ids, self.labels.tolist()
         first = balanced_split(ids, labels, seed, "" if self.protocol.paired else "model")
         second = first if self.protocol.paired else balanced_split(ids, labels, seed, "human")
         token, style, number = self.protocol.mask.token, self.protocol.style, len(self.classes)
         return [
-            Task(self.model, self.labels, number, first, seed, "model", token, style),
+            ClassifierTask(self.model, self.labels, number, first, seed, "model", token, style),
             *(
-                Task(captions, self.labels, number, second, seed, f"human-{index}", token, style)
+                ClassifierTask(captions, self.labels, number, second, seed, f"human-{index}", token, style)
                 for index, captions in enumerate(self.humans)
             ),
         ]

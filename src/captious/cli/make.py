@@ -1,4 +1,4 @@
-"""``captious make``: data from data: detail units, scene graphs, idf corpora, wrong captions, pictures."""
+"""``captious make``: data from data: detail units, scene graphs, idf corpora, objects, wrong captions, pictures."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from captious.cli.session import (
 )
 from captious.errors import InputError
 from captious.options import Argument, Option, Resampling
+from captious.syntax.lemmas import LemmaRule
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 PTB = "ptb"
 app = typer.Typer(
-    help="Make data: detail units, scene graphs, idf corpora, wrong captions, pictures.", no_args_is_help=True
+    help="Make data: detail units, scene graphs, idf corpora, objects, wrong captions, pictures.", no_args_is_help=True
 )
 
 
@@ -58,7 +59,7 @@ def units(
 
     Example: captious make units "A cat is lying under a blanket with fringed edges."
     """
-    from captious.syntax.units import Rules
+    from captious.syntax.units import CutRules
 
     output = session.output
     if (caption is None) == (file is None):
@@ -70,7 +71,7 @@ def units(
     if file is not None and tags:
         raise InputError("--tags shows one caption, not a file of them; leave it out")
     how = {"grammar": grammar, "legacy": legacy, "tagger": tagger, "text": "surface" if surface else "tokens"}
-    rules = Rules(auxiliaries=auxiliaries)
+    rules = CutRules(auxiliaries=auxiliaries)
     if caption is not None:
         _print_units(caption, how, rules, tags, output.json)
         return
@@ -194,15 +195,17 @@ def idf(
     ],
     session: Annotated[Session, Only("out", "overwrite", "id_column", "references_column")],
     name: Annotated[str | None, Option("Keep it under this name, for cider(idf=NAME).", metavar="NAME")] = None,
-    tokenizer: Tokenizer = PTB,
+    tokenizer: Tokenizer | None = None,
     items: Items | None = None,
 ) -> None:
     """Count in how many items each n-gram occurs, for CIDEr. The captions of one id are one item.
 
     The pickled table of CIDEr's reference code is taken over instead; nothing in the pickle is run. Where it does not
-    say how many items it counts, --items does.
+    say how many items it counts, --items does. --tokenizer is ptb unless it is named. For a pickle it says whose tokens
+    the table holds: whitespace for the tables of self-critical training, which have UNK among their words.
 
     Example: captious make idf captions.jsonl --name mine
+    Example: captious make idf coco-train-words.p --name coco-train --tokenizer whitespace
     """
     from captious.captions import CaptionSet
     from captious.io.formats import rows_of
@@ -217,9 +220,9 @@ def idf(
     path = Path(out) if out is not None else named_path(str(name))
     refuse_existing(path, session.output.overwrite)
     if _is_pickle(source):
-        if tokenizer != PTB or reading.id_column or reading.references_column:
-            raise InputError(f"{source}: is a pickle of counts; leave out --tokenizer and the names of columns")
-        corpus = from_pickle(source, name or path.stem, items)
+        if reading.id_column or reading.references_column:
+            raise InputError(f"{source}: is a pickle of counts; leave out the names of columns")
+        corpus = from_pickle(source, name or path.stem, items, tokenizer)
     else:
         if items is not None:
             raise InputError(f"{source}: is no pickle, its items are counted; leave out --items")
@@ -227,9 +230,44 @@ def idf(
         if not references:
             raise InputError(f"{source}: holds no captions")
         captions = CaptionSet.of(dict.fromkeys(references, ()), references, name=source)
-        corpus = DocumentFrequency.of(captions, tokenizer, name or path.stem)
+        corpus = DocumentFrequency.of(captions, tokenizer or PTB, name or path.stem)
     corpus.save(path)
     typer.echo(f"{path}: {corpus} ({corpus.items:,} items; {len(corpus.counts):,} n-grams of orders 1 to 4)")
+    label = corpus.tokenizer.partition(".")[0]
+    if label != PTB:
+        typer.echo(f"its tokens are those of {label}: write cider(idf={name or path},tokenizer={label})", err=True)
+
+
+@command(app)
+def objects(
+    annotations: Annotated[
+        tuple[str, ...],
+        Argument("COCO's instances_*.json, and captions_*.json for human captions; several splits too."),
+    ],
+    out: Out,
+    session: Annotated[Session, Only("overwrite")],
+    vocabulary: Annotated[
+        str, Option("coco, coco-repaired or a file of objects and synonyms.", metavar="NAME")
+    ] = "coco",
+    lemmas: Annotated[
+        tuple[LemmaRule, ...],
+        Option("How words of captions are reduced: singularize, wordnet, spacy.", metavar="NAMES"),
+    ] = ("singularize", "wordnet"),
+    tagger: Tagger = "captious",
+) -> None:
+    """Make the table of the objects in images, for CHAIR: those marked, and those that human captions name.
+
+    Example: captious make objects instances_val2014.json captions_val2014.json --out objects.parquet
+    """
+    from captious.metrics.hallucination.truth import build_table
+
+    refuse_existing(out, session.output.overwrite)
+    with session.working() as step:
+        table = build_table(annotations, vocabulary, lemmas, tagger, step)
+    table.save(out)
+    means = {name: sum(map(len, lists)) / len(lists) for name, lists in table.sources.items()}
+    facts = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+    typer.echo(f"{out}: {len(table.rows):,} images; objects of an image: {facts}")
 
 
 @command(app)
@@ -256,12 +294,13 @@ def negatives(
     from captious.io.formats import rows_of
     from captious.io.join import gather_references
     from captious.syntax.tagging import tagger_named
-    from captious.train.lexicon import Corpus
-    from captious.train.negatives import Sample, check, image_vectors, save
-    from captious.train.negatives import negatives as make
+    from captious.train.lexicon import CaptionCorpus
+    from captious.train.negative_records import NegativeSample, write_negatives
+    from captious.train.negatives import check_kinds, make_negatives
+    from captious.train.similar_images import image_vectors
 
     output, reading, seed = session.output, session.reading, session.resampling.seed
-    wanted, tag = check(kinds), tagger_named(tagger)
+    wanted, tag = check_kinds(kinds), tagger_named(tagger)
     if output.out is None and not look and not output.json:
         raise InputError("nothing to do with the negatives: expected --out FILE, --look NUMBER or --json")
     if "hard" not in wanted and (reading.images or encoder or image_features):
@@ -271,15 +310,15 @@ def negatives(
         gathered = gather_references(rows_of(captions), reading).references
         if not gathered:
             raise InputError(f"{captions}: holds no captions")
-        corpus = Corpus.of(gathered, captions)
+        corpus = CaptionCorpus.of(gathered, captions)
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")
-        wrong = make(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
+        wrong = make_negatives(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
         if output.out is not None:
             step("writing")
-            save(wrong, output.out)
-    deliver(Sample(wrong, look, seed, warnings), replace(output, out=None))
+            write_negatives(wrong, output.out)
+    deliver(NegativeSample(wrong, look, seed, warnings), replace(output, out=None))
     if output.out is not None:
         typer.echo(f"written: {output.out}", err=True)
 

@@ -72,7 +72,7 @@ class Runs(Options):
 
 
 @dataclass(frozen=True)
-class Systems(Options):
+class SystemFiles(Options):
     """Systems that captioned the same items."""
 
     systems: Annotated[

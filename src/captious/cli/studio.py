@@ -115,7 +115,7 @@ def new(
 def check(study: StudyFile, session: Annotated[Session, Only("json")]) -> None:
     """Everything that is wrong with a study, the raters, time and cost it takes, and which difference it would find.
 
-    Exit code 2 if anything must be mended.
+    Exit code 2 if anything must be corrected.
     """
     from captious.studio.check import check_plan
     from captious.studio.plan import read_plan
@@ -224,19 +224,35 @@ def reinstate(data: StudyData, act: Act, session: Annotated[Session, Only("json"
 
 
 @command(app)
-def release(data: StudyData, session: Annotated[Session, Only("json")], act: Act = RELEASE) -> None:
+def release(
+    data: StudyData,
+    session: Annotated[Session, Only("json")],
+    act: Act = RELEASE,
+    suspicious: Annotated[bool, Option("Those of raters who have never answered: a crowd, or long silent.")] = False,
+) -> None:
     """Free the task that a rater has open, at once; without --rater all open tasks whose time has run out.
 
-    Tasks whose time has run out are also given on by themselves, when somebody asks for work.
+    Tasks whose time has run out are also given on by themselves, when somebody asks for work. With --suspicious the
+    open tasks of raters who may be no people: ten or more who joined within a minute and answered nothing, or who have
+    had a task open for ten times its expected time without ever answering one. Nobody is excluded.
 
     Example: captious studio release study.toml --rater r17
+    Example: captious studio release study.toml --suspicious
     """
+    if suspicious and act.rater != RELEASE.rater:
+        raise InputError("rater and suspicious=True exclude each other")
     with data.log() as log:
-        raters = _expired(log) if act.rater == RELEASE.rater else [act.rater]
-        for rater in raters:
-            log.release(rater, act.reason)
-    text = f"open tasks released of {', '.join(raters)}" if raters else "no open task whose time has run out"
-    _report(session, text, kind="released", raters=raters, reason=act.reason)
+        if suspicious:
+            found = _suspicious(log)
+            reasons = found if act.reason == RELEASE.reason else dict.fromkeys(found, act.reason)
+        else:
+            raters = _expired(log) if act.rater == RELEASE.rater else [act.rater]
+            reasons = dict.fromkeys(raters, act.reason)
+        for rater, reason in reasons.items():
+            log.release(rater, reason)
+    none = "no open task of a suspicious rater" if suspicious else "no open task whose time has run out"
+    text = f"open tasks released of {', '.join(reasons)}" if reasons else none
+    _report(session, text, kind="released", raters=list(reasons), reason=next(iter(reasons.values()), act.reason))
 
 
 @command(app)
@@ -364,6 +380,17 @@ def _expired(log: Log) -> list[str]:
     now = datetime.now(timezone.utc)
     held = {slot.rater: slot.lease for slot in log.slots() if slot.rater and slot.lease}
     return [rater for rater, lease in held.items() if lease <= now]
+
+
+def _suspicious(log: Log) -> dict[str, str]:
+    """Raters who may be no people and have a task open, with the reason."""
+    from datetime import datetime, timezone
+
+    from captious.studio.flags import suspicious_entries
+
+    held = {slot.rater for slot in log.slots() if slot.lease}
+    reasons = suspicious_entries(log.events(), log.plan().seconds, datetime.now(timezone.utc))
+    return {rater: reason for rater, reason in reasons.items() if rater in held}
 
 
 def _report(session: Session, text: str, **facts: Any) -> None:

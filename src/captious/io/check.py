@@ -32,7 +32,6 @@ LISTED = 5
 _TONES: dict[Level, Tone] = {"error": "bad", "warning": "strong", "note": "quiet"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029]")
 _TOKENIZED = re.compile(r"\w (?:[.,!?;]|'s|n't|-lrb-|``)(?: |$)", re.IGNORECASE)
-_LISTED = re.compile(r"^\s*\[.*[\"'].*\]\s*$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -44,35 +43,45 @@ class Finding:
     misleads: bool = False
 
 
+class Findings(tuple[Finding, ...]):
+    """What was found about files of captions or the plan of a study."""
+
+    __slots__ = ()
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that must be corrected first."""
+        return tuple(finding for finding in self if finding.level == "error")
+
+    def text(self) -> Text:
+        """The findings, one a line."""
+        lines = [Phrase.of(Span(one.level, _TONES[one.level]), f": {one.message}") for one in self]
+        return Text(lines or [Phrase.of(Span("nothing wrong found", "good"))])
+
+    def data(self) -> list[dict[str, str]]:
+        """The findings for JSON."""
+        return [{"level": one.level, "message": one.message} for one in self]
+
+
 @dataclass(frozen=True, repr=False)
 class Check(Result):
     """What was found about one or two sources."""
 
     name: str
-    findings: tuple[Finding, ...]
+    findings: Findings
 
     def __repr__(self) -> str:
         return f"<Check {self.name}: {len(self.findings)} findings, {len(self.errors)} errors>"
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """The findings that must be repaired before scoring."""
-        return tuple(finding for finding in self.findings if finding.level == "error")
+        """The findings that must be corrected before scoring."""
+        return self.findings.errors
 
     def document(self) -> Document:
         """The findings, one a line."""
-        lines = [
-            Phrase.of(Span(finding.level, _TONES[finding.level]), f": {finding.message}") for finding in self.findings
-        ]
-        return Document(
-            title=self.name,
-            sections=(Text(lines or [Phrase.of(Span("nothing wrong found", "good"))]),),
-            data={
-                "name": self.name,
-                "findings": [{"level": finding.level, "message": finding.message} for finding in self.findings],
-            },
-            name="check",
-        )
+        data = {"name": self.name, "findings": self.findings.data()}
+        return Document(title=self.name, sections=(self.findings.text(),), data=data, name="check")
 
 
 def check(source: Any, references: Any = None, images: Any = None, reading: Reading = Reading()) -> Check:
@@ -86,16 +95,18 @@ def check(source: Any, references: Any = None, images: Any = None, reading: Read
     candidates, others = gather(source, reading, complaints.append)
     findings, name = list(folded(complaints)), name_of(source)
     if not candidates.candidates:
-        return Check(name, tuple(findings) or (Finding("error", f"{name}: holds no captions"),))
+        return Check(name, Findings(findings or [Finding("error", f"{name}: holds no captions")]))
     if others is not None and not others.references and not findings:
         empty = f"{name_of(reading.references, 'references')}: holds no captions"
-        return Check(name, (Finding("error", empty),))
+        return Check(name, Findings([Finding("error", empty)]))
     joining: list[str] = []
     captions = join(candidates, others, reading, name, joining.append)
     findings += [Finding("error", message) for message in joining]
     # Joining has said which ids one side lacks.
     captions = replace(captions, skipped=0)
-    return Check(name, (*findings, *_texts(captions), *_shapes(captions), *_overlaps(captions), *_images(captions)))
+    return Check(
+        name, Findings([*findings, *_texts(captions), *_shapes(captions), *_overlaps(captions), *_images(captions)])
+    )
 
 
 def findings_that_mislead(captions: CaptionSet) -> list[Finding]:
@@ -119,7 +130,6 @@ _ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (
     ("warning", 0, lambda text: "\n" in text, "", " with a line break inside; read as a space"),
     ("warning", 0, _CONTROL.search, "", " with control characters"),
     ("warning", 0, lambda text: "|||" in text, "", " with '|||': several captions in one string?"),
-    ("error", 0, _LISTED.search, "", " that look like a printed list, expected a list"),
     ("note", 0.2, _TOKENIZED.search, "", " tokenized already (' .', \" 's\"): ptb copes, 13a differs"),
     (
         "note",
@@ -159,6 +169,11 @@ def _shapes(captions: CaptionSet) -> Iterable[Finding]:
     if number > max(2, 0.1 * len(captions.candidates.values)):
         share = number / len(captions.candidates.values)
         yield Finding("warning", f"{share:.0%} of the candidates are the same caption: {most[:60]!r}")
+    most, number = Counter(captions.references.values).most_common(1)[0]
+    if number > max(2, 0.5 * len(captions.references.values)):
+        share = number / len(captions.references.values)
+        message = f"{share:.0%} of the references are the same text, {most[:60]!r}: is it the right column?"
+        yield Finding("warning", message, True)
 
 
 def _overlaps(captions: CaptionSet) -> Iterable[Finding]:

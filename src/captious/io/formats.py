@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import codecs
 import csv
 import gzip
 import io
@@ -19,7 +21,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from captious._files import read_regular
+from captious._files import decode_utf8, read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
 from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
@@ -56,8 +58,22 @@ def rows_of(
 
 def rows_of_content(content: bytes, name: str, format: str | None = None) -> Iterator[Row]:
     """Rows of the unpacked content of a file; ``name`` is what messages call it."""
-    rows = _READERS[format or _format_of(name, content)](content, name)
+    content = in_utf8(content, name)
+    format = format or _format_of(name, content)
+    if format != "parquet" and (offset := content.find(b"\0")) >= 0:
+        raise InputError(f"{name}: byte {offset} is null, expected text in UTF-8; is it UTF-16, or no text at all?")
+    rows = _READERS[format](content, name)
     return _sound(rows) if _is_suspicious(content) else rows
+
+
+def in_utf8(content: bytes, name: str) -> bytes:
+    """The content with UTF-16, which PowerShell and Excel write with a byte-order mark, turned into UTF-8."""
+    if not content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content
+    try:
+        return content.decode("utf-16").encode()
+    except UnicodeError:
+        raise InputError(f"{name}: begins as UTF-16 and is not UTF-16 throughout, expected text in UTF-8") from None
 
 
 DEPTH = 50
@@ -201,6 +217,7 @@ def _items(items: Iterable[Any], name: str, role: str) -> Iterator[Row]:
 
 def _frame(frame: Any, name: str) -> Iterator[Row]:
     """Rows of a pandas frame; its index has the ids where no column has."""
+    _refuse_repeated(list(map(str, frame.columns)), name)
     columns = {str(column): _cells(frame.iloc[:, number]) for number, column in enumerate(frame.columns)}
     if isinstance(frame.index.name, str):
         columns.setdefault(frame.index.name, frame.index.tolist())
@@ -232,14 +249,8 @@ def read_text(path: str | Path) -> str:
 
 
 def decoded(content: bytes, name: str) -> str:
-    """Decode UTF-8, with or without a byte-order mark."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{name}: line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8"
-        ) from None
+    """Decode UTF-8, with or without a byte-order mark, or UTF-16 with one."""
+    return decode_utf8(in_utf8(content, name), name)
 
 
 def _content(source: str | os.PathLike[str]) -> bytes:
@@ -290,16 +301,17 @@ def _format_of(name: str, content: bytes) -> str:
 
 
 _QUOTED_CELL = re.compile(rb'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
+_ENCLOSED = re.compile(rb'"(?:[^"]|"")*"')
 _NUMBERED_REFERENCE = re.compile(r"ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
 
 
 def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
     """Rows of a delimited file.
 
-    Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a JSON list is one.
+    Columns ``reference_1``, ``reference_2``, … are gathered into ``references``; a cell that holds a list, as JSON or
+    Python writes it, is one.
     """
-    # Captions with a quotation mark here and there are common in TSV, where nothing needs quoting.
-    bare = delimiter == "\t" and not _QUOTED_CELL.search(content)
+    bare = delimiter == "\t" and not _is_quoted(content)
     quoting: Literal[0, 3] = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
     lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
@@ -307,8 +319,7 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
         header = [column.strip() for column in next(reader, [])]
         if not header:
             raise InputError(f"{name}: is empty, expected a header line and captions")
-        if repeated := [column for column, number in Counter(header).items() if number > 1]:
-            raise InputError(f"{name}: row 1: column {repeated[0]!r} is there more than once, expected different names")
+        _refuse_repeated(header, f"{name}: row 1")
         numbered = [index for index, column in enumerate(header) if _NUMBERED_REFERENCE.fullmatch(column)]
         for number, cells in enumerate(reader, start=2):
             if not cells:
@@ -330,14 +341,92 @@ def _delimited(content: bytes, name: str, delimiter: str) -> Iterator[Row]:
         raise InputError(f"{name}: line {reader.line_num}: not valid delimited text ({error})") from None
 
 
+def _is_quoted(content: bytes) -> bool:
+    """Whether the quotation marks of a TSV file enclose cells, as a CSV writer does it, or belong to the captions.
+
+    Captions with a quotation mark here and there are common in TSV, where nothing needs quoting. A writer that quotes
+    encloses every cell that has a mark and doubles the mark, or it encloses all cells of the header or of a column.
+    """
+    if b'"' not in content:
+        return False
+    if _QUOTED_CELL.search(content):
+        return True
+    rows = [line.split(b"\t") for line in content.removeprefix(codecs.BOM_UTF8).splitlines() if line]
+    marked = [cell for cells in rows for cell in cells if b'"' in cell]
+    if not all(map(_ENCLOSED.fullmatch, marked)):
+        return False
+    if all(cell[:1] == b'"' for cell in rows[0]) or any(b'""' in cell[1:-1] for cell in marked):
+        return True
+    return any(all(cell[:1] == b'"' for cell in column) for column in zip(*rows[1:], strict=False))
+
+
+def _refuse_repeated(columns: Sequence[str], where: str) -> None:
+    """Refuse a table in which two columns have one name: which of them is meant is unknown."""
+    if repeated := [column for column, number in Counter(columns).items() if number > 1]:
+        raise InputError(f"{where}: column {repeated[0]!r} is there more than once, expected different names")
+
+
 def _cell(cell: str) -> Any:
     if cell.startswith("[") and cell.endswith("]"):
         try:
             value = json.loads(cell)
         except json.JSONDecodeError:
-            return cell
+            return printed_list(cell) or cell
         return value if isinstance(value, list) else cell
-    return cell
+    return printed_list(cell) or cell
+
+
+_STRING = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_STRINGS = rf"\s*{_STRING}(?:\s*,\s*{_STRING})*\s*,?\s*"
+_PRINTED_LIST = re.compile(rf"\s*(?:\[{_STRINGS}\]|\(\s*{_STRING}\s*,(?:{_STRINGS})?\))\s*", re.DOTALL)
+_LOOKS_PRINTED = re.compile(
+    r"""\s*(?:array\()?(?:\[\s*(?:array\()?[\[(]*[bfru]?["'].*["'].*[\])]|\([bfru]?["'].*["'],.*\))\s*""", re.DOTALL
+)
+
+
+def printed_list(text: str) -> list[str] | None:
+    r"""The texts of a list or tuple that Python has printed; None for any other text.
+
+    ``['a dog' 'a cat']``, as NumPy prints an array, is none: Python itself would read it as one text.
+
+    >>> printed_list("['a dog', \"a dog's ball\"]"), printed_list("['a dog' 'a cat']"), printed_list("[sic] a dog")
+    (['a dog', "a dog's ball"], None, None)
+    """
+    if text.lstrip()[:1] not in ("[", "(") or not _PRINTED_LIST.fullmatch(text):
+        return None
+    try:
+        return list(ast.literal_eval(text.strip()))
+    except (ValueError, SyntaxError):  # an escape that is none, or a line break inside quotation marks
+        return None
+
+
+def text_list(value: Any, where: str, what: str) -> list[str] | None:
+    """The texts of a field that holds a list, or a list as JSON or Python writes it; None where the field is empty.
+
+    >>> [text_list(value, "row 3", "objects") for value in ('["dog", "cat"]', [], "")]
+    [['dog', 'cat'], [], None]
+    """
+    texts = value.tolist() if hasattr(value, "tolist") else value
+    if texts is None or texts == "" or texts != texts:  # an empty cell of a table is NaN
+        return None
+    if isinstance(texts, str):
+        try:
+            texts = json.loads(texts)
+        except (ValueError, RecursionError):
+            texts = printed_list(texts)
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) and text.strip() for text in texts):
+        shown = " ".join(str(value).split())
+        raise InputError(f"{where}: {what} are {shown[:60]!r}, expected a list of texts")
+    return list(texts)
+
+
+def looks_printed(text: str) -> bool:
+    """Whether a text looks like a list or an array that a program has printed.
+
+    >>> [looks_printed(text) for text in ("['a dog' 'a cat']", "['a dog', nan]", "[a dog's ball]", "a ['dog']")]
+    [True, True, False, False]
+    """
+    return text.lstrip().startswith(("[", "(", "array(")) and _LOOKS_PRINTED.fullmatch(text) is not None
 
 
 def _jsonl(content: bytes, name: str) -> Iterator[Row]:
@@ -362,7 +451,9 @@ def json_row(content: bytes, where: str) -> Row:
 
 def _record(text: str, where: str) -> Row:
     try:
-        record = json.loads(text)
+        record = json.loads(text, object_pairs_hook=partial(_object, name=where))
+    except InputError:
+        raise
     except json.JSONDecodeError as error:
         raise InputError(f"{where} column {error.colno}: not valid JSON ({error.msg}): {text[:60]!r}") from None
     except (ValueError, RecursionError) as error:
@@ -462,7 +553,7 @@ def _object(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
     unique = dict(pairs)
     if len(unique) != len(pairs):
         key = next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1)
-        raise InputError(f"{name}: id {key!r} occurs more than once in one JSON object, expected unique ids")
+        raise InputError(f"{name}: {key!r} occurs more than once in one JSON object, expected different names or ids")
     return unique
 
 
@@ -478,6 +569,7 @@ def parquet_rows(file: IO[bytes], name: str, images: bool = True) -> Iterator[Ro
 
     try:
         parquet = pq.ParquetFile(file)
+        _refuse_repeated(parquet.schema_arrow.names, name)
         columns = [field.name for field in parquet.schema_arrow if images or not _holds_images(field)]
         table = parquet.read(columns)
     except (pa.ArrowInvalid, OSError) as error:
@@ -501,6 +593,7 @@ def _table(table: Any, name: str) -> Iterator[Row]:
         except (TypeError, ValueError, AttributeError):
             raise InputError(f"{name}: {_a(table)}, expected {EXPECTED}") from None
     columns = table.column_names
+    _refuse_repeated(columns, name)
     number = 0
     for batch in table.to_batches(max_chunksize=65536):
         for values in zip(*map(_column, batch.columns), strict=True):

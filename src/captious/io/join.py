@@ -16,7 +16,7 @@ import numpy as np
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS, STYLE_COLUMN
-from captious.io.formats import Row, name_of
+from captious.io.formats import Row, looks_printed, name_of, printed_list
 from captious.io.images import images_of
 from captious.options import Reading
 
@@ -224,8 +224,10 @@ def _references(row: Row, column: str, complain: Complain) -> list[str]:
 
 def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
     value = row.fields[column]
+    if isinstance(value, str):
+        value = printed_list(value) or [value]
     entries = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
-    if entries and set(map(type, entries)) == {str} and "".join(entries).isascii():
+    if entries and set(map(type, entries)) == {str} and _is_plain("\n".join(entries)):
         return entries  # nearly always, and quickly
     for entry in entries:
         if not isinstance(entry, str):
@@ -233,16 +235,34 @@ def _texts(row: Row, column: str, what: str, complain: Complain) -> list[str]:
     if not entries:
         complain(f"{row.where}: {what} is an empty list, expected a string or a list of strings")
     texts = [valid_text(str(entry), row.where, what, complain) for entry in entries if isinstance(entry, str)]
-    return [text for text in texts if text is not None]
+    return [text for text in texts if text is not None and not _refuse_printed(text, row.where, what, complain)]
+
+
+def _is_plain(text: str) -> bool:
+    """Whether nothing of captions, one a line, needs a closer look."""
+    return text.isascii() and "\0" not in text and "'" not in text and '"' not in text
+
+
+def _refuse_printed(text: str, where: str, what: str, complain: Complain) -> bool:
+    """Complain of a text that is a printed list which cannot be read as one, such as an array of NumPy."""
+    if printed := looks_printed(text):
+        complain(
+            f"{where}: {what} is a printed list ({text.strip()[:40]}…), expected a list of texts as JSON writes it; "
+            "an array that NumPy prints has no commas, so convert it with .tolist() before it is written"
+        )
+    return printed
 
 
 def valid_text(text: str, where: str, what: str, complain: Complain) -> str | None:
-    """The text, unless half of a character (a lone surrogate) makes it impossible to write anywhere."""
+    """The text, unless it holds half of a character (a lone surrogate), or a null character."""
     try:
         if not text.isascii():
             text.encode()
     except UnicodeEncodeError as error:
         complain(f"{where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode")
+        return None
+    if "\0" in text:
+        complain(f"{where}: {what} holds a null character, expected text; is it UTF-16, or the padding of a tar?")
         return None
     return text
 

@@ -24,7 +24,7 @@ from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.io.braces import expand_braces
 from captious.io.formats import FORMATS as TABLES
-from captious.io.formats import GZIP, Row, json_row, parquet_rows, rows_of, rows_of_content, unpack
+from captious.io.formats import GZIP, Row, in_utf8, json_row, parquet_rows, rows_of, rows_of_content, unpack
 from captious.io.join import REPEATED, Gathered, gather_candidates, gather_references, join
 from captious.io.read import refuse_unused
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
@@ -308,6 +308,8 @@ def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) 
         bytes that are not decoded.
     """
     refuse_unused(reading)
+    if reading.items is not None:
+        raise InputError(f"items={reading.items!r} chooses among the items of one file, not of shards; leave it out")
     reading = reading if images else replace(reading, images=None)
     faults = Faults()
     candidates = _candidates(_rows(shard, reading, images, faults), shard, reading, faults)
@@ -410,7 +412,8 @@ def open_shard(shard: Shard) -> Iterator[IO[bytes]]:
 
 def _json_lines(content: bytes, name: str, faults: Faults) -> Iterator[Row]:
     """Rows of a JSON Lines file; lines that are no JSON are counted."""
-    for number, line in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+    content = in_utf8(content, name).removeprefix(codecs.BOM_UTF8)
+    for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
             continue
         where = f"{name}: row {number}"

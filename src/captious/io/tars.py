@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import IO, Any, NamedTuple
 
 from captious.captions import ImageData
@@ -24,9 +25,10 @@ FIELDS_ENDING = "json"
 KEY = "__key__"
 """The column of a sample's key; a field of that name in its JSON replaces it."""
 
-TRUNCATED, DAMAGED = "truncated tar", "damaged tar"
-NO_CAPTION, NO_UTF8, NO_JSON = "no candidate caption", "caption is not UTF-8", "JSON cannot be read"
-TWICE = "member is there twice"
+TRUNCATED, DAMAGED, AFTER_END = "truncated tar", "damaged tar", "content after the end of a tar"
+NO_CAPTION, NO_CAPTION_FILE = "no candidate caption", "no caption file, where other samples have one"
+NO_UTF8, NO_JSON = "caption is not UTF-8", "JSON cannot be read"
+TWICE, WRONG_SIZE = "member is there twice", "member has another size than its header says"
 BLOCK = 512
 
 Report = Callable[[str, str], None]
@@ -55,10 +57,19 @@ def tar_samples(
 ) -> Iterator[tuple[str, Row]]:
     """The rows with the keys of their members, which a field of the JSON may hide."""
     samples = _samples(file, name, images, report)
+    own_files = reading.candidate_column is None and any(map(_has_caption_file, samples.values()))
     for key in list(samples):
-        where = f"{name}: key {key!r}"
+        where, parts = f"{name}: key {key!r}", samples.pop(key)
         try:
-            yield key, Row(where, _fields(key, samples.pop(key), where, reading, images, report))
+            fields = _fields(key, parts, where, reading, images, report)
+            if own_files and not _has_caption_file(parts) and not fields.keys().isdisjoint(CANDIDATE_COLUMNS):
+                expected = ", ".join(f".{ending}" for ending in CAPTION_ENDINGS)
+                raise _Unusable(
+                    NO_CAPTION_FILE,
+                    f"{where}: has no caption file ({expected}) where other samples have one; name the column of the "
+                    "JSON with candidate_column=... to take the captions of all samples from it",
+                )
+            yield key, Row(where, fields)
         except _Unusable as fault:
             report(fault.reason, str(fault))
 
@@ -73,6 +84,10 @@ class _Unusable(InputError):
 
 Parts = dict[str, bytes | None]
 """The members of a sample by ending; None for those that are not read."""
+
+
+def _has_caption_file(parts: Parts) -> bool:
+    return not parts.keys().isdisjoint(CAPTION_ENDINGS)
 
 
 def _samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[str, Parts]:
@@ -91,7 +106,10 @@ def _samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[s
         if ending in wanted:
             file.seek(member.start)
             parts[ending] = file.read(member.size)
-    return samples
+            if file.read(-member.size % BLOCK).strip(b"\0"):
+                report(WRONG_SIZE, f"{name}: member {member.name!r} goes on after its {member.size:,} bytes")
+                del parts[ending]
+    return {key: parts for key, parts in samples.items() if parts}
 
 
 def split_key(name: str) -> tuple[str, str]:
@@ -169,10 +187,15 @@ def members(file: IO[bytes], name: str, report: Report) -> Iterator[Member]:
     """The regular files of a tar. Damage ends them and is reported; a file that begins with no header is refused."""
     end = file.seek(0, io.SEEK_END)
     position, long_name, records = 0, b"", dict[bytes, bytes]()
+    before: Member | None = None  # held back until what follows says whether its size is right
     while position < end:
         file.seek(position)
         header = file.read(BLOCK)
         if len(header) == BLOCK and not header.strip(b"\0"):
+            if any(chunk.strip(b"\0") for chunk in iter(partial(file.read, 1 << 20), b"")):
+                report(AFTER_END, f"{name}: goes on after its end at byte {position:,}; are several tars in one file?")
+            if before is not None:
+                yield before
             return
         if position and len(header) < BLOCK:
             break
@@ -182,18 +205,26 @@ def members(file: IO[bytes], name: str, report: Report) -> Iterator[Member]:
             if not position:
                 raise InputError(f"{name}: is no tar ({damage})") from None
             report(DAMAGED, f"{name}: {damage} at byte {position:,} of {end:,}; what comes before is used")
+            if before is not None and before.size % BLOCK:  # otherwise no padding says that its size is right
+                yield before
             return
+        if before is not None:
+            yield before
+            before = None
         start, position = position + BLOCK, position + BLOCK + -(-size // BLOCK) * BLOCK
         if start + size > end:
             break
+        file.seek(start)  # whoever took the member before may have read it
         if kind == b"L":
             long_name = file.read(size)
         elif kind == b"x":
             records = _pax_records(file.read(size))
         elif kind not in b"Kg":
             if kind in _REGULAR:
-                yield Member(_name(header, long_name, records), start, size)
+                before = Member(_name(header, long_name, records), start, size)
             long_name, records = b"", {}
+    if before is not None:
+        yield before
     report(TRUNCATED, f"{name}: is cut short after {end:,} bytes; the members before are used")
 
 

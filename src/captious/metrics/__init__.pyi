@@ -1,25 +1,25 @@
 from captious.metrics.contract import MeanMetric as MeanMetric
-from captious.metrics.contract import Measurement as Measurement
 from captious.metrics.contract import Metric as Metric
 from captious.metrics.contract import Need as Need
-from captious.metrics.contract import Scored as Scored
 from captious.metrics.contract import Shared as Shared
-from captious.metrics.contract import Signature as Signature
 from captious.metrics.contract import TokenMetric as TokenMetric
-from captious.metrics.contract import TypeSets as TypeSets
 from captious.metrics.explanation import Breakdown as Breakdown
 from captious.metrics.explanation import Explanation as Explanation
 from captious.metrics.explanation import Explanations as Explanations
 from captious.metrics.explanation import MarkedText as MarkedText
 from captious.metrics.explanation import Part as Part
+from captious.metrics.measurement import Measurement as Measurement
+from captious.metrics.measurement import Signature as Signature
 from captious.metrics.registry import names as names
 from captious.metrics.registry import parse as parse
 from captious.metrics.registry import parse_all as parse_all
-from captious.metrics.states import merge_states as merge_states
-from captious.metrics.states import open_state as open_state
-from captious.metrics.states import save_state as save_state
+from captious.metrics.rows import Scored as Scored
+from captious.metrics.rows import TypeSets as TypeSets
+from captious.metrics.rows import candidate_means as candidate_means
+from captious.metrics.rows import item_means as item_means
 from captious.metrics.style.explain import explain
 from captious.metrics.style.model import fit, save
+from captious.text.states import State as State
 
 explain_style = explain
 fit_style = fit

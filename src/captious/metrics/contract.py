@@ -1,4 +1,4 @@
-"""What a metric is, a small frozen value that prepares, scores items and aggregates; and a measurement, its result.
+"""What a metric is: a small frozen value that prepares, scores items and aggregates.
 
 A metric prints as ``cider(idf=coco)`` and parses back. Scoring has three steps. `Metric.prepare` collects what must be
 known of the whole corpus. `Metric.score_items` gives each item a row of statistics. `Metric.aggregate` makes values
@@ -8,32 +8,30 @@ of shards follow from these.
 
 from __future__ import annotations
 
-import math
+import inspect
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from itertools import accumulate, chain
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from captious import _written
-from captious._typing import Bools, Floats, Ints
-from captious._values import PlainState
-from captious._version import __version__
+from captious import _specs
+from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.errors import InputError, UnknownKey
+from captious.errors import InputError
 from captious.io.images import NO_SUCH
+from captious.metrics.abilities import Explains, ExplainsMissing
 from captious.metrics.explanation import Breakdown, Explanation
-from captious.render import Column, Document, Table, Why
-from captious.stats.resampling import Statistic, id_order
+from captious.metrics.measurement import Measurement, Signature
+from captious.metrics.rows import Rows, Scored, TypeSets, item_means, missing_inputs
+from captious.text.states import State
 from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
 
 T = TypeVar("T")
-Need = Literal["references", "several candidates", "image", "style", "model", "judge"]
+Need = Literal["references", "several candidates", "image", "style", "objects", "model", "judge"]
 
 HINTS = {
     "no references": "; pass references=..., a file of references",
@@ -42,86 +40,12 @@ HINTS = {
     f"image: {NO_SUCH}": "; none of the image files exists: pass images=..., the folder that holds them",
     "no source text": "; give a column 'source'",
 }
-"""What would mend a reason for having no value."""
-LISTED = 5
-"""Ids that a warning lists before it only counts."""
-
-
-@dataclass(frozen=True, eq=False)
-class TypeSets:
-    """Rows of distinct things, such as a vocabulary: over items they unite instead of adding up."""
-
-    types: tuple[frozenset[Any], ...]
-    tokens: Ints
-
-    @property
-    def counts(self) -> Floats:
-        """Distinct types and running tokens of each item."""
-        sizes = np.fromiter(map(len, self.types), dtype=np.float64, count=len(self.types))
-        return np.stack([sizes, self.tokens], axis=1)
-
-    @classmethod
-    def joined(cls, parts: Sequence[TypeSets]) -> TypeSets:
-        """The rows of several sets, one after the other."""
-        types = tuple(chain.from_iterable(part.types for part in parts))
-        return cls(types, np.concatenate([part.tokens for part in parts]))
-
-    def total(self) -> Floats:
-        """Distinct types and running tokens of all items."""
-        return np.array([len(frozenset().union(*self.types)), self.tokens.sum()], dtype=np.float64)
-
-
-Rows = Floats | TypeSets
-"""One row of statistics per item. Those of an array add up over items; NaN marks an item without a value."""
-
-
-def join_rows(parts: Sequence[Rows]) -> Rows:
-    """The rows of the parts of a set, one after the other."""
-    sets = [part for part in parts if isinstance(part, TypeSets)]
-    if len(sets) == len(parts):
-        return TypeSets.joined(sets)
-    if sets:
-        raise InputError("cannot merge rows of numbers and rows of distinct things")
-    return np.concatenate([part for part in parts if isinstance(part, np.ndarray)])
-
-
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """What scoring the items of a set gives."""
-
-    rows: Rows
-    reasons: Mapping[int, str] = field(default_factory=dict)
-    """Why an item has no value, by its index."""
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """Counts for the signature, such as truncated captions. They add up over shards; the names never vary."""
-    warnings: Sequence[str] = ()
-    """What a user should know of this set before trusting the numbers."""
-    notes: Sequence[str] = ()
-    """What a user may want to know of the computation, such as what it cost."""
-
-    @classmethod
-    def joined(cls, parts: Sequence[Scored], sizes: Sequence[int]) -> Scored:
-        """The parts of one set, which hold so many items each, as if they had been scored together."""
-        if len(parts) == 1:
-            return parts[0]
-        reasons: dict[int, str] = {}
-        counts: dict[str, int] = {}
-        for part, first in zip(parts, accumulate(sizes, initial=0), strict=False):
-            reasons |= {first + index: reason for index, reason in part.reasons.items()}
-            for name, number in part.counts.items():
-                counts[name] = counts.get(name, 0) + number
-        return cls(
-            join_rows([part.rows for part in parts]),
-            reasons,
-            counts,
-            list(dict.fromkeys(chain.from_iterable(part.warnings for part in parts))),
-            list(chain.from_iterable(part.notes for part in parts)),
-        )
+"""What helps where an item has no value for some reason."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shared(Generic[T]):
-    """A state that is the same for every shard, such as a model: merging only checks that."""
+    """What `Metric.prepare` returns that is the same for every shard, such as a model: merging only checks that."""
 
     value: T
     key: str
@@ -134,182 +58,17 @@ class Shared(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Signature:
-    """Everything that can move a number. Prints on one line; two numbers compare only if their signatures do.
-
-    ``settings`` must agree when shards are merged; the counts add up.
-    """
-
-    metric: str
-    settings: Mapping[str, str]
-    items: int
-    references: tuple[int, int]
-    """The smallest and the largest number of references of an item."""
-    fingerprint: int
-    """Of ids and references, in any order: the same items against the same references give the same one."""
-    skipped: int = 0
-    unscored: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """What the metric counted on the way, such as truncated captions; zeros are not printed."""
-
-    @classmethod
-    def of(
-        cls, metric: Metric, captions: CaptionSet, state: Any, unscored: int, counts: Mapping[str, int]
-    ) -> Signature:
-        """The signature of a metric on a set."""
-        references = captions.references.counts
-        return cls(
-            metric=str(metric),
-            settings=dict(metric.settings(state)),
-            items=len(captions),
-            references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
-            fingerprint=captions.fingerprint,
-            skipped=captions.skipped,
-            unscored=unscored,
-            counts=dict(counts),
-        )
-
-    def __str__(self) -> str:
-        low, high = self.references
-        parts = [self.metric, *(f"{key}:{value}" for key, value in self.settings.items()), f"items:{self.items}"]
-        if high:
-            parts.append(f"refs:{low}" if low == high else f"refs:{low}-{high}")
-            parts.append(f"data:{self.fingerprint:016x}"[:13])
-        parts += [f"{name}:{number}" for name, number in self.counts.items() if number]
-        if self.skipped:
-            parts.append(f"skipped:{self.skipped}")
-        if self.unscored:
-            parts.append(f"unscored:{self.unscored}")
-        return "|".join([*parts, f"captious:{__version__}"])
-
-    def merge(self, other: Signature) -> Signature:
-        """The signature of two shards together."""
-        if (self.metric, self.settings) != (other.metric, other.settings):
-            raise InputError(f"cannot merge measurements of different making: {self} and {other}")
-        return replace(
-            self,
-            items=self.items + other.items,
-            references=(
-                min(part.references[0] for part in (self, other) if part.items or not self.items + other.items),
-                max(self.references[1], other.references[1]),
-            ),
-            fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
-            skipped=self.skipped + other.skipped,
-            unscored=self.unscored + other.unscored,
-            counts={
-                name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in {**self.counts, **other.counts}
-            },
-        )
-
-
-class ItemValues(dict[str, float]):
-    """Values by item id, which may be asked for as a string or as a number."""
-
-    def __missing__(self, key: object) -> float:
-        if str(key) in self.keys():
-            return self[str(key)]
-        known = f"; ids are such as {next(iter(self))!r}" if self else ""
-        raise UnknownKey(f"no item with id {str(key)!r}{known}")
-
-    def __contains__(self, key: object) -> bool:
-        return super().__contains__(str(key))
-
-    def get(self, key: object, default: Any = None) -> Any:
-        """The value of an id, or the default where there is no such item."""
-        return super().get(str(key), default)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Measurement(PlainState):
-    """One metric on one set: a value per item, a corpus value, and the rows to aggregate again without recomputing."""
-
-    metric: Metric
-    ids: tuple[str, ...]
-    rows: Rows
-    signature: Signature
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why an item has no value, by id."""
-    warnings: tuple[str, ...] = ()
-    """What a user should know of the set before trusting the numbers."""
-    notes: tuple[str, ...] = ()
-    """What a user may want to know of the computation, such as what it cost."""
-
-    @cached_property
-    def values(self) -> Floats:
-        """One value per item in the order of ``ids``; NaN where ``reasons`` says why."""
-        values = self.metric.aggregate(self.rows.counts if isinstance(self.rows, TypeSets) else self.rows)
-        if self.reasons:
-            values = np.where([key in self.reasons for key in self.ids], np.nan, values)
-        return values
-
-    @cached_property
-    def items(self) -> Mapping[str, float]:
-        """The value of each item by id."""
-        return ItemValues(zip(self.ids, self.values.tolist(), strict=True))
-
-    @cached_property
-    def corpus(self) -> float:
-        """The value of the whole set."""
-        if len(self.reasons) == len(self.ids):
-            return float("nan")
-        total = self.rows.total() if isinstance(self.rows, TypeSets) else _zeroed(self.rows).sum(axis=0)
-        return float(self.metric.aggregate(total[None, :])[0])
-
-    @property
-    def additive(self) -> bool:
-        """Whether the rows add up over items, which resampling needs."""
-        return not isinstance(self.rows, TypeSets)
-
-    @cached_property
-    def statistic(self) -> Statistic:
-        """The corpus value as resampling wants it."""
-        if isinstance(self.rows, TypeSets):
-            raise InputError(f"{self.metric} counts distinct things over the whole set and cannot be resampled")
-        rows = _zeroed(self.rows)
-        return Statistic(rows[_order(self.ids)], self.metric.aggregate, rows.sum(axis=0), self.corpus)
-
-    def merge(self, other: Measurement) -> Measurement:
-        """Two shards of one set as if they had been scored together."""
-        if twice := set(self.ids).intersection(other.ids):
-            raise InputError(f"cannot merge shards that share {len(twice)} ids, such as {min(twice)}")
-        signature = self.signature.merge(other.signature)
-        return Measurement(
-            self.metric,
-            self.ids + other.ids,
-            join_rows([self.rows, other.rows]),
-            signature,
-            {**self.reasons, **other.reasons},
-            tuple(dict.fromkeys(self.warnings + other.warnings)),
-            self.notes + other.notes,
-        )
-
-    def _repr_html_(self) -> str:
-        from captious.render.notebook import notebook
-
-        scored = self.values[~np.isnan(self.values)]
-        spread = np.percentile(scored, [0, 25, 50, 75, 100]).tolist() if len(scored) else [float("nan")] * 5
-        names = ("lowest", "lower quartile", "median", "upper quartile", "highest")
-        row = [self.metric.label, self.corpus, len(self.ids), len(self.reasons), *spread]
-        columns: list[Column | str] = ["metric", Column("value", bold=True), Column("items"), Column("unscored")]
-        title = f"{self.metric.label} over {len(self.ids):,} items"
-        table = Table("measurement", title, [*columns, *map(Column, names)], [row])
-        return notebook(Document(title, "", [table], self.warnings, signatures=[str(self.signature)]))
-
-    def __repr__(self) -> str:
-        return f"<Measurement {self.metric}: {self.corpus:.4f} over {len(self.ids)} items>"
-
-
-@dataclass(frozen=True)
 class Metric(ABC):
     """Base of all metrics. A subclass is a frozen dataclass whose fields are the parameters.
 
-    What is declared here as a property may be a class variable, or depend on the parameters. CONTRIBUTING.md shows how
-    to add a metric.
+    What is declared here as a property may be a class variable, or depend on the parameters. A metric must have a name,
+    `score_items`, and `aggregate`, which `MeanMetric` has already. Usually it also declares what it needs, its range
+    and its label. The guide "Add a metric" has examples, and `captious.metrics.abilities` lists what else a metric may
+    offer.
     """
 
     name: ClassVar[str]
     citation: ClassVar[str] = ""
-    higher_is_better: ClassVar[bool] = True
     main: ClassVar[str] = ""
     """The parameter that may be written without its name, as in ``clipscore(captious-mini)``."""
     always_shown: ClassVar[tuple[str, ...]] = ()
@@ -318,8 +77,6 @@ class Metric(ABC):
     """A parameter and its values: a written form that leaves it out stands for one metric of each value."""
     by_chunk: ClassVar[bool] = False
     """Whether a large set is scored chunk by chunk. A metric that asks a model makes batches itself."""
-    undefined_reason: ClassVar[str] = "the value is undefined"
-    """Why an item has no value whose row is NaN without a reason of its own."""
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -327,19 +84,27 @@ class Metric(ABC):
         return ("references",)
 
     @property
-    def installed(self) -> bool:
-        """Whether this computer has the tables that the metric reads, where it reads any."""
-        return True
-
-    @property
     def range(self) -> tuple[float, float]:
         """The lowest and the highest value possible."""
         return (0.0, 1.0)
 
     @property
-    def is_count(self) -> bool:
-        """Whether the value is a number of things: tables show it without decimals and never × 100."""
-        return self.range == (0.0, math.inf)
+    def higher_is_better(self) -> bool:
+        """Whether the better of two captions has the higher value."""
+        return True
+
+    @property
+    def decimals(self) -> int | None:
+        """Decimals that tables print of a value on a scale of its own, such as 0 for a number of words; never × 100.
+
+        None: the value is a score, printed as scores are, with four decimals or in per cent with one.
+        """
+        return None
+
+    @property
+    def undefined_reason(self) -> str:
+        """Why an item has no value whose row is NaN without a reason of its own, or is 0 / 0 in a ratio of sums."""
+        return "the value is undefined"
 
     @property
     def label(self) -> str:
@@ -347,15 +112,23 @@ class Metric(ABC):
         return str(self)
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether a value depends on the other items, so that all shards are prepared before one is scored.
+    def corpus_state(self) -> type[State] | None:
+        """The class of what `prepare` returns where a value depends on the other items; None where it does not.
 
-        The states of shards are then merged (`captious.metrics.states`). Otherwise each shard prepares its own.
+        Then all shards are prepared before one is scored, and their states are merged.
         """
-        return False
+        return None
+
+    @property
+    def needs_corpus(self) -> bool:
+        """Whether a value depends on the other items. This follows from `corpus_state` and is not declared."""
+        return self.corpus_state is not None
 
     def prepare(self, captions: CaptionSet) -> Any:
-        """What the metric must know of the whole corpus first, such as document frequencies; it merges over shards."""
+        """What the metric must know before it scores: of the whole corpus a `corpus_state`, otherwise what it likes.
+
+        What is the same for every shard, such as a model, is returned as `Shared`.
+        """
         return Shared(None, "")
 
     @abstractmethod
@@ -370,14 +143,10 @@ class Metric(ABC):
         """What enters the signature beyond the parameters."""
         return {}
 
-    def seed_values(self, measurement: Measurement) -> Floats | None:
-        """Items × random seeds: the values under each seed; None where the metric does not depend on any."""
-        return None
-
     @property
     def explains(self) -> bool:
-        """Whether `explain` says what made the value of an item."""
-        return False
+        """Whether `explain` says what made the value of an item: whether the metric has `Explains.break_down`."""
+        return isinstance(self, Explains)
 
     def explain(self, captions: CaptionSet, id: Any, state: Any = None) -> Explanation:
         """Why an item has its value: parts that add up to it.
@@ -385,58 +154,80 @@ class Metric(ABC):
         The item is one of a set, whose statistics count, such as document frequencies. ``state`` is what `prepare`
         returned; without it the set is prepared, once for all its items.
         """
-        if not self.explains:
+        if not isinstance(self, Explains):
             raise InputError(f"{self} does not explain single values")
         index = captions.position(id)
         if state is None:
-            state = captions.once(("state", self), lambda: self._prepared(captions, self._missing_inputs(captions)))
+            state = captions.once(("state", self), lambda: self.prepared(captions))
         item = captions.take([index])
         measured, key = self.measure(item, state), captions.ids[index]
         reason = measured.reasons.get(key, "")
+        if not reason:
+            breakdown = self.break_down(item, state)
+        else:
+            breakdown = self.break_down_missing(item, state) if isinstance(self, ExplainsMissing) else Breakdown([])
         return Explanation(
             metric=str(self),
             label=self.label,
             id=key,
             value=float(measured.values[0]),
-            breakdown=self.break_down_missing(item, state) if reason else self.break_down(item, state),
+            breakdown=breakdown,
             reason=reason,
             signature=str(Signature.of(self, captions, state, 0, {})),
         )
 
-    def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
-        """What made the value of the one item of a set, which has a value. The parts must add up to it."""
-        raise NotImplementedError
-
-    def break_down_missing(self, item: CaptionSet, state: Any) -> Breakdown:
-        """What is known of the one item of a set that has no value, in its notes."""
-        return Breakdown([])
-
-    @property
-    def explains_on_page(self) -> bool:
-        """Whether the report's page shows what made the values of items."""
-        return False
-
-    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Any) -> list[Why]:
-        """What the report's page shows of these items; nothing at all where it cannot be said any more."""
-        raise NotImplementedError
-
-    def compares_with(self, other: Metric) -> bool:
-        """Whether its values, which another program computed, are those that a metric of captious stands for."""
-        return False
-
     def hint(self, reason: str) -> str:
-        """What would mend a reason for having no value, to follow it in a message."""
+        """What helps where an item has no value for this reason, to follow it in a message."""
         return HINTS.get(reason, "")
 
     def measure(self, captions: CaptionSet, state: Any = None) -> Measurement:
         """Score a set. ``state`` is what `prepare` returned, for a shard of a larger corpus that of the whole."""
         if state is None:
-            state = self._prepared(captions, self._missing_inputs(captions))
+            state = self.prepared(captions)
         return self.measurement(captions, state, self.score(captions, state))
 
     def score(self, captions: CaptionSet, state: Any) -> Scored:
         """The rows of a set, with a reason for every item without a value."""
-        return self._complete(self.score_items(captions, state), self._missing_inputs(captions))
+        scored = self.score_items(captions, state)
+        if not isinstance(scored, Scored):
+            raise InputError(f"{self}: score_items returned {type(scored).__name__}, expected Scored(rows)")
+        rows = self._checked_rows(scored.rows, captions)
+        scored = replace(scored, rows=rows).completed(missing_inputs(captions, self.needs), self.undefined_reason)
+        return self._with_undefined(scored)
+
+    def _with_undefined(self, scored: Scored) -> Scored:
+        """What was scored, with a reason for every item whose finite row has no value: 0 / 0 in a ratio of sums.
+
+        The row stays. The item has its part in the value of the set, and in paired tests.
+        """
+        if isinstance(scored.rows, TypeSets) or not len(scored.rows):
+            return scored
+        undefined = np.flatnonzero(np.isnan(self.aggregate(scored.rows))).tolist()
+        return replace(scored, reasons={**dict.fromkeys(undefined, self.undefined_reason), **scored.reasons})
+
+    def _checked_rows(self, rows: Rows, captions: CaptionSet) -> Rows:
+        """The rows that `score_items` gave; rows of another number than the items are refused."""
+        if isinstance(rows, TypeSets):
+            shape: tuple[int, ...] = (len(rows.types), 2)
+        else:
+            try:
+                rows = np.asarray(rows, dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise InputError(f"{self}: score_items gave rows that are no numbers ({error})") from None
+            rows = self._as_rows(rows, len(captions))
+            shape = rows.shape
+        if len(shape) == 2 and shape[0] == len(captions):
+            return rows
+        candidates = shape and shape[0] == len(captions.candidates.values)
+        helper = "candidate_means(captions, values)" if candidates else "item_means(values)"
+        raise InputError(
+            f"{self}: score_items gave rows of the shape {shape}, expected a row of statistics for each of "
+            f"{len(captions)} items; captious.metrics.{helper} makes the rows of a mean"
+        )
+
+    def _as_rows(self, array: Floats, items: int) -> Floats:
+        """The rows that an array stands for, if it is not the rows themselves."""
+        return array
 
     def measurement(self, captions: CaptionSet, state: Any, scored: Scored) -> Measurement:
         """The measurement of a set from its rows."""
@@ -450,76 +241,47 @@ class Metric(ABC):
             tuple(scored.notes),
         )
 
-    def candidate_values(self, captions: CaptionSet, state: Any) -> Floats:
-        """The value of each candidate as if it were the only one of its item, NaN where it has none."""
-        alone = captions.once("candidates alone", captions.candidates_alone)
-        scored = self.score(alone, state)
-        values = self.aggregate(scored.rows.counts if isinstance(scored.rows, TypeSets) else scored.rows)
-        values[list(scored.reasons)] = np.nan
-        return values
-
-    def _complete(self, scored: Scored, missing: Mapping[int, str]) -> Scored:
-        """What was scored, with a reason for every item without a value and a row of NaN for every reason."""
-        reasons, rows = {**missing, **scored.reasons, **missing}, scored.rows
-        if isinstance(rows, np.ndarray):
-            for index in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
-                reasons.setdefault(index, self.undefined_reason)
-            if reasons:
-                rows = rows.astype(np.float64)  # a copy, and of floats where no item has a candidate
-                rows[list(reasons)] = np.nan
-        return replace(scored, rows=rows, reasons=reasons)
-
     def refuse_unfit(self, captions: CaptionSet) -> None:
         """Raise an error, before anything is computed, where not one item has what the metric needs."""
-        missing = self._missing_inputs(captions)
+        missing = missing_inputs(captions, self.needs)
         if missing and len(missing) == len(captions):
             raise self._refusal(missing.values(), captions.name)
 
     def refuse_empty(self, measurement: Measurement, name: str) -> None:
-        """Raise an error where not one item of a whole set has a value, and say what would mend it."""
+        """Raise an error where not one item of a whole set has a value, and say what helps."""
         if measurement.ids and len(measurement.reasons) == len(measurement.ids):
             raise self._refusal(measurement.reasons.values(), name)
 
-    def _missing_inputs(self, captions: CaptionSet) -> dict[int, str]:
-        """Items that lack what the metric needs, by index."""
-        missing = {"no candidate caption": captions.candidates.counts == 0}
-        if "references" in self.needs:
-            missing["no references"] = captions.references.counts == 0
-        if "several candidates" in self.needs:
-            missing["one candidate, needs several"] = captions.candidates.counts == 1
-        if "image" in self.needs:
-            missing["no image"] = np.array([image is None for image in captions.images], dtype=np.bool_)
-        reasons: dict[int, str] = {}
-        for reason, mask in missing.items():
-            for index in np.flatnonzero(mask).tolist():
-                reasons.setdefault(index, reason)
-        return reasons
-
-    def _prepared(self, captions: CaptionSet, reasons: Mapping[int, str]) -> Any:
-        """The state; where it fails and no item could be scored anyway, the error says that first."""
+    def prepared(self, captions: CaptionSet) -> Any:
+        """What `prepare` returns, checked. Where it fails and no item could be scored anyway, the error says that."""
         try:
-            return self.prepare(captions)
+            state = self.prepare(captions)
         except InputError:
-            if reasons and len(reasons) == len(captions):
-                raise self._refusal(reasons.values(), captions.name) from None
+            self.refuse_unfit(captions)
             raise
+        if self.corpus_state is not None and not isinstance(state, self.corpus_state):
+            found, expected = type(state).__name__, self.corpus_state.__name__
+            raise InputError(f"{self}: prepare returned {found}, expected {expected}, which is its corpus_state")
+        return state
 
-    def _refusal(self, reasons: Any, name: str) -> InputError:
+    def _refusal(self, reasons: Iterable[str], name: str) -> InputError:
         ((reason, _),) = Counter(reasons).most_common(1)
         return InputError(f"{self} cannot score {name}: {reason}{self.hint(reason)}")
 
     def __str__(self) -> str:
-        return _written.write(self, self.name, self.always_shown)
-
-    @classmethod
-    def from_text(cls, values: Mapping[str, str]) -> Metric:
-        """The metric from its parameters as written between the parentheses of its name."""
-        return cls(**_written.arguments(cls, values, cls.name, main=cls.main))
+        return _specs.write(self, self.name, self.always_shown)
 
 
 @dataclass(frozen=True)
 class MeanMetric(Metric):
-    """A metric whose corpus value is the mean over captions or items: rows are (sum of values, number of values)."""
+    """A metric whose corpus value is the mean over captions or items.
+
+    A row is the sum of an item's values and their number. `candidate_means` makes rows from a value for each candidate.
+    A value for each item is accepted in place of a row: its row is the value and 1.
+    """
+
+    def _as_rows(self, array: Floats, items: int) -> Floats:
+        return item_means(array) if array.shape == (items,) else array
 
     def aggregate(self, rows: Floats) -> Floats:
         """Sum of values over their number."""
@@ -556,13 +318,6 @@ class CandidateMetric(TokenMetric):
         scored = self.score_candidates(captions, state)
         return replace(scored, rows=self.table(captions).per_item(np.asarray(scored.rows)))
 
-    def candidate_values(self, captions: CaptionSet, state: Any) -> Floats:
-        """The value of each candidate, NaN where its item lacks what the metric needs."""
-        values = self.aggregate(np.asarray(self.score_candidates(captions, state).rows))
-        missing = np.zeros(len(captions), dtype=np.bool_)
-        missing[list(self._missing_inputs(captions))] = True
-        return np.where(missing[captions.candidates.owners], np.nan, values)
-
 
 class NgramMetric(TokenMetric):
     """A metric over n-grams of one order, which is a parameter and always printed."""
@@ -579,69 +334,16 @@ class NgramMetric(TokenMetric):
             raise InputError(f"{self.name}(n={self.n}): expected n {legal}")
 
 
-def candidate_means(captions: CaptionSet, values: Floats, *others: Floats) -> Floats:
-    """Rows of a mean over captions: the sum of an item's values, their number, and the sums of ``others``.
-
-    Values stand in the order of the candidates; NaN where one candidate of an item has none.
-    """
-    columns = (values, np.ones(len(values)), *others)
-    owners = captions.candidates.owners
-    return np.stack([np.bincount(owners, weights=one, minlength=len(captions)) for one in columns], axis=1)
-
-
-def item_means(values: Floats) -> Floats:
-    """Rows of a mean over items: the value and 1."""
-    return np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1)
-
-
-def where(mask: Bools, reason: str) -> dict[int, str]:
-    """A reason for each item of a mask."""
-    return dict.fromkeys(np.flatnonzero(mask).tolist(), reason)
-
-
-def blank_texts(captions: CaptionSet, references: bool = False, candidates: bool = True) -> dict[int, str]:
-    """Reasons of items with a blank candidate and, where references are compared, of those with blank ones only.
-
-    Without ``candidates`` a blank candidate is no reason: the metric scores it.
-    """
-    ours, others = captions.candidates, captions.references
-    reasons = dict.fromkeys(ours.owners[ours.blank].tolist(), "empty caption") if candidates else {}
-    if references:
-        number = np.bincount(others.owners[~others.blank], minlength=len(captions))
-        reasons = {**where((number == 0) & (others.counts > 0), "all references are empty"), **reasons}
-    return reasons
-
-
-def encoded_means(
-    label: str, captions: CaptionSet, values: Floats, reasons: Mapping[int, str], lengths: Ints, limit: int
-) -> Scored:
-    """A mean over captions that an encoder read, with a count and a warning of those longer than its limit."""
-    truncated = captions.candidates.owners[lengths > limit].tolist()
-    warnings = truncation_warning(label, captions, truncated, limit)
-    return Scored(candidate_means(captions, values), reasons, {"truncated": len(truncated)}, warnings)
-
-
-def truncation_warning(label: str, captions: CaptionSet, items: Sequence[int], limit: int) -> list[str]:
-    """A warning on captions that were truncated, given the item of each; nothing where there are none."""
-    if not items:
-        return []
-    number = f"{len(items):,} caption{' is' if len(items) == 1 else 's are'}"
-    ids = listed_ids(captions, items)
-    return [f"{label}: {number} longer than the encoder's {limit} tokens and read only so far (ids {ids})"]
-
-
-def listed_ids(captions: CaptionSet, items: Sequence[int]) -> str:
-    """The first ids of these items, each once."""
-    ids = list(dict.fromkeys(captions.ids[item] for item in items))
-    return ", ".join(ids[:LISTED]) + (", …" if len(ids) > LISTED else "")
-
-
-@lru_cache(maxsize=4)
-def _order(ids: tuple[str, ...]) -> Ints:
-    """`id_order` of the items of a run, which all its metrics share."""
-    return np.array(id_order(ids), dtype=np.int64)
-
-
-def _zeroed(rows: Floats) -> Floats:
-    """The rows with those of unscored items as zeros, which add nothing."""
-    return np.where(np.isnan(rows).any(axis=1, keepdims=True), 0.0, rows)
+def refuse_undeclared(metric: Metric) -> None:
+    """Refuse a metric that depends on the whole corpus and does not say by which state, before anything is read."""
+    state = metric.corpus_state
+    if state is not None and not (isinstance(state, type) and issubclass(state, State)):
+        raise InputError(f"{metric}: corpus_state is {state!r}, expected a subclass of captious.metrics.State")
+    if state is not None and inspect.isabstract(state):
+        methods = ", ".join(sorted(getattr(state, "__abstractmethods__", ())))
+        raise InputError(f"{metric}: the corpus_state {state.__name__} must have: {methods}")
+    if metric.needs_corpus != (state is not None):
+        raise InputError(
+            f"{metric} declares needs_corpus={metric.needs_corpus}, which follows from corpus_state: declare that "
+            "instead, the class of what prepare returns, a subclass of captious.metrics.State"
+        )

@@ -12,21 +12,13 @@ from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.clip.encoded import pairs_of_items
-from captious.metrics.contract import (
-    MeanMetric,
-    Measurement,
-    Need,
-    Scored,
-    Shared,
-    blank_texts,
-    candidate_means,
-    listed_ids,
-    where,
-)
+from captious.metrics.contract import MeanMetric, Need, Shared
+from captious.metrics.measurement import Measurement
+from captious.metrics.rows import Scored, blank_texts, candidate_means, listed_ids, where
 from captious.models import loading
 from captious.models.encoder import Encoder, Features, encoder_id
-from captious.models.features import Encoded, text_features
-from captious.models.painters import FAULTS, Imagined, Options, Painter, imagine, load_painter
+from captious.models.features import EncodedRows, text_features
+from captious.models.painters import FAULTS, Imagined, Painter, PainterOptions, imagine, load_painter
 
 Kind = Literal["image", "text&image"]
 RANGES: dict[str, tuple[float, float]] = {"image": (0.1, 1.0), "text&image": (0.1, 0.4)}
@@ -127,7 +119,7 @@ class Imagine(MeanMetric):
 
     def load_painter(self, compile: bool = False) -> Painter:
         """The painter with the metric's settings; ``compile`` compiles it first, for many pictures on a GPU."""
-        options = Options(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety, compile)
+        options = PainterOptions(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety, compile)
         return load_painter(self.painter, options)
 
     def score_items(self, captions: CaptionSet, state: Shared[Imagination]) -> Scored:
@@ -160,7 +152,7 @@ class Imagine(MeanMetric):
         }
 
     def _warnings(self, captions: CaptionSet, painter: Painter, result: Likeness) -> list[str]:
-        """On texts that were truncated, pictures that failed, and how much the value depends on the seed."""
+        """Warnings about truncated texts, failed pictures, and how much the value depends on the seed."""
         warnings, label = [], f"{self.label} ({painter.name}#{painter.fingerprint})"
         if result.truncated:
             number = f"{len(result.truncated):,} text{' is' if len(result.truncated) == 1 else 's are'}"
@@ -192,7 +184,7 @@ def sources(captions: CaptionSet) -> list[str]:
 class Side:
     """Texts of one side of all pairs: their vectors and those of their pictures."""
 
-    texts: Encoded
+    texts: EncodedRows
     pictures: Imagined
 
 

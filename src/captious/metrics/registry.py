@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from captious import _written
-from captious.errors import InputError, nearest
+from captious import _specs
+from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -24,6 +25,7 @@ METRICS = {
     "spice": "captious.metrics.spice.metric:Spice",
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "capture": "captious.metrics.capture.metric:Capture",
+    "chair": "captious.metrics.hallucination.chair:Chair",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
@@ -81,7 +83,7 @@ LABELS = {
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
-    "bartscore", "blipscore", "bridge", "chair", "chrf", "cider-r", "comet",
+    "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
     "dsg", "emscore", "faier", "fense", "fid", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
@@ -90,7 +92,10 @@ ABSENT = (
 
 DEFAULT = "bleu,rouge,cider"
 ALL = "all"
-"""In place of metrics: every one that the captions at hand allow and that needs no model and no download."""
+"""The word for every metric that the captions at hand allow and that needs no model and no download."""
+
+LONGEST = 80
+"""Characters of an unknown name that a message repeats."""
 
 _NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
@@ -109,10 +114,9 @@ def metric_class(name: str) -> type[Metric]:
     for point in entry_points(group="captious.metrics", name=name):
         plugin: type[Metric] = point.load()
         return plugin
-    known = names()
     if name in ABSENT:
-        raise InputError(f"captious has no {name.upper()} yet, known: {', '.join(known)}")
-    raise InputError(f"unknown metric {name!r}, known: {', '.join(known)}{nearest(name, known)}")
+        raise InputError(f"captious has no {name.upper()} yet; captious metrics lists those that it has")
+    raise InputError(f"unknown metric {name[:LONGEST]!r}{choices_for(name, names())}")
 
 
 def parse(text: str) -> Metric:
@@ -122,7 +126,70 @@ def parse(text: str) -> Metric:
     cider(idf=coco) bleu(n=4) bleu(n=2) clipscore(weights=captious-mini)
     """
     kind, values = _read(text)
-    return kind.from_text(values)
+    return _made(kind, values)
+
+
+def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
+    """The one metric that a name means among those of a report, a run or a study.
+
+    ``labels`` holds the label of each metric by its written form. The name is a written form, a label, or a short name
+    that one metric has. The short name of a metric with variants, such as ``bleu``, means the default variant. A label
+    may be written in lower case and with other signs between its words. ``where`` begins the message of an error.
+
+    >>> labels = {str(metric): metric.label for metric in parse_all("bleu,cider(idf=coco)")}
+    >>> [find_key(name, labels) for name in ("bleu(n=2)", "BLEU-3", "bleu", "cider")]
+    ['bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider(idf=coco)']
+    """
+    if name in labels:
+        return name
+    exact = [key for key, label in labels.items() if label == name]
+    if len(exact) == 1:
+        return exact[0]
+    written, short = _spelled_out(name)
+    if written in labels:
+        return written
+    meant = [
+        key
+        for key, label in labels.items()
+        if (short and key.partition("(")[0] == short) or ("=" not in name and _words(label) == _words(name) != "")
+    ]
+    for keys in (meant, [key for key in meant if _is_default_variant(key)]):
+        if len(keys) == 1:
+            return keys[0]
+    begin = f"{where}: " if where else ""
+    if several := exact or meant:
+        raise AmbiguousKey(f"{begin}{name!r} names {len(several)} metrics, expected one of {', '.join(several)}")
+    spellings = dict.fromkeys([*labels, *labels.values(), *(key.partition("(")[0] for key in labels)])
+    hint = "" if name.lower() in ABSENT else nearest(name.lower(), spellings)
+    raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{choices_for(name, labels, hint)}")
+
+
+def _spelled_out(name: str) -> tuple[str, str]:
+    """The whole written form that a name stands for, and the short name where it has no parameters."""
+    try:
+        kind, values = _read(name)
+        return str(_made(kind, values)), "" if values else kind.name
+    except InputError:
+        return name, name.strip().lower()
+
+
+def _words(label: str) -> str:
+    """A label in lower case, whatever the signs between its words.
+
+    >>> _words("SPICE (spaCy) color"), _words("IE-text&image")
+    ('spice-spacy-color', 'ie-text-image')
+    """
+    return re.sub(r"[\W_]+", "-", label).strip("-").lower()
+
+
+def _is_default_variant(key: str) -> bool:
+    """Whether the parameters of a written form that its name leaves open, such as the n of BLEU, are the defaults."""
+    try:
+        kind, values = _read(key)
+    except InputError:
+        return False
+    defaults = {field.name: str(field.default) for field in fields(kind)}
+    return bool(kind.variants) and all(values.get(name, defaults[name]) == defaults[name] for name in kind.variants)
 
 
 def parse_all(
@@ -136,7 +203,7 @@ def parse_all(
     >>> [str(metric) for metric in parse_all("bleu, cider(idf=refs)")]
     ['bleu(n=1)', 'bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider']
     """
-    from captious.metrics.contract import Metric
+    from captious.metrics.contract import Metric, refuse_undeclared
 
     if isinstance(specs, (str, Metric)):
         specs = [specs]
@@ -145,11 +212,13 @@ def parse_all(
         if isinstance(spec, Metric):
             metrics[spec] = None
             continue
-        parts = _written.split(spec)
+        parts = _specs.split(spec)
         for part in [name for one in parts for name in (_allowed(captions) if one.lower() == ALL else [one])]:
             kind, values = _read(part)
             for variant in _variants(kind, values):
-                metrics[kind.from_text(variant)] = None
+                metrics[_made(kind, variant)] = None
+    for metric in metrics:
+        refuse_undeclared(metric)
     if not metrics:
         raise InputError("no metric named, expected a list such as bleu,rouge,cider")
     return list(metrics)
@@ -162,17 +231,28 @@ def _allowed(captions: Collection[CaptionSet] | None) -> list[str]:
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
     metrics = [metric_class(name)() for name in names()]
-    return [metric.name for metric in metrics if supplied.issuperset(metric.needs) and metric.installed]
+    return [metric.name for metric in metrics if supplied.issuperset(metric.needs) and _is_installed(metric)]
+
+
+def _is_installed(metric: Metric) -> bool:
+    from captious.metrics.abilities import HasTables
+
+    return not isinstance(metric, HasTables) or metric.installed
 
 
 def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     """The class and the parameters of a written form."""
     name, values = text.strip().lower(), dict[str, str]()
     if name not in LABELS:
-        name, values = _written.parse(text, "metric", "bleu or cider(idf=refs)")
+        name, values = _specs.parse(text, "metric", "bleu or cider(idf=refs)")
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
         return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
     return metric_class(LABELS.get(name, name)), values
+
+
+def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
+    """The metric with the parameters that are written between the parentheses of its name."""
+    return kind(**_specs.arguments(kind, values, kind.name, main=kind.main))
 
 
 def _variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:

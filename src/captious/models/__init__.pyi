@@ -1,8 +1,8 @@
 from captious.models.crossencoders import load_backbone as load_backbone
-from captious.models.dual import Shape
+from captious.models.dual import DualHeads as DualHeads
 from captious.models.dual import new_dual as new_dual
 from captious.models.encoder import Encoder as Encoder
-from captious.models.features import Encoded as Encoded
+from captious.models.features import EncodedRows as EncodedRows
 from captious.models.features import cosines as cosines
 from captious.models.features import image_features as image_features
 from captious.models.features import text_features as text_features
@@ -15,5 +15,3 @@ from captious.models.sentences import sentence_vectors as sentence_vectors
 from captious.models.store import Store as Store
 from captious.models.store import open_store as open_store
 from captious.models.uniter import load_uniter as load_uniter
-
-DualShape = Shape

@@ -20,8 +20,8 @@ from captious.errors import InputError, require
 from captious.models.devices import quiet, resolve_device, resolve_precision, torch_dtype, weights_digest
 from captious.models.encoder import Features, Pixels, Tokens
 from captious.models.folders import differences, load_pretrained, read_json
-from captious.models.preprocess import Order, Preparation
-from captious.models.tokenizers import Tokenizer, tokenizer_of
+from captious.models.preprocess import ImagePreprocessing, Order
+from captious.models.tokenizers import SubwordTokenizer, tokenizer_of
 from captious.options import Runtime
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class TorchEncoder:
-    """See :class:`captious.models.encoder.Encoder`. Made by :func:`wrap`; after training, save and load it again."""
+    """An :class:`captious.models.encoder.Encoder` in PyTorch, made by :func:`wrap`.
+
+    After training, save and load it again.
+    """
 
     name: str
     fingerprint: str
@@ -40,8 +43,8 @@ class TorchEncoder:
     limit: int
     module: Any = field(repr=False)
     """The whole model, a ``torch.nn.Module`` with ``get_image_features`` and ``get_text_features``."""
-    tokenizer: Tokenizer = field(repr=False)
-    preparation: Preparation
+    tokenizer: SubwordTokenizer = field(repr=False)
+    preparation: ImagePreprocessing
     device: torch.device
     causal: bool
     """The text tower looks only backwards: padding cannot be seen, and texts with a common prefix share its states."""
@@ -137,8 +140,8 @@ class TorchEncoder:
 
 def wrap(
     module: Any,
-    tokenizer: Tokenizer,
-    preparation: Preparation,
+    tokenizer: SubwordTokenizer,
+    preparation: ImagePreprocessing,
     name: str,
     device: str = "cpu",
     precision: str = "auto",
@@ -247,13 +250,13 @@ def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = N
         check_end(module, tokenizer, str(folder))
     side = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
     usual: Order = "crop-first" if kind == "clip" else "rgb-first"
-    preparation = Preparation.read(folder, Preparation(size=side, crop=side, order=usual), usual)
+    preparation = ImagePreprocessing.read(folder, ImagePreprocessing(size=side, crop=side, order=usual), usual)
     if order is not None and kind == "clip":
         preparation = replace(preparation, order=cast(Order, order))
     return wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)
 
 
-def check_end(module: Any, tokenizer: Tokenizer, where: str) -> None:
+def check_end(module: Any, tokenizer: SubwordTokenizer, where: str) -> None:
     """A text's feature is read at its end token: model and tokenizer must mean the same one.
 
     An ``eos_token_id`` of 2 is a slip in old CLIP configurations, which ``transformers`` reads as "the largest id".

@@ -49,7 +49,7 @@ def called(backbone: str) -> str:
     return "umic" if backbone == ORIGINAL else f"umic-{backbone}"
 
 
-class Pictures(Protocol):
+class LaidOutImages(Protocol):
     """Images that are laid out."""
 
     @property
@@ -75,7 +75,7 @@ class Texts(Protocol):
 
 
 class Backbone(ABC):
-    """A cross-encoder. ``module``, ``device`` and ``save`` are what a training asks for."""
+    """A cross-encoder of images and texts. ``module``, ``device`` and ``save`` are what a training asks for."""
 
     name: ClassVar[str]
     module: Any
@@ -96,7 +96,7 @@ class Backbone(ABC):
         """What happens to the input before the weights: image preparation, frozen encoder, prefix, tokenizer."""
 
     @abstractmethod
-    def pictures(self, paths: Sequence[ImageSource]) -> Pictures:
+    def pictures(self, paths: Sequence[ImageSource]) -> LaidOutImages:
         """Lay out images."""
 
     @abstractmethod
@@ -142,7 +142,7 @@ class Ids:
 
     @classmethod
     def of(cls, tokens: Tokens, limit: int, device: Any) -> Ids:
-        """From a padded batch."""
+        """The ids of a padded batch."""
         counts = np.minimum(tokens.lengths, limit)
         inside = np.arange(tokens.ids.shape[1]) < counts[:, None]
         return cls(tokens.ids[inside], np.cumsum(counts) - counts, counts, tokens.lengths, device)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from captious._files import digest
+from captious._records import from_json
 from captious.errors import InputError, nearest, require
 from captious.models.clip import TorchEncoder, wrap
 from captious.models.devices import quiet
@@ -23,7 +24,7 @@ from captious.models.folders import (
 )
 from captious.models.hub import find
 from captious.models.loading import DUAL_MARKER
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 from captious.models.tokenizers import tokenizer_of
 from captious.options import Precision, Runtime, current
 
@@ -101,7 +102,7 @@ def new_head(kind: str, width: int, dimension: int, hidden: int, dropout: float)
 
 
 @dataclass(frozen=True)
-class Shape:
+class DualHeads:
     """What stands on the towers. ``hidden`` and ``dropout`` are those of residual heads."""
 
     image_pooling: str = "cls+mean"
@@ -133,7 +134,7 @@ class Shape:
 class DualModule(torch.nn.Module):
     """Two towers and their heads, with the methods of ``transformers``' CLIP-like models."""
 
-    def __init__(self, vision: Any, text: Any, shape: Shape, scale: float = 3.0) -> None:
+    def __init__(self, vision: Any, text: Any, shape: DualHeads, scale: float = 3.0) -> None:
         super().__init__()
         self.shape = shape
         self.config = SimpleNamespace(
@@ -217,7 +218,7 @@ class DualEncoder(TorchEncoder):
     For towers that do not learn, training caches ``frozen_images`` and ``frozen_texts`` and trains the heads on them.
     """
 
-    shape: Shape = field(default_factory=Shape)
+    shape: DualHeads = field(default_factory=DualHeads)
     frozen_layers: int | None = None
     """Layers of the image tower that training does not change; None for all of it."""
 
@@ -239,12 +240,12 @@ class DualEncoder(TorchEncoder):
         return cast("torch.Tensor", self.module.pooled_texts(ids, self.attention_mask(ids)))
 
     def image_head(self, frozen: torch.Tensor) -> torch.Tensor:
-        """From what :meth:`frozen_images` gives to the common space."""
+        """Project the output of :meth:`frozen_images` into the common space."""
         pooled = frozen if self.frozen_layers is None else self.module.run_upper(frozen, self.frozen_layers)
         return cast("torch.Tensor", self.module.image_head(pooled))
 
     def text_head(self, pooled: torch.Tensor) -> torch.Tensor:
-        """From pooled vectors of texts to the common space."""
+        """Project pooled vectors of texts into the common space."""
         return cast("torch.Tensor", self.module.text_head(pooled))
 
     def save(self, folder: str | Path) -> None:
@@ -264,7 +265,7 @@ class DualEncoder(TorchEncoder):
 def new_dual(
     vision: str,
     text: str,
-    shape: Shape | None = None,
+    shape: DualHeads | None = None,
     *,
     seed: int = 0,
     device: str = "auto",
@@ -275,7 +276,7 @@ def new_dual(
     folders = find(vision, instead=""), find(text, instead="")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = DualModule(_load_tower(folders[0]), _load_tower(folders[1]), shape or Shape())
+        module = DualModule(_load_tower(folders[0]), _load_tower(folders[1]), shape or DualHeads())
     name = name or f"{folders[0].name}+{folders[1].name}"
     return _encoder(module, *folders, name, Runtime(device=device, precision=precision))
 
@@ -295,7 +296,7 @@ def _encoder(module: DualModule, vision: Path, text: Path, name: str, runtime: R
     tower = module.text_model.config
     tokenizer = tokenizer_of(text, int(tower.max_position_embeddings), own_limit=True)
     side = module.vision_model.config.image_size
-    preparation = Preparation.read(vision, Preparation(side, side, "bicubic", *IMAGENET, "rgb-first"))
+    preparation = ImagePreprocessing.read(vision, ImagePreprocessing(side, side, "bicubic", *IMAGENET, "rgb-first"))
     encoder = wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)
     values = {field.name: getattr(encoder, field.name) for field in fields(encoder) if field.init}
     values["fingerprint"] = digest(encoder.fingerprint.encode(), module.shape.text.encode())
@@ -310,16 +311,17 @@ def _load_tower(folder: Path) -> Any:
     return model
 
 
-def _read_shape(folder: Path) -> Shape:
+def _read_shape(folder: Path) -> DualHeads:
     path = folder / DUAL_MARKER
     stored = read_json(path, "a folder that captious train clip wrote")
     kind = stored.get("kind")
     if kind != "dual" or stored.get("format") != 1:
         raise InputError(f"{path}: kind {kind!r}, expected 'dual' in format 1")
     try:
-        return Shape(**{field.name: stored[field.name] for field in fields(Shape) if field.name in stored})
-    except TypeError as error:
+        shape: DualHeads = from_json(DualHeads, stored)
+    except (TypeError, ValueError) as error:
         raise InputError(f"{path}: {error}") from None
+    return shape
 
 
 def _is_head(key: str) -> bool:

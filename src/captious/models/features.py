@@ -1,7 +1,7 @@
 """The one door to vectors: those of images and texts, from the store where they are in it, else from the encoder.
 
 Every distinct content is encoded once. Vectors have unit length. An image that cannot be used costs that image alone:
-`Encoded.faults` says why it has no vector.
+`EncodedRows.faults` says why it has no vector.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedRows:
     """Vectors of n inputs, of which u are distinct."""
 
     rows: Features
@@ -50,19 +50,19 @@ class Encoded:
         return len(self.index)
 
 
-def image_features(encoder: Encoder, images: Sequence[Path | ImageSource]) -> Encoded:
+def image_features(encoder: Encoder, images: Sequence[Path | ImageSource]) -> EncodedRows:
     """Vectors of image files and of images in memory."""
     with _ONE_AT_A_TIME:
         return _image_features(encoder, [image if isinstance(image, ImageData) else str(image) for image in images])
 
 
-def text_features(encoder: TextEncoder, texts: Sequence[str]) -> Encoded:
+def text_features(encoder: TextEncoder, texts: Sequence[str]) -> EncodedRows:
     """Vectors of texts."""
     with _ONE_AT_A_TIME:
         return _text_features(encoder, texts)
 
 
-def cosines(a: Encoded, b: Encoded) -> Floats:
+def cosines(a: EncodedRows, b: EncodedRows) -> Floats:
     """The cosine of each input of one with the same input of the other; NaN where either has no vector."""
     values = np.full(len(a), np.nan)
     both = np.flatnonzero((a.index >= 0) & (b.index >= 0))
@@ -87,7 +87,7 @@ def distinct_values(values: Sequence[Value]) -> tuple[list[Value], Ints]:
     return list(numbers), np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
 
 
-def _image_features(encoder: Encoder, names: list[ImageSource]) -> Encoded:
+def _image_features(encoder: Encoder, names: list[ImageSource]) -> EncodedRows:
     paths, distinct = distinct_values(names)
     files = file_index()
     store = open_store(vector_space(encoder, "images-upright" if current().upright else "images"))
@@ -105,7 +105,7 @@ def _image_features(encoder: Encoder, names: list[ImageSource]) -> Encoded:
     return _expand(rows, lengths, index, faults, distinct)
 
 
-def _text_features(encoder: TextEncoder, texts: Sequence[str]) -> Encoded:
+def _text_features(encoder: TextEncoder, texts: Sequence[str]) -> EncodedRows:
     different, distinct = distinct_values(texts)
     contents = [text_key(text) for text in different]
     store = open_store(vector_space(encoder, "texts"))
@@ -205,11 +205,14 @@ def gather(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, In
     return (rows, lengths, index) if stored.all() else (rows[stored], lengths[stored], index)
 
 
-def _expand(rows: Features, lengths: Ints32, index: Ints, faults: dict[int, str], distinct: Ints) -> Encoded:
-    """From distinct inputs to all of them; ``distinct`` is the number of each input among the distinct ones."""
+def _expand(rows: Features, lengths: Ints32, index: Ints, faults: dict[int, str], distinct: Ints) -> EncodedRows:
+    """Expand the features of distinct inputs to all inputs.
+
+    ``distinct`` is the number of each input among the distinct ones.
+    """
     inputs = index[distinct]
     counts = np.append(lengths.astype(np.int64), 0)[inputs] if len(inputs) else np.zeros(0, np.int64)
-    return Encoded(rows, inputs, counts, {i: faults[int(distinct[i])] for i in np.flatnonzero(inputs < 0).tolist()})
+    return EncodedRows(rows, inputs, counts, {i: faults[int(distinct[i])] for i in np.flatnonzero(inputs < 0).tolist()})
 
 
 def read_features(path: str | Path) -> tuple[list[str], Features]:

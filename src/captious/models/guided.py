@@ -19,7 +19,7 @@ from captious.models.diffusion import diffusers, fingerprint, open_model
 from captious.models.encoder import token_counts
 from captious.models.folders import read_json
 from captious.models.loading import load_trainable
-from captious.models.painters import Options, PaintedBatch, Prompt, as_pixels
+from captious.models.painters import PaintedBatch, PainterOptions, Prompt, as_pixels
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ DECODERS = ("VQModel", "AutoencoderKL")
 
 @dataclass(eq=False)
 class Guided:
-    """See :class:`captious.models.painters.Painter`. Made by :func:`load_guided`."""
+    """A :class:`captious.models.painters.Painter` guided by an encoder, made by :func:`load_guided`."""
 
     name: str
     fingerprint: str
@@ -49,7 +49,7 @@ class Guided:
     cache_pictures: bool = True
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
-        """Those beyond the guide's limit."""
+        """Which texts are longer than the guide's token limit."""
         return token_counts(self.guide, texts) > self.guide.limit
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
@@ -113,7 +113,7 @@ class Guided:
         return self.guide.normalize(torch.cat(resized))
 
 
-def load_guided(name: str, options: Options, cutouts: int = CUTOUTS) -> Guided:
+def load_guided(name: str, options: PainterOptions, cutouts: int = CUTOUTS) -> Guided:
     """The painter over a decoder by folder or hub id."""
     options.refuse(f"guided:{name}", "steps", "size", "guide")
     library = diffusers()

@@ -100,12 +100,12 @@ def _load_file(path: Path, name: str, runtime: Runtime, activation: str | None, 
     """A checkpoint of OpenAI's layout, prepared as OpenAI's code does."""
     from captious.models.checkpoints import from_openai, read_checkpoint
     from captious.models.clip import check_end, wrap
-    from captious.models.preprocess import Preparation
+    from captious.models.preprocess import ImagePreprocessing
     from captious.models.tokenizers import clip_tokenizer
 
     module = from_openai(read_checkpoint(path), str(path), activation or "quick_gelu")
     tokenizer = clip_tokenizer(path.parent, module.config.text_config.max_position_embeddings)
     check_end(module, tokenizer, str(path))
     side = module.config.vision_config.image_size
-    preparation = Preparation(size=side, crop=side, order=cast("Order", order or "crop-first"))
+    preparation = ImagePreprocessing(size=side, crop=side, order=cast("Order", order or "crop-first"))
     return wrap(module, tokenizer, preparation, name, runtime.device, runtime.precision)

@@ -25,9 +25,9 @@ from captious.models.devices import quiet, resolve_device
 from captious.models.encoder import Pixels
 from captious.models.folders import fill, load_pretrained, read_json, read_state, refuse_missing, save_state
 from captious.models.hub import find
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 from captious.models.states import SHARE, free_memory
-from captious.models.tokenizers import Tokenizer, tokenizer_of
+from captious.models.tokenizers import SubwordTokenizer, tokenizer_of
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -127,10 +127,10 @@ LONGER = 1333 / 800
 class _Matching(Backbone):
     """What ViLT and BLIP share: they read token ids and pixels, and end in a rank head with one output."""
 
-    tokenizer: Tokenizer
+    tokenizer: SubwordTokenizer
     head: Any
 
-    def __init__(self, module: Any, tokenizer: Tokenizer, head: Any) -> None:
+    def __init__(self, module: Any, tokenizer: SubwordTokenizer, head: Any) -> None:
         self.module, self.tokenizer, self.head = module, tokenizer, head
         self.device, self.limit = module.device, tokenizer.limit
 
@@ -171,7 +171,7 @@ class Vilt(_Matching):
 
     name = "vilt"
 
-    def __init__(self, module: Any, tokenizer: Tokenizer) -> None:
+    def __init__(self, module: Any, tokenizer: SubwordTokenizer) -> None:
         super().__init__(module, tokenizer, module.rank_output)
         self.side, self.patch = int(module.config.image_size), int(module.config.patch_size)
 
@@ -258,7 +258,7 @@ class Blip(_Matching):
 
     name = "blip"
 
-    def __init__(self, module: Any, tokenizer: Tokenizer, preparation: Preparation) -> None:
+    def __init__(self, module: Any, tokenizer: SubwordTokenizer, preparation: ImagePreprocessing) -> None:
         super().__init__(module, tokenizer, module.rank)
         self.preparation = preparation
         for part in CONTRAST:  # they get no gradient, so they must not count as trainable
@@ -310,8 +310,8 @@ def load_blip(weights: str | Path) -> Blip:
         positive_row(module.rank, module.itm_head.weight, module.itm_head.bias)
     tokenizer = tokenizer_of(folder, int(module.config.text_config.max_position_embeddings))
     side = int(module.config.vision_config.image_size)
-    usual = Preparation(size=side, crop=side, order="rgb-first", squash=True)
-    return Blip(placed(module), tokenizer, Preparation.read(folder, usual))
+    usual = ImagePreprocessing(size=side, crop=side, order="rgb-first", squash=True)
+    return Blip(placed(module), tokenizer, ImagePreprocessing.read(folder, usual))
 
 
 LOADERS: dict[str, Callable[[str | Path], Backbone]] = {"vilt": load_vilt, "blip": load_blip}

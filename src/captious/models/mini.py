@@ -24,13 +24,13 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 from threadpoolctl import ThreadpoolController
 
-from captious._files import digest, load_json, whole_file
+from captious._files import digest, load_json, read_regular, whole_file
 from captious._typing import Floats32, Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
 from captious.models.folders import read_json
 from captious.models.loading import MINI
-from captious.models.preprocess import Preparation
+from captious.models.preprocess import ImagePreprocessing
 from captious.models.tokenizers import pad, tokenizer_of
 from captious.options import Runtime, current
 
@@ -177,7 +177,7 @@ _FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 def read_tensors(path: str | Path) -> Arrays:
     """Every floating-point array of a safetensors file in float32; integers (position ids of old files) are skipped."""
     try:
-        tensors = deserialize(Path(path).read_bytes())  # type: ignore[no-untyped-call]
+        tensors = deserialize(read_regular(path))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise InputError(f"{path}: not a whole safetensors file ({error})") from error
     return {name: _float32(**tensor) for name, tensor in tensors if tensor["dtype"] in (*_FLOATS, "BF16")}
@@ -212,7 +212,7 @@ class NumpyClip:
     config: dict[str, Any] = field(repr=False)
     arrays: Arrays = field(repr=False)
     tokenizer: WordTokenizer = field(repr=False)
-    preparation: Preparation
+    preparation: ImagePreprocessing
     precision: str = "fp32"
 
     def __post_init__(self) -> None:
@@ -282,8 +282,8 @@ def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:
     path = folder / "model.safetensors"
     if not path.exists():
         raise InputError(f"{folder}: no model.safetensors beside config.json")
-    tokenizer, preparation = WordTokenizer.load(folder), Preparation.read(folder)
-    files = path.read_bytes(), (folder / "config.json").read_bytes()
+    tokenizer, preparation = WordTokenizer.load(folder), ImagePreprocessing.read(folder)
+    files = read_regular(path), read_regular(folder / "config.json")
     parts = (*files, tokenizer.text().encode(), preparation.text.encode(), b"numpy fp32")
     arrays = read_tensors(path)
     tokenizer = replace(tokenizer, limit=min(tokenizer.limit, len(arrays[f"{_TEXT}position_embedding.weight"])))
@@ -449,9 +449,9 @@ def new_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "a
     return wrap(_module(words, seed), tokenizer, preparation(), name, device, "fp32")
 
 
-def preparation() -> Preparation:
+def preparation() -> ImagePreprocessing:
     """Resize and crop as for CLIP, only smaller; drawn colors are saturated, so the standard deviation is larger."""
-    return Preparation(size=SIDE, crop=SIDE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
+    return ImagePreprocessing(size=SIDE, crop=SIDE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 
 
 def halve(source: str | Path, target: str | Path) -> None:

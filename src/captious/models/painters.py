@@ -80,7 +80,7 @@ class Painter(Protocol):
 
 
 @dataclass(frozen=True)
-class Options:
+class PainterOptions:
     """What can be set of a painter; None is the painter's own choice."""
 
     steps: int | None = None
@@ -111,19 +111,19 @@ class Options:
 _LOADED: ModelRegistry[Painter] = ModelRegistry(limit=2)
 
 
-def load_painter(name: str, options: Options | None = None) -> Painter:
+def load_painter(name: str, options: PainterOptions | None = None) -> Painter:
     """The painter of a name, on the device of the runtime in force, loaded once per process.
 
     A ``diffusers`` pipeline by folder or hub id, ``guided:`` before a decoder's folder or hub id, or
-    ``module:attribute`` of Python code: a function that makes a painter of `Options`.
+    ``module:attribute`` of Python code: a function that makes a painter of `PainterOptions`.
     """
-    runtime, options = current(), options or Options()
+    runtime, options = current(), options or PainterOptions()
     path = None if _ATTRIBUTE.fullmatch(name) else local(name.removeprefix(GUIDED))
     key = (name, file_stats(path), options, runtime.device, runtime.precision)
     return _LOADED.get(key, lambda: _load(name, options))
 
 
-def _load(name: str, options: Options) -> Painter:
+def _load(name: str, options: PainterOptions) -> Painter:
     if not name:
         raise InputError("no painter named: expected a text-to-image pipeline by folder or hub id")
     if name.startswith(GUIDED):
@@ -137,10 +137,10 @@ def _load(name: str, options: Options) -> Painter:
     return open_pipeline(name, options)
 
 
-def _from_module(name: str, options: Options) -> Painter:
+def _from_module(name: str, options: PainterOptions) -> Painter:
     module, _, attribute = name.partition(":")
     try:
-        factory: Callable[[Options], Painter] = getattr(import_module(module), attribute)
+        factory: Callable[[PainterOptions], Painter] = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise InputError(f"painter {name!r}: {error}; is its folder on PYTHONPATH?") from None
     return factory(options)

@@ -1,4 +1,4 @@
-"""From an opened image to the square of pixels a model wants, rounding for rounding as the reference of each metric.
+"""An opened image becomes the square of pixels that a model expects, rounded exactly as in each metric's reference.
 
 OpenAI's CLIP, and with it CLIPScore, PAC-S, LongCLIP and SPECS, resizes and crops in the image's own mode and converts
 to RGB last (``crop-first``): a palette image is then resized to the nearest pixel, an image with alpha weighted by it.
@@ -28,14 +28,14 @@ Order = Literal["crop-first", "rgb-first"]
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 RESAMPLES = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
-"""By Pillow's number, which is what configuration files hold."""
+"""Names of the filters by Pillow's number, which is what configuration files hold."""
 
 
 @dataclass(frozen=True)
-class Preparation:
+class ImagePreprocessing:
     """Shorter side to ``size``, center square of ``crop``, RGB; ``squash`` resizes both sides to ``size`` instead.
 
-    >>> Preparation().resized(640, 427), Preparation().offset(335)
+    >>> ImagePreprocessing().resized(640, 427), ImagePreprocessing().offset(335)
     ((335, 224), 56)
     """
 
@@ -87,7 +87,9 @@ class Preparation:
         return np.asarray(picture.convert("RGB"))
 
     @classmethod
-    def read(cls, folder: str | Path, fallback: Preparation | None = None, order: Order = "rgb-first") -> Preparation:
+    def read(
+        cls, folder: str | Path, fallback: ImagePreprocessing | None = None, order: Order = "rgb-first"
+    ) -> ImagePreprocessing:
         """What a model folder's ``preprocessor_config.json`` (or ``processor_config.json``) says; else ``fallback``.
 
         ``order`` is for files that captious did not write, which say nothing of it.
@@ -127,13 +129,13 @@ class Preparation:
         write_json(Path(folder) / "preprocessor_config.json", written)
 
 
-def _from_config(config: Mapping[str, Any], order: Order) -> Preparation:
+def _from_config(config: Mapping[str, Any], order: Order) -> ImagePreprocessing:
     size = config.get("size", 224)
     squash = isinstance(size, Mapping) and "shortest_edge" not in size
     edge = _side(size)
     cropped = config.get("do_center_crop", not squash)
     normal = config.get("do_normalize", True)
-    return Preparation(
+    return ImagePreprocessing(
         size=edge,
         crop=_side(config.get("crop_size", edge)) if cropped else edge,
         resample=RESAMPLES[config.get("resample", 3)],

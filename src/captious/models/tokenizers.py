@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import digest, load_json
+from captious._files import digest, load_json, read_regular
 from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Tokens
@@ -47,7 +47,7 @@ _WORD = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d|[a-z]+|[0-9]|[^\sa-z0-9]+")
 
 
 @dataclass(frozen=True, eq=False)
-class Tokenizer:
+class SubwordTokenizer:
     """A ``tokenizers.Tokenizer`` with the special token ids around a text; ``start`` is −1 where there is none."""
 
     backend: Any
@@ -132,7 +132,7 @@ def pad(rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, lim
     return Tokens(ids, lengths)
 
 
-def tokenizer_of(folder: Path, limit: int, own_limit: bool = False) -> Tokenizer:
+def tokenizer_of(folder: Path, limit: int, own_limit: bool = False) -> SubwordTokenizer:
     """The tokenizer of a model folder: ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``.
 
     With ``own_limit`` the limit is at most the ``model_max_length`` of its settings.
@@ -155,7 +155,7 @@ def tokenizer_of(folder: Path, limit: int, own_limit: bool = False) -> Tokenizer
     )
 
 
-def from_backend(backend: Any, limit: int, settings: dict[str, Any], where: str) -> Tokenizer:
+def from_backend(backend: Any, limit: int, settings: dict[str, Any], where: str) -> SubwordTokenizer:
     """A tokenizer of the library; its start and end tokens are read off an empty text, else from ``settings``."""
     padding = (backend.padding or {}).get("pad_id")
     backend.no_truncation()
@@ -171,7 +171,7 @@ def from_backend(backend: Any, limit: int, settings: dict[str, Any], where: str)
         raise InputError(f"{where}: its tokenizer names no end token, expected eos_token in tokenizer_config.json")
     clip = backend.token_to_id(START) == start and backend.token_to_id(END) == end and backend.get_vocab_size() > 40_000
     pad = next(number for number in (named["pad_token"], padding, end) if number is not None)
-    return Tokenizer(backend, limit, -1 if start is None else start, end, pad, clip, settings=settings)
+    return SubwordTokenizer(backend, limit, -1 if start is None else start, end, pad, clip, settings=settings)
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -205,7 +205,7 @@ REPOSITORY = "openai/clip-vit-base-patch32"
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
 
-def clip_tokenizer(beside: Path, limit: int) -> Tokenizer:
+def clip_tokenizer(beside: Path, limit: int) -> SubwordTokenizer:
     """CLIP's tokenizer: from files beside a checkpoint, else from the user's folder, else from the hub."""
     for folder in (beside, weights_folder()):
         if (folder / "tokenizer.json").is_file() or (folder / "merges.txt").is_file():
@@ -230,7 +230,7 @@ def clip_tokenizer(beside: Path, limit: int) -> Tokenizer:
 def from_list(path: Path) -> Any:
     """The tokenizer of OpenAI's list of merges, plain or gzipped."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
         lines = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8").split("\n")
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is not CLIP's list of merges ({error})") from None
@@ -246,7 +246,7 @@ def from_files(vocabulary: Path, merges: Path) -> Any:
     """The tokenizer of ``vocab.json`` and ``merges.txt``."""
     try:
         ids = load_json(vocabulary)
-        lines = merges.read_text(encoding="utf-8").split("\n")
+        lines = read_regular(merges).decode().split("\n")
     except (OSError, ValueError) as error:
         raise InputError(f"{vocabulary.parent}: its vocab.json and merges.txt are not a tokenizer ({error})") from None
     pairs = [
@@ -286,7 +286,7 @@ def _bytes_as_letters() -> list[str]:
     return [chr(byte) for byte in printable] + [chr(256 + extra) for extra in range(256 - len(printable))]
 
 
-def read_wordpiece(folder: Path, limit: int, lower: bool = False) -> Tokenizer:
+def read_wordpiece(folder: Path, limit: int, lower: bool = False) -> SubwordTokenizer:
     """The tokenizer of a BERT: words are split at punctuation, then into pieces.
 
     Case and accents stay, unless the model has ``lower`` case alone and the folder has no ``tokenizer.json``.
@@ -297,7 +297,7 @@ def read_wordpiece(folder: Path, limit: int, lower: bool = False) -> Tokenizer:
     if not path.is_file():
         raise InputError(f"{folder}: has no vocabulary, expected the vocab.txt of a BERT, or tokenizer.json")
     tokenizers = require("tokenizers", "clip")
-    words = path.read_text(encoding="utf-8").splitlines()
+    words = read_regular(path).decode().splitlines()
     vocabulary = {word: number for number, word in enumerate(words)}
     lacking = [word for word in ("[CLS]", "[SEP]", "[UNK]", "[PAD]") if word not in vocabulary]
     if lacking:

@@ -25,7 +25,7 @@ from captious.errors import InputError, require
 from captious.models.crossencoders import Backbone, Ids, mark
 from captious.models.devices import resolve_device
 from captious.models.folders import read_json, read_state, save_state
-from captious.models.tokenizers import Tokenizer, read_wordpiece
+from captious.models.tokenizers import SubwordTokenizer, read_wordpiece
 from captious.options import current
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Uniter(Backbone):
 
     name = "uniter"
 
-    def __init__(self, module: UniterModule, tokenizer: Tokenizer, folder: str | None = None) -> None:
+    def __init__(self, module: UniterModule, tokenizer: SubwordTokenizer, folder: str | None = None) -> None:
         self.module, self.tokenizer = module, tokenizer
         self.folder = folder
         """Directory of the region features."""
@@ -189,7 +189,7 @@ class Uniter(Backbone):
 
     @property
     def reads(self) -> str:
-        """The tokenizer."""
+        """The name of the tokenizer that reads texts."""
         return self.tokenizer.text
 
     def files(self, paths: Sequence[ImageSource]) -> list[ImageSource]:
@@ -230,7 +230,7 @@ class Uniter(Backbone):
 
 
 def load_uniter(folder: str | Path, regions: str | None = None) -> Uniter:
-    """From a folder with ``config.json``, the vocabulary, and weights (``model.safetensors``, or any ``.pt`` file)."""
+    """Load UNITER from a folder with ``config.json``, the vocabulary and weights (``.safetensors`` or ``.pt``)."""
     folder = Path(folder)
     settings = read_json(folder / "config.json", "that of UNITER beside its weights")
     config = require("transformers", "clip").BertConfig.from_dict(settings)

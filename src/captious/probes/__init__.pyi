@@ -13,7 +13,7 @@ from captious.probes.hubness import Hubness as Hubness
 from captious.probes.hubness import probe_hubness as probe_hubness
 from captious.probes.masking import Masking as Masking
 from captious.probes.masking import probe_masking as probe_masking
-from captious.probes.pictures import Pictures as Pictures
+from captious.probes.pictures import PictureGallery as PictureGallery
 from captious.probes.pictures import paint as paint
 from captious.probes.probe import Probe as Probe
 from captious.probes.retrieval import Retrieval as Retrieval

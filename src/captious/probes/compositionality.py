@@ -21,10 +21,12 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
 from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
 from captious.io.formats import Row, name_of, rows_of
+from captious.io.images import image_of
 from captious.metrics.clip.encoded import EncodedMetric
-from captious.metrics.contract import Measurement, Metric
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement
 from captious.options import SEED, Resampling
-from captious.probes._rows import image_of, image_paths, text_of, texts_of
+from captious.probes._rows import image_paths, text_of, texts_of
 from captious.probes.probe import TIE, Probe, forest, measure_all
 from captious.render import Cell, Column, Document, Table
 from captious.render.document import Value
@@ -44,7 +46,7 @@ Tagged = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Contest:
+class CompositionCase:
     """Texts that suit an image, and texts that do not, each of a named kind."""
 
     image: str
@@ -58,7 +60,7 @@ class Contests:
     """The contests of some files, and the paths of their images."""
 
     name: str
-    contests: tuple[Contest, ...]
+    contests: tuple[CompositionCase, ...]
     paths: dict[str, str]
     dropped: dict[str, int]
     settings: str = "minimal pairs"
@@ -85,15 +87,18 @@ class Contests:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CompositionAccuracy:
     """How often a metric tells right from wrong."""
 
     metric: str
     label: str
     accuracy: dict[str, dict[str, Estimate]]
-    """By category, then by kind; ``all`` is every wrong text of a contest at once."""
+    """Accuracy by category, then by kind; ``all`` is every wrong text of a contest at once."""
     text_only: dict[str, Estimate]
-    """By category: the two right texts are nearer to each other than to the wrong one. Empty without second ones."""
+    """The share, by category, of cases whose two right texts are nearer to each other than to the wrong one.
+
+    Empty without second ones.
+    """
     contests: int
     signature: str
 
@@ -103,7 +108,7 @@ class Compositionality(Probe):
     """Accuracy of metrics in telling right captions from wrong ones."""
 
     contests: Contests
-    rows: Sequence[Verdict]
+    rows: Sequence[CompositionAccuracy]
 
     def document(self) -> Document:
         """Order tests have a column per perturbation; pair files a row per category."""
@@ -184,7 +189,7 @@ def read_contests(
     sources: Sequence[Any], images: str | Path | None = None, *, perturbations: Sequence[str] = ARO, seed: int = SEED
 ) -> Contests:
     """Pair files as they are; captions without wrong texts get perturbed ones."""
-    contests: list[Contest] = []
+    contests: list[CompositionCase] = []
     plain: list[tuple[str, str]] = []
     for source in sources:
         for row in rows_of(source):
@@ -213,7 +218,7 @@ def read_contests(
     return Contests(name, tuple(contests), paths, dropped, settings)
 
 
-def _contest(row: Row, stem: str) -> Contest | None:
+def _contest(row: Row, stem: str) -> CompositionCase | None:
     """The contest of a row; None where the row has no wrong text."""
     image, wrong = image_of(row), texts_of(row, WRONG_COLUMNS)
     caption, second = text_of(row, (*CAPTION_COLUMNS, "positive")), text_of(row, SECOND_COLUMNS)
@@ -225,15 +230,15 @@ def _contest(row: Row, stem: str) -> Contest | None:
         raise InputError(f"{row.where}: a negative without a caption: found {', '.join(row.fields)}")
     category = str(row.fields.get("category") or row.fields.get("type") or stem)
     right = (caption,) if second is None else (caption, second)
-    return Contest(image, right, tuple((NEGATIVE, text) for text in wrong), category)
+    return CompositionCase(image, right, tuple((NEGATIVE, text) for text in wrong), category)
 
 
-def _word_orders(plain: Sequence[tuple[str, str]], perturbations: Sequence[str], seed: int) -> list[Contest]:
+def _word_orders(plain: Sequence[tuple[str, str]], perturbations: Sequence[str], seed: int) -> list[CompositionCase]:
     generator, contests = np.random.default_rng(seed), []
     for (image, _), words in zip(plain, tag_words([text for _, text in plain]), strict=True):
         wrong = perturb(words, generator, perturbations)
         if wrong:
-            contests.append(Contest(image, (" ".join(word for word, _ in words),), tuple(wrong.items())))
+            contests.append(CompositionCase(image, (" ".join(word for word, _ in words),), tuple(wrong.items())))
     return contests
 
 
@@ -290,7 +295,7 @@ def _order(perturbation: str, tags: Sequence[str], generator: np.random.Generato
     return order
 
 
-def _verdict(contests: Contests, label: str, measurement: Measurement, resampling: Resampling) -> Verdict:
+def _verdict(contests: Contests, label: str, measurement: Measurement, resampling: Resampling) -> CompositionAccuracy:
     metric = measurement.metric
     values = measurement.values if metric.higher_is_better else -measurement.values
     kinds = contests.kinds
@@ -321,7 +326,7 @@ def _verdict(contests: Contests, label: str, measurement: Measurement, resamplin
         if scored[:, -1].any():
             texts[name] = by_text
     scored_contests = int((~np.isnan(hits[:, 0])).sum())
-    return Verdict(str(metric), label, accuracy, texts, scored_contests, str(measurement.signature))
+    return CompositionAccuracy(str(metric), label, accuracy, texts, scored_contests, str(measurement.signature))
 
 
 def text_only(contests: Contests, metric: EncodedMetric) -> Floats:

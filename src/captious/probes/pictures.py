@@ -47,21 +47,24 @@ class PaintedText:
 
 
 @dataclass(frozen=True, repr=False)
-class Pictures(Result):
-    """A gallery; saved, it has the pictures beside its page, and ``gallery.json`` says what they show."""
+class PictureGallery(Result):
+    """A gallery of painted captions.
+
+    Saved, it has the pictures beside its page, and ``gallery.json`` says what they show.
+    """
 
     name: str
     texts: Sequence[PaintedText]
     painter: Painter
     seeds: Sequence[int]
     pictures: dict[tuple[str, int], tuple[Pixels, int]]
-    """By text and seed: the pixels, and why there is no picture, as in ``FAULTS``."""
+    """The pixels by text and seed, and the code in ``FAULTS`` that says why a picture is missing."""
     signature: str
     empty: int = 0
     """Texts that say nothing, left out."""
 
     def __repr__(self) -> str:
-        return f"<Pictures of {len(self.texts)} texts of {self.name}>"
+        return f"<PictureGallery of {len(self.texts)} texts of {self.name}>"
 
     @property
     def unpainted(self) -> int:
@@ -129,7 +132,7 @@ def paint(
     most: int = 100,
     compile: bool = False,
     progress: Callable[[str], None] | None = None,
-) -> Pictures:
+) -> PictureGallery:
     """Paint texts as ``metric`` does, beside their nearest reference where there are references.
 
     With ratings, ``human``, the greatest disagreements come first; with references alone, the least alike. ``compile``
@@ -148,7 +151,7 @@ def paint(
     distinct = dict.fromkeys(text for one in shown for text in (one.text, one.reference) if text)
     prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
     painted = zip(*picture_list(painter, prompts), strict=True)
-    return Pictures(
+    return PictureGallery(
         captions.name,
         shown,
         painter,

@@ -32,7 +32,7 @@ class Recall:
     queries: int
     gallery: int
     recall: tuple[Estimate, ...]
-    """At 1, 5 and 10."""
+    """Recall at 1, 5 and 10."""
     median_rank: float
 
 
@@ -83,37 +83,21 @@ def probe_retrieval(
 
 
 def recalls(space: Embedded, resampling: Resampling) -> list[Recall]:
-    """Recall both ways; an image is found when one of its captions is.
-
-    Ties are broken at random: with e others as near as the right one, every order among them is equally likely. So an
-    encoder that gives the same vector to everything reaches chance, not 100.
-    """
-    own = own_cosines(space).astype(np.float64)
-    images = len(space.images)
-    best = np.full(images, -np.inf)
-    np.maximum.at(best, space.owner, own)
-    described = np.flatnonzero(np.isfinite(best))
-    alike = np.bincount(space.owner, weights=own >= best[space.owner] - EQUAL, minlength=images)
-    to_image = ranks(space.texts, space.images, own, space.owner, np.arange(images), np.ones(len(own)))
-    number = np.full(images, -1, dtype=np.int64)
-    number[described] = np.arange(len(described))
-    to_text = ranks(
-        space.images.take(described),
-        space.texts,
-        best[described],
-        np.arange(len(described)),
-        number[space.owner],
-        alike[described].astype(np.float64),
-    )
+    """Recall both ways, with intervals over images."""
+    to_image, to_text = ranks_both_ways(space.images, space.texts, space.owner)
+    described = np.unique(space.owner)
     return [
-        _recall(space.encoder, "caption → image", to_image, space.owner, images, resampling),
+        _recall(space.encoder, "caption → image", to_image, space.owner, len(space.images), resampling),
         _recall(space.encoder, "image → caption", to_text, described, len(space.texts), resampling),
     ]
 
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """For each query: entries nearer than the right answer, those as near, and right answers as near as the best."""
+    """The ranks of queries.
+
+    Each query has entries nearer than the right answer, entries as near, and right answers as near as the best.
+    """
 
     nearer: Floats
     equal: Floats
@@ -137,6 +121,23 @@ class Ranks:
     def expected(self) -> Floats:
         """The expected rank of the first right answer."""
         return self.nearer + 1 + self.equal / (self.right + 1)
+
+
+def ranks_both_ways(images: Vectors, texts: Vectors, owner: Ints) -> tuple[Ranks, Ranks]:
+    """The ranks from each text to its image, and from each image that has a text to the nearest of its texts.
+
+    ``owner`` is the image of each text. Ties are broken at random: with e others as near as the right one, every order
+    among them is equally likely. So an encoder that gives the same vector to everything reaches chance, not 100.
+    """
+    own = own_cosines(images, texts, owner).astype(np.float64)
+    described, number = np.unique(owner, return_inverse=True)
+    best = np.full(len(described), -np.inf)
+    np.maximum.at(best, number, own)
+    tied = np.bincount(number, weights=own >= best[number] - EQUAL).astype(np.float64)
+    return (
+        ranks(texts, images, own, owner, np.arange(len(images)), np.ones(len(own))),
+        ranks(images.take(described), texts, best, np.arange(len(described)), number, tied),
+    )
 
 
 def ranks(queries: Vectors, gallery: Vectors, own: Floats, query: Ints, answer: Ints, right: Floats) -> Ranks:

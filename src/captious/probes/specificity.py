@@ -27,13 +27,15 @@ from captious.io.columns import (
     WRONG_UNIT_COLUMNS,
 )
 from captious.io.formats import Row, name_of, rows_of
+from captious.io.images import image_of
 from captious.io.join import gather_references
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.clip.specs import Specs, SpecsRouted
-from captious.metrics.contract import Measurement, Metric
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement
 from captious.models.encoder import Encoder, token_counts
 from captious.options import SEED, Resampling
-from captious.probes._rows import image_of, image_paths, text_of, texts_of
+from captious.probes._rows import image_paths, text_of, texts_of
 from captious.probes.probe import TIE, Probe, forest, measure_all
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.render.document import Value
@@ -50,7 +52,7 @@ NEGATIVE_COLUMNS = ("negatives", "neg_captions")
 TRIES = 100
 """Random captions that are looked at for one of another image, before the first such caption is taken."""
 CONTROL = ", wrong image"
-"""After the name of a metric that was shown other images than the captions'."""
+"""The suffix of a metric's name where it was shown other images than the captions'."""
 STEPS = 12
 """Steps that the second chart shows one by one."""
 
@@ -261,7 +263,7 @@ def _rate(
 ) -> SpecificityRate:
     metric = measurement.metric
     steps = steps_of(details, measurement.values if metric.higher_is_better else -measurement.values)
-    hits = np.stack([exceeds(steps.right, steps.base), exceeds(steps.base, steps.wrong)], axis=1)
+    hits = steps.hits()
     scored = ~np.isnan(hits).any(axis=1)
     if not scored.any():
         raise InputError(f"{metric}: no step of {details.name} has all its scores")
@@ -304,16 +306,31 @@ class Steps:
     units: Ints
     """How many units the base has."""
 
+    @classmethod
+    def of(cls, values: Floats, captions: Ints, negatives: Ints) -> Steps:
+        """The steps from the values of every chain: its captions as they grow, then its negatives.
+
+        ``captions`` and ``negatives`` say how many it has of each.
+
+        >>> steps = Steps.of(np.array([0.1, 0.3, 0.2]), np.array([2]), np.array([1]))
+        >>> steps.base.tolist(), steps.right.tolist(), steps.wrong.tolist()
+        ([0.1], [0.3], [0.2])
+        """
+        first = np.cumsum(captions + negatives) - (captions + negatives)
+        chain = np.repeat(np.arange(len(captions)), negatives)
+        step = np.arange(int(negatives.sum())) - np.repeat(np.cumsum(negatives) - negatives, negatives)
+        base = first[chain] + step
+        return cls(values[base], values[base + 1], values[first[chain] + captions[chain] + step], chain, step + 1)
+
+    def hits(self) -> Floats:
+        """Whether the right detail raises the score, and whether the wrong one lowers it: 1, 0, or NaN unscored."""
+        return np.stack([exceeds(self.right, self.base), exceeds(self.base, self.wrong)], axis=1)
+
 
 def steps_of(details: Details, values: Floats) -> Steps:
     """The values of `Details.captions` as steps."""
-    sizes = np.array([len(chain.captions) for chain in details.chains], dtype=np.int64)
-    number = np.array([len(chain.negatives) for chain in details.chains], dtype=np.int64)
-    first = np.cumsum(sizes + number) - (sizes + number)
-    chain = np.repeat(np.arange(len(sizes)), number)
-    step = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
-    base = first[chain] + step
-    return Steps(values[base], values[base + 1], values[first[chain] + sizes[chain] + step], chain, step + 1)
+    captions = np.array([len(chain.captions) for chain in details.chains], dtype=np.int64)
+    return Steps.of(values, captions, np.array([len(chain.negatives) for chain in details.chains], dtype=np.int64))
 
 
 def exceeds(higher: Floats, lower: Floats) -> Floats:

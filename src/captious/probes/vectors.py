@@ -24,11 +24,16 @@ class Vectors:
     rows: Features
     index: Ints
 
+    @classmethod
+    def of(cls, rows: Features) -> Vectors:
+        """Vectors with a row each."""
+        return cls(rows, np.arange(len(rows)))
+
     def __len__(self) -> int:
         return len(self.index)
 
     def block(self, first: int, size: int) -> Features:
-        """Consecutive vectors."""
+        """A block of consecutive vectors."""
         return self.rows[self.index[first : first + size]]
 
     def take(self, indices: Ints) -> Vectors:
@@ -115,11 +120,10 @@ def cosine_blocks(queries: Vectors, gallery: Vectors) -> Iterator[tuple[int, int
             yield start, first, block @ gallery.block(first, GALLERY).T
 
 
-def own_cosines(space: Embedded) -> Floats32:
-    """Of each text with its own image."""
-    cosines = np.empty(len(space.texts), dtype=np.float32)
-    for first in range(0, len(space.texts), QUERIES):
-        here = slice(first, first + QUERIES)
-        images = space.images.rows[space.images.index[space.owner[here]]]
-        cosines[here] = np.einsum("ij,ij->i", space.texts.block(first, QUERIES), images)
+def own_cosines(images: Vectors, texts: Vectors, owner: Ints) -> Floats32:
+    """The cosine of each text with its own image."""
+    cosines = np.empty(len(texts), dtype=np.float32)
+    for first in range(0, len(texts), QUERIES):
+        own = images.take(owner[first : first + QUERIES])
+        cosines[first : first + QUERIES] = np.einsum("ij,ij->i", texts.block(first, QUERIES), own.block(0, QUERIES))
     return cosines

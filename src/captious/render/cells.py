@@ -12,7 +12,7 @@ from captious.render.document import NAN, Cell, Column, Phrase, Table, Value
 
 DASH = "—"
 LARGE = 1e6
-"""From here on a number with decimals is printed with an exponent."""
+"""The number from which on decimals are printed with an exponent."""
 
 
 def p_value(p: float | None) -> str:
@@ -58,12 +58,12 @@ def number(value: float | None, column: Column) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
+class PrintedColumn:
     """A column as it is printed: a column of values, or the intervals that belong to the column before it."""
 
     heading: str
     index: int
-    """Of the table's column that it shows."""
+    """The index of the table's column that it shows."""
     column: Column
     cells: Sequence[str | Phrase]
     marks: Sequence[str]
@@ -77,17 +77,17 @@ class Shown:
         return self.column.kind != "text"
 
 
-def layout(table: Table, between: str = "{} – {}") -> list[Shown]:
+def layout(table: Table, between: str = "{} – {}") -> list[PrintedColumn]:
     """The printed columns of a table; ``between`` is how an interval is written."""
-    shown: list[Shown] = []
+    shown: list[PrintedColumn] = []
     for index, column in enumerate(table.heads):
         values = [row[index] for row in table.rows]
         texts = [_text(value, column) for value in values]
         marks = [value.mark if isinstance(value, Cell) else "" for value in values]
-        shown.append(Shown(column.name, index, column, texts, marks, _best(values, column)))
+        shown.append(PrintedColumn(column.name, index, column, texts, marks, _best(values, column)))
         if column.spread == "interval" and any(map(has_interval, values)):
             ends = [_between(value, column, between) for value in values]
-            shown.append(Shown(column.heading, index, column, ends, [""] * len(ends), interval=True))
+            shown.append(PrintedColumn(column.heading, index, column, ends, [""] * len(ends), interval=True))
     return shown
 
 

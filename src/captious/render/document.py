@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NAN = float("nan")
-Tone: TypeAlias = Literal["", "good", "bad", "strong", "struck", "quiet"]
+Tone: TypeAlias = Literal["", "good", "bad", "unsure", "strong", "struck", "quiet"]
 ChartKind: TypeAlias = Literal["intervals", "lines", "bars", "dots", "scatter", "histogram"]
 
 
@@ -96,9 +96,9 @@ class Cell:
     note: str = ""
     """Shown on the page when the reader points at the cell."""
     decimals: int | None = None
-    """In place of the column's."""
+    """The decimals, in place of the column's."""
     scale: float | None = None
-    """In place of the column's, also where scores are shown × 100: 1 for a count among scores."""
+    """The factor, in place of the column's, also where scores are shown × 100: 1 for a count among scores."""
     href: str = ""
     """Makes the value a link on the page, as that of a ``Span``."""
 
@@ -119,7 +119,7 @@ class Column:
     kind: Literal["text", "number", "p"] = "number"
     """A column of p-values prints ``< 0.001`` for the small ones."""
     decimals: int | None = 4
-    """Of a float; None prints as many as it needs. Integers are printed as they are."""
+    """The decimals of a float; None prints as many as it needs. Integers are printed as they are."""
     scale: float = 1.0
     """The shown number is multiplied by this, 100 for shares in per cent."""
     percent: int | None = None
@@ -156,7 +156,7 @@ class Text:
     title: str = ""
     bullets: bool = False
     detail: bool = False
-    """On the page only; the terminal and the notebook leave it out."""
+    """Whether it is shown on the page only; the terminal and the notebook leave it out."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Table:
     breaks: Sequence[int] = ()
     """Indices of rows that begin a new group; a line is drawn above them."""
     detail: bool = False
-    """On the page and in files; the terminal, the notebook and LaTeX leave it out."""
+    """Whether it is shown on the page and in files only; the terminal, the notebook and LaTeX leave it out."""
     turned: bool = False
     """The page shows each row as a column, in the colors of the items' systems. Rows have one name each."""
 
@@ -191,6 +191,17 @@ class Table:
         """How many leading columns name the row: those of text, and never none."""
         numbers = [index for index, column in enumerate(self.heads) if column.kind != "text"]
         return max(1, numbers[0] if numbers else 1)
+
+    def abridged(self, shown: int, what: str) -> list[Table]:
+        """The first rows, with a note on how many are left out, and the whole table as a detail ``all_key``.
+
+        A table that has no more rows than ``shown`` stays as it is. ``what`` are its rows, such as raters.
+        """
+        left = len(self.rows) - shown
+        if left <= 0:
+            return [self]
+        note = "; ".join(filter(None, (self.note, f"{left:,} more {what} are in the files and in JSON")))
+        return [replace(self, rows=self.rows[:shown], note=note), replace(self, key=f"all_{self.key}", detail=True)]
 
 
 @dataclass(frozen=True)
@@ -230,9 +241,9 @@ class Chart:
     reference_name: str = ""
     decimals: int = 1
     bands: Sequence[int] = ()
-    """Of a chart of rows: a number per row, rows of equal number share a shade."""
+    """A number per row of a chart of rows; rows of equal number share a shade."""
     trend: bool = True
-    """Of a scatter: whether the mean of y is drawn in steps of x. Without it the dots are few: large, and unshifted."""
+    """Whether a scatter chart draws the mean of y in steps of x. Without it the dots are few: large, and unshifted."""
 
 
 class ItemMetric(NamedTuple):
@@ -279,15 +290,15 @@ class Items:
     metrics: Sequence[ItemMetric]
     systems: Sequence[str]
     values: Sequence[Sequence[Floats]]
-    """By system and metric, one value per item; NaN where there is none."""
+    """One value per item, by system and metric; NaN where there is none."""
     texts: Sequence[Sequence[Sequence[str]]]
-    """By system and item, its candidate texts."""
+    """The candidate texts by system and item."""
     references: Sequence[Sequence[str]] = ()
-    """By item."""
+    """The references by item."""
     reasons: Sequence[Sequence[Mapping[str, str]]] = ()
-    """By system and metric: why an item, named by its id, has no value."""
+    """The reasons why items have no value, by system, metric and id."""
     images: Sequence[str | HasPicture | None] = ()
-    """By item, the path of its image, or the image itself."""
+    """The path of each item's image, or the image itself."""
     fields: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Further columns, by name and item."""
     limit: int = 5000
@@ -303,7 +314,7 @@ class Why(NamedTuple):
     """What made a value of an item, as the page shows it when the reader asks."""
 
     summary: str
-    """In a line, which stands there before that."""
+    """The explanation in one line, shown before it is opened."""
     sections: Sequence[Section]
 
 

@@ -17,7 +17,7 @@ from itertools import groupby
 
 from captious._version import __version__
 from captious.render import charts, graphs
-from captious.render.cells import Shown, has_interval, layout, numeric
+from captious.render.cells import PrintedColumn, has_interval, layout, numeric
 from captious.render.document import (
     Cell,
     Chart,
@@ -163,7 +163,7 @@ def _graph(graph: Graph) -> str:
 
 
 def _table(table: Table) -> str:
-    """A table; bars stand beside their column, or beneath the number where its interval is in the same cell."""
+    """A table as HTML; bars stand beside their column, or beneath the number where its interval is in the same cell."""
     if table.turned:
         return _turned(table)
     shown = layout(table)
@@ -208,14 +208,14 @@ def _framed(table: Table, head: str, rows: Sequence[str]) -> str:
     return _titled(table.title, f'<div class="scroll" tabindex="0" role="group"{label}>{drawn}</div>{note}')
 
 
-def _heading(one: Shown, scope: str = "col") -> str:
+def _heading(one: PrintedColumn, scope: str = "col") -> str:
     arrow = {True: "↑ higher is better", False: "↓ lower is better", None: ""}[one.column.higher_is_better]
     mark = f' <span class="direction" title="{arrow[2:]}">{arrow[0]}</span>' if arrow and not one.interval else ""
     kind = " class=number" if one.numeric and scope == "col" else ""
     return f'<th scope="{scope}"{kind}>{escape(one.heading)}{mark}</th>'
 
 
-def _cell(one: Shown, row: int, value: Value, label: bool, bar: str) -> str:
+def _cell(one: PrintedColumn, row: int, value: Value, label: bool, bar: str) -> str:
     strong = (one.column.bold and not one.interval) or row in one.best
     names = [name for name, wanted in (("number", one.numeric), ("best", strong)) if wanted]
     note = value.note if isinstance(value, Cell) and not one.interval else ""
@@ -227,7 +227,7 @@ def _cell(one: Shown, row: int, value: Value, label: bool, bar: str) -> str:
     return f'<{tag} class="{" ".join(names)}"{title}>{text}{bar}</{tag}>'
 
 
-def _shown(one: Shown, row: int) -> str:
+def _shown(one: PrintedColumn, row: int) -> str:
     mark = f'<span class="mark">{escape(one.marks[row])}</span>' if one.marks[row] else ""
     return _words(one.cells[row]) + mark
 

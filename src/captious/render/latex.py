@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from captious.render.cells import DASH, Shown, layout
+from captious.render.cells import DASH, PrintedColumn, layout
 from captious.render.document import PERCENT, Document, Table
 
 _TEXT = {"\\": "textbackslash", "~": "textasciitilde", "^": "textasciicircum", "<": "textless", ">": "textgreater"}
@@ -57,11 +57,11 @@ def table(content: Table, about: str = "", note: str = "") -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _heading(shown: Shown) -> str:
+def _heading(shown: PrintedColumn) -> str:
     return shown.column.latex if shown.column.latex and not shown.interval else escape(shown.heading)
 
 
-def _cell(shown: Shown, row: int) -> str:
+def _cell(shown: PrintedColumn, row: int) -> str:
     text, mark = str(shown.cells[row]), shown.marks[row]
     if not shown.numeric:
         written = escape(text)

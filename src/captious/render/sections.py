@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from captious.render.cells import Shown, layout, numeric
+from captious.render.cells import PrintedColumn, layout, numeric
 from captious.render.document import Graph, Phrase, Section, Table, Text
 from captious.render.graphs import drawing, lists
 
@@ -50,7 +50,7 @@ def _table(table: Table, most: int) -> dict[str, Any]:
     return {"title": table.title, "columns": columns, "rows": rows, "note": note}
 
 
-def _bars(table: Table, shown: Shown, number: int) -> list[float] | None:
+def _bars(table: Table, shown: PrintedColumn, number: int) -> list[float] | None:
     """The length of each row's bar as a share of the longest, negative where the number is; None without bars."""
     values = [numeric(row[shown.index]) for row in table.rows[:number]]
     longest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)

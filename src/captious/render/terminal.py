@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
-from captious.render.cells import Shown, layout, numeric
+from captious.render.cells import PrintedColumn, layout, numeric
 from captious.render.document import Cell, Column, Document, Phrase, Span, Table, Text
 
 if TYPE_CHECKING:
@@ -31,13 +31,16 @@ WIDE = 120
 """Columns where the output is no terminal and the variable COLUMNS does not say."""
 NARROWEST, BAR = 16, 20
 """Columns that a folded text keeps, and those of the longest bar."""
-STYLES = {"": "", "good": "green", "bad": "dark_orange3", "strong": "bold", "struck": "red strike", "quiet": "dim"}
+STYLES = {
+    "": "", "good": "green", "bad": "dark_orange3", "unsure": "underline", "strong": "bold", "struck": "red strike",
+    "quiet": "dim",
+}  # fmt: skip
 FAINT = 0.05
 """A tone of a lower weight is drawn dim, one above half in bold."""
 _BARS = Column("", "text")
 _SETTING = re.compile(r"[a-z]+:\S")
 Lines = Literal["frame", "rule", "none"]
-"""Those of a table: around every cell, below the headings alone, or none."""
+"""The lines of a table: around every cell, below the headings alone, or none."""
 
 
 def output() -> Console:
@@ -57,7 +60,7 @@ def _console(terminal: bool, wide: int, stderr: bool) -> Console:
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """Print warnings."""
+    """Print warnings on stderr."""
     console = messages()
     for warning in warnings:
         text = f"warning: {' '.join(warning.split())}"
@@ -187,7 +190,7 @@ def _space(lines: Lines, console: Console) -> tuple[int, int]:
     return (console.width - 1, 3) if lines == "frame" else (console.width + 2, 2)
 
 
-def _stack(part: Sequence[Shown], console: Console) -> None:
+def _stack(part: Sequence[PrintedColumn], console: Console) -> None:
     """Rows as blocks of lines, where not even one number has room beside the name of its row."""
     for row in range(len(part[0].cells)):
         for one in part:
@@ -195,7 +198,7 @@ def _stack(part: Sequence[Shown], console: Console) -> None:
             console.print(line.append_text(words(_marked(one, row))), soft_wrap=True)
 
 
-def _rich(part: Sequence[Shown], widths: Sequence[int], breaks: Sequence[int], lines: Lines) -> RichTable:
+def _rich(part: Sequence[PrintedColumn], widths: Sequence[int], breaks: Sequence[int], lines: Lines) -> RichTable:
     from rich import box
     from rich.table import Table as RichTable
 
@@ -217,12 +220,12 @@ def _rich(part: Sequence[Shown], widths: Sequence[int], breaks: Sequence[int], l
     return drawn
 
 
-def _marked(one: Shown, row: int) -> str | Phrase:
+def _marked(one: PrintedColumn, row: int) -> str | Phrase:
     cell = one.cells[row]
     return f"{cell}{one.marks[row]}" if one.marks[row] else cell
 
 
-def _parts(shown: Sequence[Shown], labels: int, room: int, gap: int) -> list[list[Shown]]:
+def _parts(shown: Sequence[PrintedColumn], labels: int, room: int, gap: int) -> list[list[PrintedColumn]]:
     """Printed columns in groups that fit, each led by the columns that name the row."""
     leading = list(shown[:labels])
     parts = [list(leading)]
@@ -234,7 +237,7 @@ def _parts(shown: Sequence[Shown], labels: int, room: int, gap: int) -> list[lis
     return parts
 
 
-def _lengths(one: Shown) -> tuple[int, int]:
+def _lengths(one: PrintedColumn) -> tuple[int, int]:
     """The least width that cuts nothing that must stay whole, and the width that needs no folding."""
     from rich.cells import cell_len
 
@@ -245,11 +248,11 @@ def _lengths(one: Shown) -> tuple[int, int]:
     return max(least, word, 1), max(longest, cell_len(one.heading), 1)
 
 
-def _width(part: Sequence[Shown], gap: int) -> int:
+def _width(part: Sequence[PrintedColumn], gap: int) -> int:
     return sum(_lengths(one)[0] + gap for one in part)
 
 
-def _widths(part: Sequence[Shown], room: int, gap: int) -> list[int]:
+def _widths(part: Sequence[PrintedColumn], room: int, gap: int) -> list[int]:
     """The least widths, and what is left given to the columns that need it, a share to each."""
     least, most = zip(*map(_lengths, part), strict=True)
     widths, spare = list(least), room - sum(least) - gap * len(part)
@@ -262,7 +265,7 @@ def _widths(part: Sequence[Shown], room: int, gap: int) -> list[int]:
     return widths
 
 
-def _with_bars(table: Table, shown: list[Shown], room: int, gap: int) -> list[Shown]:
+def _with_bars(table: Table, shown: list[PrintedColumn], room: int, gap: int) -> list[PrintedColumn]:
     """A column of bars after each that asks for it and has no intervals, where there is room."""
     wide = list(shown)
     for index, column in enumerate(table.heads):
@@ -276,7 +279,7 @@ def _with_bars(table: Table, shown: list[Shown], room: int, gap: int) -> list[Sh
             continue
         bars = list(map(_bar, shares))
         after = next(number for number, one in enumerate(wide) if one.index == index) + 1
-        wide.insert(after, Shown("", -1, _BARS, [*bars], [""] * len(bars)))
+        wide.insert(after, PrintedColumn("", -1, _BARS, [*bars], [""] * len(bars)))
     return wide if _width(wide, gap) + BAR <= room else shown
 
 

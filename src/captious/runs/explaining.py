@@ -80,8 +80,9 @@ class StoredItem:
             state = self._state(metric, summary.corpus)
             explanation = metric.explain(self.item, self.item.ids[0], state)
             settings = dict(metric.settings(state))
-        if settings != dict(summary.signature.settings):
-            then = summary.signature.settings
+        # Of a list of items that was chosen at reading, the run holds those that were chosen.
+        then = {name: value for name, value in summary.signature.settings.items() if name != "list"}
+        if settings != then:
             name = next(one for one in {**settings, **then} if settings.get(one) != then.get(one))
             before, now = (f"{name}:{one[name]}" if name in one else f"no {name}" for one in (then, settings))
             raise InputError(f"{where}: {key} was computed with {before}, now it is {now}")

@@ -24,7 +24,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -202,7 +202,8 @@ class Run:
     def captions(self, parts: Sequence[str] | None = None) -> CaptionSet:
         """The captions of all parts, or of these, as they were scored."""
         tables = [self.table(part).replace_schema_metadata() for part in (self.names if parts is None else parts)]
-        return captions_of(joined(tables), self.metrics, self.marker.name, self.marker.skipped)
+        captions = captions_of(joined(tables), self.metrics, self.marker.name, self.marker.skipped)
+        return replace(captions, selection=str(self.marker.reading.get("list", "")))
 
     def take(self, indices: Sequence[int]) -> CaptionSet:
         """The captions at these positions among all items, in this order; only parts that hold one are read."""

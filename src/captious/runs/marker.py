@@ -44,7 +44,8 @@ class MetricFacts:
     higher_is_better: bool = True
     range: tuple[float | None, float | None] = (0.0, 1.0)
     """The lowest and the highest value possible; None where there is no such limit."""
-    decimals: int = 4
+    decimals: int | None = None
+    """Of a value that is no score; None for scores, which are shown × 100 where that is asked for."""
     unscored: int = 0
     signature: str = ""
 
@@ -56,7 +57,7 @@ class MetricFacts:
             label or metric.label,
             higher_is_better=metric.higher_is_better,
             range=metric.range,
-            decimals=0 if metric.is_count else 4,
+            decimals=metric.decimals,
             **numbers,
         )
 
@@ -230,7 +231,7 @@ def _metric(record: Any, where: str) -> MetricFacts:
         label=facts.text("label"),
         higher_is_better=facts.truth("higher_is_better"),
         range=(low, high),
-        decimals=facts.whole("decimals"),
+        decimals=None if record.get("decimals") is None else facts.whole("decimals"),
         unscored=facts.whole("unscored"),
         signature=facts.text("signature"),
         **{name: facts.number(name) for name in ("value", "low", "high", "error", "level")},

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from captious.errors import InputError
-from captious.metrics.contract import Measurement, TypeSets
+from captious.metrics.measurement import Measurement
+from captious.metrics.rows import TypeSets
 from captious.options import Missing, Resampling
 from captious.runs.folder import Run
 from captious.runs.report import Report, resampled_intervals

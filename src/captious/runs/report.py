@@ -19,11 +19,14 @@ from captious._files import MARKER
 from captious._typing import Floats
 from captious._values import PlainState
 from captious.captions import CaptionSet, gallery_entry
-from captious.errors import InputError, UnknownKey, nearest
+from captious.errors import InputError
 from captious.io.join import first_few
-from captious.metrics.contract import Measurement, Metric, TypeSets
+from captious.metrics.abilities import ExplainsOnPage, OfAnotherProgram
+from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanation, Explanations
-from captious.metrics.registry import parse
+from captious.metrics.measurement import Measurement
+from captious.metrics.registry import find_key
+from captious.metrics.rows import TypeSets
 from captious.options import Resampling
 from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, Why, link
 from captious.render.document import Value
@@ -57,10 +60,10 @@ class ByMetric(dict[str, T]):
 
     def __init__(self, values: Mapping[Metric, T]) -> None:
         super().__init__({str(metric): value for metric, value in values.items()})
-        self._metrics = list(values)
+        self._labels = {str(metric): metric.label for metric in values}
 
     def __missing__(self, key: str) -> T:
-        return self[written_form(key, self._metrics)]
+        return self[find_key(key, self._labels)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,7 +143,7 @@ class Report(PlainState, Result):
 
     def __getitem__(self, key: str) -> Measurement:
         """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
-        return self.measurements[written_form(key, [one.metric for one in self])]
+        return self.measurements[find_key(key, {form: one.metric.label for form, one in self.measurements.items()})]
 
     def keys(self) -> Iterable[str]:
         """The written forms of the metrics, so that ``dict(report)`` has the measurements by them."""
@@ -203,8 +206,7 @@ class Report(PlainState, Result):
             rows.append(row[:shown])
             entries.append(gallery_entry(item, images[place], [f"{label} {value:.4f}"]))
         title = f"worst {len(rows)} by {label}"
-        percent = None if measurement.metric.is_count else 1
-        value_column = Column(label, key=str(measurement.metric), percent=percent)
+        value_column = score_column(label, measurement.metric)
         columns = ("id", value_column, "candidate", "first reference")[:shown]
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
 
@@ -263,6 +265,8 @@ class Report(PlainState, Result):
     def _whys(self, key: str, indices: Sequence[int]) -> Sequence[Why]:
         """What made the values of items, for the page."""
         metric, captions = self.measurements[key].metric, self.captions
+        if not isinstance(metric, ExplainsOnPage):
+            return []
         state = captions.once(("state", metric), lambda: metric.prepare(captions))
         return metric.page_explanations(captions, indices, state)
 
@@ -310,7 +314,8 @@ class Report(PlainState, Result):
         notes = []
         for original in self:
             for ours in self:
-                if original.metric.compares_with(ours.metric):
+                other = original.metric
+                if isinstance(other, OfAnotherProgram) and other.compares_with(ours.metric):
                     both = ~(np.isnan(original.values) | np.isnan(ours.values))
                     if both.sum() < 2:
                         continue
@@ -445,8 +450,12 @@ class Report(PlainState, Result):
         }
         if isinstance(self.source, Run):
             return replace(self.source.marker, **facts)
-        without = {} if self.store_references else {"store_references": False}
-        return Marker(**facts, reading={"source": self.name, **without})
+        reading: dict[str, Any] = {"source": self.name}
+        if self.source.selection:
+            reading["list"] = self.source.selection
+        if not self.store_references:
+            reading["store_references"] = False
+        return Marker(**facts, reading=reading)
 
     def write_files(self, folder: Path) -> None:
         """Write the run: its items, their statistics and the marker; and ``items.csv``."""
@@ -580,26 +589,6 @@ def _streamed(values: Floats) -> Iterator[float | None]:
         yield from finite(values[first : first + BLOCK])
 
 
-def written_form(key: str, metrics: Sequence[Metric]) -> str:
-    """The written form of the one metric that a key means: its own, its label, or its name if no other metric has it.
-
-    >>> from captious.metrics.registry import parse_all
-    >>> [written_form(key, parse_all("bleu(n=4),cider(idf=coco)")) for key in ("bleu", "BLEU-4", "cider")]
-    ['bleu(n=4)', 'bleu(n=4)', 'cider(idf=coco)']
-    """
-    forms = {str(metric): metric for metric in metrics}
-    try:
-        written = str(parse(key))
-    except InputError:
-        written = key
-    if written in forms:
-        return written
-    named = [form for form, metric in forms.items() if key in (metric.label, metric.name)]
-    if len(named) != 1:
-        raise UnknownKey(f"{key!r} was not measured, only {', '.join(forms)}{nearest(key, forms)}")
-    return named[0]
-
-
 def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """A name for each written form: its label, or the written form where another metric has the same label.
 
@@ -643,9 +632,20 @@ def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
         power = 10.0 ** math.floor(math.log10(highest))
         top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
     limits = (min([0.0, *ends]), top)
-    count = reports[0].measurements[key].metric.is_count
-    own: dict[str, Any] = {"decimals": 0, "scale": 1.0} if count else {}
+    own = own_scale(reports[0].measurements[key].metric)
     return [Cell(cell.value, cell.low, cell.high, limits=limits, **own) for cell in cells]
+
+
+def own_scale(metric: Metric) -> dict[str, Any]:
+    """How a cell shows a value that is no score: with the decimals that its metric declares, and never × 100."""
+    return {} if metric.decimals is None else {"decimals": metric.decimals, "scale": 1.0}
+
+
+def score_column(label: str, metric: Metric) -> Column:
+    """A column of the values of items."""
+    if metric.decimals is None:
+        return Column(label, key=str(metric), percent=1)
+    return Column(label, key=str(metric), decimals=metric.decimals)
 
 
 def explorer(reports: Mapping[str, Report]) -> Items:
@@ -666,8 +666,8 @@ def explorer(reports: Mapping[str, Report]) -> Items:
                 first.label(key),
                 one.metric.higher_is_better,
                 one.metric.range,
-                not one.metric.is_count,
-                one.metric.explains_on_page,
+                one.metric.decimals is None,
+                isinstance(one.metric, ExplainsOnPage) and one.metric.explains_on_page,
             )
             for key, one in first.measurements.items()
         ],

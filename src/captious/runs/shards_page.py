@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious.metrics.contract import Measurement
+from captious.metrics.measurement import Measurement
 from captious.render import Chart, Column, Document, Group, Section, Series, Table, Text
 from captious.runs.stored import StoredMeasurement
 from captious.runs.summary import PartSummary
@@ -127,10 +127,11 @@ def _histograms(report: Report) -> list[Section]:
 
 
 def _worst_table(report: Report, key: str) -> Table:
+    from captious.runs.report import score_column
+
     one = stored(report.measurements[key])
-    percent = None if one.metric.is_count else 1
     shown = 4 if any(item.reference for item in one.worst) else 3
-    columns = ("id", Column(report.label(key), key=key, percent=percent), "candidate", "first reference")
+    columns = ("id", score_column(report.label(key), one.metric), "candidate", "first reference")
     rows = [(item.id, item.value, item.candidate, item.reference)[:shown] for item in one.worst[:WORST]]
     return Table(f"worst_{key}", f"Worst by {report.label(key)}", columns[:shown], rows)
 

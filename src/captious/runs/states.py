@@ -18,15 +18,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from captious._files import digest
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.io.storage import is_remote
 from captious.metrics.contract import Metric
-from captious.metrics.states import merge_states, open_state, save_state
 from captious.runs.folder import Run, metric_folder
+from captious.text.states import State
 
 Members = frozenset[tuple[str, int]]
 """Shards by name and size."""
@@ -47,6 +46,11 @@ class CorpusStates:
     def _prefix(self) -> str:
         return f"{self.run.marker.digest}-"
 
+    @property
+    def _class(self) -> type[State]:
+        assert self.metric.corpus_state is not None, "only metrics that need the whole corpus have states"
+        return self.metric.corpus_state
+
     def prepared(self, shards: Sequence[Shard]) -> set[str]:
         """Those of these shards whose state is there, alone or merged with others of them."""
         there = set(self.run.storage.names(self._folder))
@@ -58,14 +62,14 @@ class CorpusStates:
         sizes = self.run.storage.sizes(self._folder)
         return any(size for name, size in sizes.items() if name.startswith(self._prefix))
 
-    def save(self, shard: Shard, state: Any) -> None:
+    def save(self, shard: Shard, state: State | None) -> None:
         """Write the state of a shard; an empty file for None."""
         name = f"{self._folder}/{self._file_name(shard)}"
         if state is None:
             self.run.storage.write(name, b"")
             return
         with self._to_write(name) as path:
-            save_state(state, path)
+            state.save(path)
 
     def merge(self, shards: Sequence[Shard]) -> str:
         """Merge the states of all these shards, and remove those of each; gives what stands for the corpus."""
@@ -82,20 +86,20 @@ class CorpusStates:
             with ExitStack() as stack:
                 paths = [stack.enter_context(self._to_read(f"{self._folder}/{name}")) for name in full]
                 with self._to_write(f"{merged}.merged") as path:
-                    merge_states(paths, path)
+                    self._class.merge_files(paths, path)
             storage.write(f"{merged}.json", json.dumps(sorted(members)).encode())
         for name in sizes:
             if name.startswith(self._prefix) and not name.startswith(f"{self._prefix}{corpus}."):
                 storage.remove(f"{self._folder}/{name}")
         return corpus
 
-    def open(self, corpus: str) -> Any:
-        """The state of all shards that ``corpus`` stands for, memory-mapped."""
+    def open(self, corpus: str) -> State:
+        """The state of all shards that ``corpus`` stands for."""
         name = f"{self._folder}/{self._prefix}{corpus}.merged"
         if not self.run.storage.exists(name):
             raise InputError(f"{self.run.storage.address_of(name)}: is missing, expected the state of {self.metric}")
         with self._to_read(name) as path:
-            return open_state(path)
+            return self._class.load(path)
 
     def _merged(self, wanted: Members) -> Members:
         """The most of these shards whose states have been merged."""

@@ -11,8 +11,10 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.errors import InputError
-from captious.metrics.contract import Measurement, Metric, Rows, Signature, join_rows
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import parse
+from captious.metrics.rows import Rows, join_rows
 from captious.runs.folder import Run
 from captious.runs.histogram import Histogram
 from captious.runs.summary import WORST, MetricSummary, PartSummary, Reason, WorstItem

@@ -16,7 +16,8 @@ import numpy as np
 from captious._hashing import text_hashes
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.metrics.contract import Measurement, Signature, TypeSets
+from captious.metrics.measurement import Measurement, Signature
+from captious.metrics.rows import TypeSets
 from captious.runs.histogram import Histogram
 
 WORST = 50

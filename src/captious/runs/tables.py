@@ -15,7 +15,8 @@ import numpy as np
 from captious._hashing import Hashes, text_hashes
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.errors import InputError
-from captious.metrics.contract import Measurement, Rows, TypeSets
+from captious.metrics.measurement import Measurement
+from captious.metrics.rows import Rows, TypeSets
 from captious.render.tables import dumps, finite, to_arrow
 
 if TYPE_CHECKING:
@@ -125,13 +126,13 @@ def captions_of(items: pa.Table, metrics: Collection[str], name: str = "captions
     """The captions of a table of items as they were scored, with all their columns, such as style and image."""
     columns = [column for column in items.column_names if column not in TEXTS and column not in metrics]
     ids = items["id"].to_pylist()
-    lists = {part: _lists(items, part, len(ids)) for part in ("candidates", "references")}
     return CaptionSet(
         ids=tuple(ids),
+        candidates=_lists(items, "candidates", len(ids)),
+        references=_lists(items, "references", len(ids)),
         columns={input_name(column, metrics): tuple(items[column].to_pylist()) for column in columns},
         name=name,
         skipped=skipped,
-        **lists,
     )
 
 

@@ -13,8 +13,8 @@ from types import NoneType
 from typing import Any
 
 from captious._files import MARKER, digest, refuse_irregular, sweep
+from captious._specs import split
 from captious._version import __version__
-from captious._written import split
 from captious.captions import CaptionSet
 from captious.engines.processes import process_count, visible_gpus
 from captious.errors import InputError

@@ -25,9 +25,11 @@ from captious.evaluation import Specs, metric_specs, settings_of
 from captious.io.check import findings_that_mislead
 from captious.io.shards import Shard, expand, read_shard
 from captious.metrics.chunks import measure_shard, prepare_shard
-from captious.metrics.contract import Measurement, Metric, TypeSets
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse, parse_all
-from captious.models.pipeline import close_decoders, keep_decoders
+from captious.metrics.rows import TypeSets
+from captious.models.decoding import DECODERS
 from captious.models.store import close_stores
 from captious.options import Engine, Reading, Resampling, Runtime, current, using
 from captious.runs.folder import FAILED, Run
@@ -143,7 +145,7 @@ def score_shards(
             )
             raise
         finally:
-            close_decoders()  # of the serial executor; those of other workers end with them
+            DECODERS.close()  # of the serial executor; those of other workers end with them
     return _finish(run, every, resampling, failed)
 
 
@@ -387,7 +389,7 @@ class Scoring:
     def __call__(self) -> Callable[[Shard], Outcome]:
         """The function of a shard. Models are loaded and merged states opened here, once for all shards of a worker."""
         change_folder(self.work_folder)
-        keep_decoders()
+        DECODERS.keep()
         nothing = CaptionSet.of({})
         states = {
             metric: CorpusStates(self.run, metric).open(self.corpora[str(metric)])

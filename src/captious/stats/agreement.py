@@ -11,7 +11,7 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.stats.bootstrap import Estimate
+from captious.stats.bootstrap import NAN, Estimate
 from captious.stats.resampling import bootstrap_weights
 
 Measurement: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
@@ -86,6 +86,19 @@ def krippendorff(
         int((~np.isnan(used)).any(axis=0).sum()),
         int((number == 1).sum()),
     )
+
+
+def alpha_without(values: Floats, rater: int, measurement: Measurement) -> float:
+    """Alpha of the other raters alone; NaN where they have no unit in common.
+
+    >>> alpha_without(np.array([[1.0, 1, 2], [2, 2, 1], [1, 1, 1]]), 2, "nominal")
+    1.0
+    """
+    try:
+        others = krippendorff(np.delete(values, rater, axis=1), measurement, Resampling(samples=0), constant="one")
+    except InputError:
+        return NAN
+    return others.estimate.value
 
 
 def disagreements(unit: Ints, value: Floats, measurement: Measurement) -> Floats:

@@ -39,7 +39,7 @@ from captious.studio.access import (
     token_hash,
 )
 from captious.studio.database import DatabaseAway
-from captious.studio.events import Page, Purpose
+from captious.studio.events import Page
 from captious.studio.kinds import Gap, Incomplete, kind_of
 from captious.studio.log import Log
 from captious.studio.owner import OwnerPages
@@ -58,6 +58,9 @@ from captious.studio.views import Views
 Form = Mapping[str, str]
 COMMENT = 2000
 """Most characters of a comment."""
+VISITORS, SENT = 60, 12
+"""People who may begin from one address in a minute: of an open study, as in a classroom, and of those whom a platform
+sends, each from home."""
 PROLIFIC = "https://app.prolific.com/submissions/complete?cc="
 WORDS = {
     404: "The address is wrong, or the page belongs to somebody else.",
@@ -132,9 +135,9 @@ class RaterPages:
     def __init__(self, plan: Plan, log: Log, rules: Rules, views: Views, answers: Limit) -> None:
         self.plan, self.log, self.rules, self.views, self.answers = plan, log, rules, views, answers
         self.kind = kind_of(plan)
-        self.sessions = Sessions(plan, log)
+        self.sessions = Sessions(plan, log, rules.hosts if rules.origin else ())
         self.images = plan.file(plan.images) if plan.images else None
-        self.visitors = Limit(60, seconds=60)
+        self.visitors = Limit(VISITORS if plan.source.name == "open" else SENT, seconds=60)
 
     def routes(self) -> list[BaseRoute]:
         """All of them."""
@@ -149,8 +152,8 @@ class RaterPages:
             Route("/consent", self._posted(self.decide), methods=["POST"]),
             Route("/task", self.task),
             Route("/task", self._posted(self.answer), methods=["POST"]),
-            Route("/task/{task}", self.earlier),
-            Route("/image/{task}/{number:int}", self.image),
+            Route("/task/{page}", self.earlier),
+            Route("/image/{page}/{number:int}", self.image),
             Route("/done", self.done),
             Route("/full", self.full),
         ]
@@ -203,23 +206,34 @@ class RaterPages:
         query = dict(request.query_params)
         if source == "mturk" and query.get("assignmentId", TURK_PREVIEW) == TURK_PREVIEW:
             return self._start(request, preview=True)
-        value = self.sessions.of_platform(query)
-        if value is None:
+        parameters = self.sessions.parameters(query)
+        if parameters is None:
             platform = {"prolific": "Prolific", "mturk": "Mechanical Turk"}[source]
-            raise HTTPException(403, f"Open the study from {platform}: the address lacks your id.")
-        return self._enter(self._session(request, value, travels=source == "mturk"))
+            lack = "your id, or its signature is wrong or too old" if self.plan.source.keys else "your id"
+            raise HTTPException(403, f"Open the study from {platform}: the address lacks {lack}.")
+        known = self.sessions.session_of(request.cookies.get(self.sessions.cookie, ""))
+        if known is not None and known.parameters == parameters:  # a reload
+            return self._enter(known)
+        self._count_visitor(request)
+        return self._enter(self.sessions.enter(parameters, travels=source == "mturk"))
 
     def enter(self, request: Request, form: Form) -> Response:
         """Begin an open study: the visitor becomes a rater. A mere visit makes none: previews of links visit too."""
         self._check_study(request)
         if self.plan.source.name != "open":
             raise HTTPException(405)
-        if self.visitors.wait(client_address(request.scope)):
-            raise HTTPException(429, "Many people began from your address just now. Try again in a minute.")
-        self.visitors.add(client_address(request.scope))
+        self._count_visitor(request)
         token = new_token()
         self.log.add_raters([token_hash(token)])
         return self._enter(self._session(request, token))
+
+    def _count_visitor(self, request: Request) -> None:
+        """Refuse whoever comes after too many others from the same address."""
+        address = client_address(request.scope)
+        if self.visitors.wait(address):
+            words = "Many people began from your address just now. Try again in a minute."
+            raise HTTPException(429, words, {"retry-after": "60"})
+        self.visitors.add(address)
 
     def _check_study(self, request: Request) -> None:
         if self.plan.source.name == "links" or request.path_params["study"] != study_name(self.plan):
@@ -303,7 +317,7 @@ class RaterPages:
     def earlier(self, request: Request) -> Response:
         """A page that the rater had before, with the answer."""
         session = self._session(request)
-        page = self._opened(session, request.path_params["task"], "again" in request.query_params)
+        page = self.log.page_named(session.rater.id, request.path_params["page"])
         if page is None:
             raise HTTPException(404)
         return self._page(session, page)
@@ -314,7 +328,7 @@ class RaterPages:
         if self._must_consent(session):
             raise HTTPException(403, "Agree to take part first.")
         rater = session.rater.id
-        page = self._opened(session, form.get("task", ""), form.get("again") == "1")
+        page = self.log.page_named(rater, form.get("page", ""))
         if page is None:
             raise HTTPException(404)
         if wait := self.answers.wait(rater):
@@ -339,11 +353,6 @@ class RaterPages:
             return JSONResponse({"saved": True, "seq": recorded.seq, "next": session.address("/task")})
         return RedirectResponse(session.address("/task"), 303)
 
-    def _opened(self, session: Session, task: str, again: bool) -> Page | None:
-        """A page that the rater has opened. Addresses do not tell a gold task from any other."""
-        purposes: tuple[Purpose, ...] = ("repeat",) if again else ("work", "gold")
-        return self.log.page_of(session.rater.id, task, *purposes)
-
     def _page(
         self, session: Session, page: Page, form: Form | None = None, gaps: Sequence[Gap] = (), status: int = 200
     ) -> Response:
@@ -357,8 +366,8 @@ class RaterPages:
             csrf=session.csrf,
             session=session.value * session.travels,
             owner=session.owner,
-            image=session.address(f"/image/{quote(page.task.id, safe='')}/0") if page.task.image else "",
-            back=_address(session, *page.previous) if page.previous else "",
+            image=session.address(f"/image/{page.name}/0") if page.task.image else "",
+            back=session.address(f"/task/{page.previous}") if page.previous else "",
             forward=session.address("/task") if page.answer is not None else "",
             status="Saved before; a change replaces it." if page.answer is not None else "",
         )
@@ -371,10 +380,9 @@ class RaterPages:
         return self._page(session, page, form, gaps, 422)
 
     def image(self, request: Request) -> Response:
-        """An image of a page that the rater has opened, by task and number."""
+        """An image of a page that the rater has opened, by page and number."""
         session = self._session(request)
-        task = request.path_params["task"]
-        page = self.log.page_of(session.rater.id, task, "work", "gold", "repeat")
+        page = self.log.page_named(session.rater.id, request.path_params["page"])
         if page is None or page.task.image is None or request.path_params["number"] != 0 or self.images is None:
             raise HTTPException(404)
         try:
@@ -398,7 +406,8 @@ class RaterPages:
             self.log.record(session.rater.id, "finished", f"{session.rater.id}.finished")
         history = self.log.history(session.rater.id)
         words = "You have done all your tasks."
-        back = _address(session, *history[-1]) if history else ""
+        last = self.log.page_of(session.rater.id, *history[-1]) if history else None
+        back = session.address(f"/task/{last.name}") if last else ""
         return self._end(session, "Thank you", words, self.plan.source.done, len(history), back)
 
     def full(self, request: Request) -> Response:
@@ -450,11 +459,6 @@ class RaterPages:
 def wants_json(request: Request) -> bool:
     """Whether a script asks, which reads JSON."""
     return "application/json" in request.headers.get("accept", "")
-
-
-def _address(session: Session, task: str, purpose: str) -> str:
-    address = session.address(f"/task/{quote(task, safe='')}")
-    return f"{address}{'&' if '?' in address else '?'}again" if purpose == "repeat" else address
 
 
 def _seconds(text: str) -> float | None:

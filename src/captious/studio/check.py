@@ -1,4 +1,4 @@
-"""The result of ``captious studio check``: what must be mended in a study, what it takes, and what it could show."""
+"""The result of ``captious studio check``: what must be corrected in a study, what it takes, and what it could show."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from captious.io.check import Finding, counted, folded
+from captious.errors import InputError
+from captious.io.check import Finding, Findings, counted, folded
 from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, current
-from captious.render import Column, Document, Phrase, Result, Section, Span, Table, Text
+from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
 from captious.studio.plan import Plan
+from captious.studio.signed import read_keys
+from captious.studio.slots import total_pages, wanted
 from captious.studio.subjects import plain_words
 from captious.studio.tasks import Task, build_tasks
 from captious.study.power import simulate_power
@@ -64,7 +67,7 @@ class PlanCheck(Result):
     """What was found about a study."""
 
     plan: Plan
-    findings: tuple[Finding, ...]
+    findings: Findings
     items: int
     systems: tuple[str, ...]
     captions: int
@@ -77,8 +80,8 @@ class PlanCheck(Result):
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """What must be mended before the study begins."""
-        return tuple(finding for finding in self.findings if finding.level == "error")
+        """The findings that must be corrected before the study begins."""
+        return self.findings.errors
 
     def _could_show(self) -> str:
         """What the study is about, and which difference it would find, in a sentence."""
@@ -96,12 +99,7 @@ class PlanCheck(Result):
 
     def document(self) -> Document:
         """The findings, the effort, and what the study could show."""
-        tones = {"error": "bad", "warning": "strong", "note": "quiet"}
-        lines = [
-            Phrase.of(Span(one.level, tones[one.level]), f": {one.message}")  # type: ignore[arg-type]
-            for one in self.findings
-        ]
-        sections: list[Section] = [Text(lines or [Phrase.of(Span("nothing wrong found", "good"))])]
+        sections: list[Section] = [self.findings.text()]
         if self.effort.tasks:
             sections += [_table(self.effort), Text([self._could_show()])]
         notes = [
@@ -115,7 +113,7 @@ class PlanCheck(Result):
             "title": self.plan.title,
             "kind": self.plan.kind,
             "digest": self.plan.digest,
-            "findings": [{"level": one.level, "message": one.message} for one in self.findings],
+            "findings": self.findings.data(),
             "items": self.items,
             "systems": list(self.systems),
             "captions": self.captions,
@@ -142,7 +140,7 @@ def check_plan(plan: Plan) -> PlanCheck:
     captions = len({(task.item, choice.system, choice.text) for task in work for choice in task.choices})
     return PlanCheck(
         plan,
-        tuple(findings),
+        Findings(findings),
         len({task.item for task in work}),
         tuple(dict.fromkeys(choice.system for choice in choices if choice.system)),
         captions,
@@ -153,9 +151,9 @@ def check_plan(plan: Plan) -> PlanCheck:
 
 def effort_of(plan: Plan, tasks: int, gold: int) -> Effort:
     """What a study with so many tasks takes. A rater sees no task twice, so there are at least ``overlap`` raters."""
-    share = min(plan.per_rater, tasks)
+    share = wanted(plan, tasks)
     raters = max(plan.overlap, math.ceil(tasks * plan.overlap / share)) if share else 0
-    pages = share + min(gold, share // plan.checks.every) + min(plan.checks.repeat, share)
+    pages = total_pages(plan, tasks, gold)
     minutes = pages * plan.seconds / 60
     hours = raters * minutes / 60
     cost = None if plan.pay is None else hours * plan.pay
@@ -282,20 +280,32 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
         yield Finding(
             "warning", f"the median page has {words:.0f} words, {reading}; seconds = {plan.seconds:g} is short"
         )
-    wanted = effort.pages // plan.checks.every
-    if plan.checks.gold is not None and gold < wanted:
+    room = wanted(plan, len(work)) // plan.checks.every
+    if plan.checks.gold is not None and gold < room:
         yield Finding(
-            "warning", f"{_number(gold, 'gold task')}, and every = {plan.checks.every} has room for {wanted} a rater"
+            "warning", f"{_number(gold, 'gold task')}, and every = {plan.checks.every} has room for {room} a rater"
         )
-    if plan.checks.gold is not None and gold < plan.checks.flag_failed:
+    if plan.checks.gold is not None and gold < plan.checks.flag.failed:
         yield Finding(
-            "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag_failed}"
+            "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag.failed}"
         )
     if plan.source.name == "prolific" and plan.source.full is None:
         yield Finding("warning", "[source] has no code full: those who come too late would go without pay")
+    yield from _entries(plan)
     unpaired = plan.kind == "ratings" and plan.together > 1 and any(len(task.choices) == 1 for task in work)
     if unpaired:
         yield Finding("note", f"some pages have one caption alone, for together = {plan.together}")
+
+
+def _entries(plan: Plan) -> Iterator[Finding]:
+    """Whether strangers could enter in the name of people whom a platform sends."""
+    if plan.source.keys is not None:
+        try:
+            read_keys(plan.file(plan.source.keys))
+        except InputError as error:
+            yield Finding("error", str(error))
+    elif plan.source.name == "prolific":
+        yield Finding("note", "[source] has no keys: anyone who knows the address may enter under any Prolific id")
 
 
 def _words(plan: Plan, task: Task) -> int:

@@ -122,8 +122,10 @@ class Page:
     """What the rater answered before, where the page is opened again."""
     comment: str = ""
     """What the rater wrote with that answer."""
-    previous: tuple[str, Purpose] | None = None
-    """Task and purpose of the page that the rater did before."""
+    name: str = ""
+    """What addresses and forms call the page: a random text, which tells neither a check nor a repeated task."""
+    previous: str = ""
+    """The name of the page that the rater did before."""
 
 
 def answers_of(events: Iterable[Event]) -> list[Answered]:

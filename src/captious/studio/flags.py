@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from statistics import median
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from captious._typing import Floats
+from captious.studio.events import Event
 from captious.studio.plan import Checks
 
 FlagName = Literal["checks", "speed", "same answer", "repeats", "agreement"]
@@ -21,6 +24,10 @@ SAME, COMMON = 0.95, 0.6
 """Share of a rater's pages with one answer that is flagged, unless so many pages of the others have it too."""
 FAR = 0.5
 """A rater is far below with less than this share of what the best quarter of raters reach, if that is no accident."""
+CROWD, TOGETHER = 10, timedelta(minutes=1)
+"""So many raters who joined within this time and have answered nothing are suspicious."""
+SILENT = 10
+"""Somebody who opened a task this many times the expected time ago, and has never answered, is suspicious."""
 NAN = float("nan")
 
 
@@ -104,10 +111,10 @@ def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: f
     best quarter of raters reach.
     """
     flags = []
-    if rater.failed and rater.failed >= checks.flag_failed:
+    if rater.failed and rater.failed >= checks.flag.failed:
         flags.append(Flag("checks", f"failed {rater.failed} of {rater.golds} checks"))
-    if len(rater.seconds) >= LEAST and (middle := median(rater.seconds)) < checks.flag_seconds:
-        flags.append(Flag("speed", f"median {middle:.1f} s a task, below {checks.flag_seconds:g} s"))
+    if len(rater.seconds) >= LEAST and (middle := median(rater.seconds)) < checks.flag.seconds:
+        flags.append(Flag("speed", f"median {middle:.1f} s a task, below {checks.flag.seconds:g} s"))
     if len(rater.patterns) >= LEAST:
         answer, number = Counter(rater.patterns).most_common(1)[0]
         usual = others[answer] / max(others.total(), 1)
@@ -120,3 +127,30 @@ def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: f
         reason = f"agreement {part.alpha:.2f} with the others (best quarter: {reference:.2f})"
         flags.append(Flag("agreement", reason))
     return tuple(flags)
+
+
+def suspicious_entries(events: Iterable[Event], seconds: float, now: datetime) -> dict[str, str]:
+    """Raters who may be no people, with the reason: they opened a task, and have never answered one.
+
+    ``seconds`` is the expected time of a task.
+    """
+    joined: dict[str, datetime] = {}
+    opened: dict[str, datetime] = {}
+    known = set()
+    for event in events:
+        if event.kind == "joined":
+            joined[event.rater] = event.at
+        elif event.kind == "opened":
+            opened.setdefault(event.rater, event.at)
+        elif event.kind in ("answered", "returned", "excluded"):
+            known.add(event.rater)
+    silent = {rater: joined.get(rater, at) for rater, at in opened.items() if rater not in known}
+    times = sorted(silent.values())
+    reasons = {}
+    for rater, at in silent.items():
+        crowd = bisect_right(times, at + TOGETHER) - bisect_left(times, at - TOGETHER)
+        if crowd >= CROWD:
+            reasons[rater] = f"one of {crowd} who joined within minutes and have answered nothing"
+        elif now - opened[rater] > timedelta(seconds=SILENT * seconds):
+            reasons[rater] = f"opened a task more than {SILENT * seconds:.0f} s ago and has answered nothing"
+    return reasons

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
+from captious._records import from_json
 from captious.errors import InputError, require
 from captious.studio.plan import Plan
 from captious.studio.rows import dump, stamp
@@ -68,16 +68,5 @@ def _to_json(plan: Plan) -> dict[str, Any]:
 
 def thaw(data: dict[str, Any], text: str, digest: str) -> Plan:
     """The plan that was frozen. Its text is not parsed again: what a later captious refuses was right at the time."""
-    plan: Plan = _value(Plan, data)
+    plan: Plan = from_json(Plan, data)
     return replace(plan, text=text, digest=digest)
-
-
-def _value(kind: Any, data: Any) -> Any:
-    """A value of a type, from what JSON made of it."""
-    if is_dataclass(kind) and isinstance(data, dict):
-        types: dict[str, Any] = get_type_hints(kind)
-        make: Any = kind
-        return make(**{name: _value(types[name], value) for name, value in data.items() if name in types})
-    if isinstance(data, list):
-        return tuple(_value(get_args(kind)[0], item) for item in data)
-    return Path(data) if kind is Path else data

@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from captious._records import from_json
 from captious.errors import InputError, UnknownKey, require
 from captious.studio import people, rows, schema
 from captious.studio.database import Database
@@ -164,6 +165,11 @@ class Log:
             raise InputError(f"{self.name}: the plan is damaged in the database") from None
 
     @cached_property
+    def _anyone_may_enter(self) -> bool:
+        """Whether raters come without a link of their own. Before their first answer they keep a slot from nobody."""
+        return self._plan.source.name != "links"
+
+    @cached_property
     def _lease(self) -> timedelta:
         return timedelta(seconds=self._plan.lease)
 
@@ -191,7 +197,7 @@ class Log:
     def _task(self, id: str, payload: str) -> Task:
         if id not in self._tasks:
             try:
-                self._tasks[id] = Task.from_dict(json.loads(payload))
+                self._tasks[id] = from_json(Task, json.loads(payload))
             except (ValueError, TypeError, KeyError):
                 raise InputError(f"{self.name}: task {id!r} is damaged in the database") from None
         return self._tasks[id]
@@ -237,6 +243,19 @@ class Log:
         if number is None:
             number = self.database.write(lambda connection: people.find_or_add(connection, source, identity))
         return self._rater(number)
+
+    def begin_visit(self, rater: str, hash: str, identity: Mapping[str, str]) -> None:
+        """Keep the hash of a new token of a rater whom a platform sent, with what the platform said."""
+        self.database.write(lambda connection: people.add_session(connection, number_of(rater), hash, identity))
+
+    def visit(self, hash: str) -> tuple[Rater, people.Visit] | None:
+        """The visit whose token has this hash, and its rater. It is read every time: a visit may be forgotten."""
+        with self.database.reading() as connection:
+            visit = people.of_session(connection, hash)
+            if visit is None:
+                return None
+            rater = f"r{visit.rater}"
+            return _to_rater(rater, self._read_progress(connection, rater)), visit
 
     def forget(self, rater: str) -> None:
         """Erase who a rater is. The answers stay, under the pseudonym; a second visit makes a new rater."""
@@ -310,7 +329,7 @@ class Log:
         if slot.rater != rater or slot.lease is None:
             return False
         if expired(slot.lease, at, self._lease):
-            self._store_opened(connection, rater, page, at)
+            self._store_opened(connection, rater, page, at, secrets.token_hex(16))
         return True
 
     def _open(self, connection: sa.Connection, rater: str, progress: Progress, at: datetime) -> Opened | None:
@@ -319,11 +338,14 @@ class Log:
             if purpose == "work":
                 times = {"now": stamp(at), "far": stamp(at + self._lease + FAR)}
                 free = connection.execute(rows.NEXT_SLOT, {"rater": number_of(rater), **times}).first()
+                if free is None and self._anyone_may_enter:
+                    free = connection.execute(rows.NEWCOMERS_SLOT, {"rater": number_of(rater)}).first()
                 if free is None:
                     continue
                 id, place = free
-            page = Opened(id, purpose, self._order(connection, id, purpose, rater), place, at)
-            self._store_opened(connection, rater, page, at)
+            order = self._order(connection, id, purpose, rater)
+            page = Opened(id, purpose, order, place, at, secrets.token_hex(16))
+            self._store_opened(connection, rater, page, at, page.name)
             return page
         return None
 
@@ -333,11 +355,11 @@ class Log:
         rng = generator(self._plan.seed, f"order/{rater}/{id}/{purpose}")
         return kind_of(self._plan).order(self._plan, task, rng)
 
-    def _store_opened(self, connection: sa.Connection, rater: str, page: Opened, at: datetime) -> None:
+    def _store_opened(self, connection: sa.Connection, rater: str, page: Opened, at: datetime, key: str) -> None:
         if page.place is not None:
             set_slot(connection, Slot(page.task, page.place, rater, at + self._lease))
         body = {"purpose": page.purpose, "order": list(page.order), "place": page.place}
-        self._insert(connection, rater, "opened", secrets.token_hex(16), page.task, body, at)
+        self._insert(connection, rater, "opened", key, page.task, body, at)
 
     def _page(self, connection: sa.Connection, progress: Progress, opened: Opened) -> Page:
         """What the rater sees of an opened task."""
@@ -348,8 +370,10 @@ class Log:
         number, total = len(behind) + 1, total_pages(self._plan, self._work, len(self._gold))
         body = self._body(connection, opened.answer)
         answer, comment = body.get("answer"), body.get("comment", "")
-        previous = behind[-1] if behind else None
-        return Page(task, opened.purpose, opened.order, number, max(total, number), answer, comment, previous)
+        previous = behind[-1].name if behind else ""
+        return Page(
+            task, opened.purpose, opened.order, number, max(total, number), answer, comment, opened.name, previous
+        )
 
     def _body(self, connection: sa.Connection, seq: int | None) -> dict[str, Any]:
         """What an event says; nothing where there is none."""
@@ -357,6 +381,14 @@ class Log:
             return {}
         body: dict[str, Any] = json.loads(connection.execute(rows.BODY, {"seq": seq}).scalar_one())
         return body
+
+    def page_named(self, rater: str, name: str) -> Page | None:
+        """A page that the rater has opened before, by the name that its address has; None where there is none."""
+        with self.database.reading() as connection:
+            progress = self._read_progress(connection, rater)
+            with self._folding:
+                opened = next((page for page in progress.pages.values() if page.name == name), None)
+            return None if opened is None else self._page(connection, progress, opened)
 
     def page_of(self, rater: str, task: str, *purposes: Purpose) -> Page | None:
         """A page that the rater has opened before, with the answer; None where the rater has not.
@@ -447,6 +479,8 @@ class Log:
         if purpose != "work" or progress.excluded:
             return {"place": None, "late": False}
         place = place_of_answer(self._slots_of(connection, task), rater, at, self._lease)
+        if place is None and self._anyone_may_enter:
+            place = connection.execute(rows.NEWCOMERS_PLACE, {"task": task}).scalar()
         if place is not None:
             set_slot(connection, Slot(task, place, rater, done=True))
         return {"place": place, "late": place is None}

@@ -1,14 +1,14 @@
-"""Who the raters are: pseudonyms, hashes of their tokens, and the one table that may be erased, their identities."""
+"""Who the raters are: pseudonyms, hashes of their tokens, and what may be erased: their identities and visits."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from captious.errors import require
 from captious.studio.rows import bind, dump
-from captious.studio.schema import identity, rater
+from captious.studio.schema import identity, rater, session
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -19,6 +19,18 @@ PERSON = {"prolific": "PROLIFIC_PID", "mturk": "workerId"}
 """The parameter that names the person, of those that a platform sends."""
 OF_TOKEN = sa.select(rater.c.number).where(rater.c.token == bind("token"))
 OF_PERSON = sa.select(identity.c.rater).where(identity.c.source == bind("source"), identity.c.person == bind("person"))
+SESSION = sa.select(session.c.rater, session.c.body).where(session.c.token == bind("token"))
+FIRST_SESSION = sa.select(session.c.token).where(session.c.rater == bind("rater")).order_by(session.c.number).limit(1)
+
+
+class Visit(NamedTuple):
+    """A session of a rater whom a platform sent."""
+
+    rater: int
+    parameters: dict[str, str]
+    """What the platform said of this visit."""
+    person: str
+    """The hash of the rater's first token: the same in every visit, and known to nobody but the database."""
 
 
 def of_token(connection: sa.Connection, hash: str) -> int | None:
@@ -53,8 +65,23 @@ def find_or_add(connection: sa.Connection, source: str, parameters: Mapping[str,
     return number
 
 
+def add_session(connection: sa.Connection, number: int, hash: str, parameters: Mapping[str, str]) -> None:
+    """Keep the hash of a new token of a rater whom a platform sent."""
+    connection.execute(session.insert().values(token=hash, rater=number, body=dump(dict(parameters))))
+
+
+def of_session(connection: sa.Connection, hash: str) -> Visit | None:
+    """The visit whose token has a hash."""
+    stored = connection.execute(SESSION, {"token": hash}).first()
+    if stored is None:
+        return None
+    person = connection.execute(FIRST_SESSION, {"rater": stored.rater}).scalar_one()
+    return Visit(stored.rater, json.loads(stored.body), person)
+
+
 def forget(connection: sa.Connection, number: int) -> None:
-    """Erase who a rater is."""
+    """Erase who a rater is, with the visits, which hold the platform's ids too."""
+    connection.execute(session.delete().where(session.c.rater == number))
     connection.execute(identity.delete().where(identity.c.rater == number))
 
 

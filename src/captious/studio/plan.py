@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import math
+import random
 import re
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from keyword import iskeyword
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
-from captious._files import digest, expanded, read_regular
-from captious.errors import InputError, nearest
+from captious._files import digest, expanded
+from captious._records import expected, parse_toml, read_text, record, rule, shown
+from captious.errors import InputError
+from captious.filters import Formula, parse_formula
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
@@ -26,11 +26,12 @@ from captious.io.columns import (
     SYSTEM_COLUMNS,
 )
 from captious.options import SEED
-from captious.studio.formula import MEAN, Formula, read_formula
 
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
 SourceName = Literal["links", "open", "prolific", "mturk"]
 Merge = Literal["majority", "unanimous", "relic"]
+MEAN = "mean"
+"""The word for the mean of all aspects."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,13 @@ class Aspect:
 
     name: str
     question: str
-    scale: tuple[float, ...] = (1, 5)
+    scale: tuple[float, ...] = field(
+        default=(1, 5), metadata=rule("the lowest and the highest point, such as [1, 5], or all points")
+    )
     """The lowest and the highest point, in whole steps; or all points, such as -1, -0.5, -0.1, 0."""
-    ends: tuple[str, ...] = ()
+    ends: tuple[str, ...] = field(default=(), metadata=rule('words for both ends, such as ["very bad", "very good"]'))
     """Words for the lowest and the highest point."""
-    faults: tuple[str, ...] = ()
+    faults: tuple[str, ...] = field(default=(), metadata=rule("a list of texts"))
     """Typical faults, shown to the rater in a foldable list."""
 
     @property
@@ -80,19 +83,26 @@ class LabelOption:
 
 
 @dataclass(frozen=True)
+class Thresholds:
+    """What flags a rater for the owner of the study."""
+
+    failed: int = field(default=2, metadata=rule(low=1, high=100_000))
+    """A rater who failed so many gold tasks is flagged."""
+    seconds: float = field(default=3.0, metadata=rule(low=0, high=86_400))
+    """A rater whose median time a task is below it is flagged."""
+
+
+@dataclass(frozen=True)
 class Checks:
     """Tasks whose answer is known, tasks shown twice, and what is flagged. Nothing is ever rejected by itself."""
 
-    gold: str | None = None
+    gold: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of items with the expected answer or range: of the study, or with captions of their own."""
-    every: int = 12
+    every: int = field(default=12, metadata=rule(low=1, high=100_000))
     """One gold task after so many others."""
-    repeat: int = 0
+    repeat: int = field(default=0, metadata=rule(low=0, high=1000))
     """Tasks of a rater that are shown to the same rater again."""
-    flag_failed: int = 2
-    """Gold tasks failed, from which on a rater is flagged."""
-    flag_seconds: float = 3.0
-    """A median time a task below it is flagged."""
+    flag: Thresholds = field(default_factory=Thresholds, metadata=rule("a table such as { failed = 2, seconds = 3 }"))
 
 
 @dataclass(frozen=True)
@@ -104,36 +114,43 @@ class Source:
     """Completion code."""
     full: str | None = None
     """Code for those who come when nothing is left to do."""
+    keys: str | None = field(default=None, metadata=rule("the name of a file"))
+    """File of Prolific's public keys; with it, only visitors whose address Prolific signed may enter."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """A study as its TOML file says it. File names are relative to the folder of the file."""
 
-    path: Path
-    title: str
+    path: Path = field(metadata=rule(hidden=True))
+    title: str = field(metadata=rule("a line of text"))
     kind: KindName
-    captions: tuple[str, ...] = ()
+    captions: tuple[str, ...] = field(
+        default=(), metadata=rule('a list of files, such as ["preds/a.jsonl", "preds/b.jsonl"]')
+    )
     """Files of captions; a file is a system unless its rows have a column ``system``. ``NAME=FILE`` names it."""
-    references: str | None = None
-    images: str | None = None
+    references: str | None = field(default=None, metadata=rule("the name of a file"))
+    images: str | None = field(default=None, metadata=rule("the name of a folder"))
     """Folder of the images."""
-    tasks: str | None = None
+    tasks: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of ready tasks instead of captions: those of ``captious probe entities``, sets to rank, images to label."""
-    ids: str | tuple[str, ...] = ()
+    ids: str | tuple[str, ...] = field(
+        default=(),
+        metadata=rule('a list of ids in quotation marks, or the name of a file with one a line, such as "ids.txt"'),
+    )
     """Items to ask about, or a file with one id a line; all of them where it is empty."""
-    items: int | None = None
+    items: int | None = field(default=None, metadata=rule(low=1, high=10_000_000))
     """So many items, drawn by the seed; all of them where it is None."""
     missing: Literal["error", "skip"] = "error"
     """Items that a file of captions, the references or the images lack: an error, or left out."""
     distinct: bool = False
     """Only items whose captions all differ, in more than case and punctuation."""
     show_references: bool = False
-    together: int = 1
+    together: int = field(default=1, metadata=rule(low=1, high=20))
     """Captions of one item that are rated on one page."""
-    overlap: int = 3
+    overlap: int = field(default=3, metadata=rule(low=1, high=1000))
     """Answers per task, of as many raters."""
-    per_rater: int = 40
+    per_rater: int = field(default=40, metadata=rule(low=1, high=100_000))
     """Tasks of one rater, gold and repeated ones not counted."""
     lease: float = 1200.0
     """Seconds that a task is kept for a rater who opened it."""
@@ -143,8 +160,10 @@ class Plan:
     """Plain text of the page before the first task; no page where it is empty."""
     question: str = ""
     """What is asked of a ranking, a pair, a list or a label; an aspect has its own question."""
-    aspects: tuple[Aspect, ...] = ()
-    overall: str | None = None
+    aspects: tuple[Aspect, ...] = field(
+        default=(), metadata=rule("a table for each scale, that is a line [[aspects]] before its name and question")
+    )
+    overall: str | None = field(default=None, metadata=rule("'mean' or a formula such as '(P + R) / 2'"))
     """``mean``, or a formula of aspects such as ``(P + R) / 2 + fluency``; no overall rating where it is None."""
     ties: bool = False
     """Whether a ranking may have ties, or a pair may be called equal."""
@@ -154,22 +173,24 @@ class Plan:
     """Whether a scale, a thing of a list or a label may be left with "cannot judge"."""
     best: Literal["first", "last"] = "first"
     """Which end of a ranking is the best; exports always give the best the highest rank."""
-    options: tuple[LabelOption, ...] = ()
+    options: tuple[LabelOption, ...] = field(
+        default=(), metadata=rule("a table for each label, that is a line [[options]] before its name and key")
+    )
     label: str = "label"
     """What the label is called in exports, such as age."""
     merge: Merge = "majority"
-    votes: int = 1
+    votes: int = field(default=1, metadata=rule(low=1, high=1000))
     """Least number of votes for a merged label."""
-    seconds: float = 20.0
+    seconds: float = field(default=20.0, metadata=rule(low=0.1, high=86_400))
     """Expected time a task, for the estimate of minutes and cost."""
-    pay: float | None = None
+    pay: float | None = field(default=None, metadata=rule(low=0, high=1_000_000))
     """Pay an hour, for the estimate of cost."""
-    seed: int = SEED
-    checks: Checks = field(default_factory=Checks)
-    source: Source = field(default_factory=Source)
-    text: str = ""
+    seed: int = field(default=SEED, metadata=rule(low=0, high=2**63 - 1))
+    checks: Checks = field(default_factory=Checks, metadata=rule("a table, that is a line [checks] before its keys"))
+    source: Source = field(default_factory=Source, metadata=rule("a table, that is a line [source] before its keys"))
+    text: str = field(default="", metadata=rule(hidden=True))
     """The TOML itself; the study keeps a frozen copy."""
-    digest: str = ""
+    digest: str = field(default="", metadata=rule(hidden=True))
     """Of the text; recorded with every event, so that an edited file cannot pass for the one that was shown."""
 
     @property
@@ -189,91 +210,37 @@ class Plan:
     @cached_property
     def formula(self) -> Formula | None:
         """How the overall rating follows from the aspects; None where people give it, or where there is none."""
-        return read_formula(self.overall, [aspect.name for aspect in self.aspects]) if self.overall else None
+        names = [aspect.name for aspect in self.aspects]
+        if self.overall == MEAN:
+            total = " + ".join(f"`{name}`" for name in names)
+            return replace(parse_formula(f"({total}) / {len(names)}", names), text=MEAN)
+        return parse_formula(self.overall, names) if self.overall else None
 
 
 def read_plan(path: str | Path) -> Plan:
     """The plan of a TOML file. A mistake is one line that names the file, the key, what was found and expected."""
     path = Path(path)
-    try:
-        content = read_regular(path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such study, expected a file that captious studio new wrote") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8") from None
-    return parse_plan(text, path)
+    return parse_plan(read_text(path, "study", ", expected a file that captious studio new wrote"), path)
 
 
 def parse_plan(text: str, path: Path) -> Plan:
-    """The plan of a text in TOML; ``path`` is where its files lie, and what messages call it."""
-    parser = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        table = parser.loads(text.replace("\r\n", "\n"))
-    except (ValueError, RecursionError) as error:
-        reason = str(error).splitlines()[0][:120] if str(error) else "it is nested too deeply"
-        raise InputError(f"{path}: not a study in TOML ({reason})") from None
+    """The plan of a text in TOML; ``path`` is where its files are stored, and what messages call it."""
     where = str(path)
-    _refuse_unknown(table, _keys(Plan), where)
-    table["aspects"] = _tables(table, "aspects", Aspect, where)
-    table["options"] = _with_keys(_tables(table, "options", LabelOption, where))
-    table["checks"] = _checks(_table(table, "checks", where), f"{where}: [checks]")
-    table["source"] = _built(Source, _table(table, "source", where), f"{where}: [source]")
-    for name in ("instructions", "consent"):
-        if isinstance(table.get(name), str):
-            table[name] = table[name].strip()
+    table = parse_toml(text, where, "study")
+    given: dict[str, Any] = {"path": path, "text": text, "digest": digest(text.encode())}
     if "lease" in table:
-        table["lease"] = _seconds(table["lease"], where)
-    plan = _built(Plan, {**table, "path": path, "text": text, "digest": digest(text.encode())}, where)
+        given["lease"] = _seconds(table["lease"], where)
+    plan = record(Plan, table, where, **given)
+    plan = replace(
+        plan,
+        instructions=plan.instructions.strip(),
+        consent=plan.consent.strip(),
+        options=tuple(replace(option, key=option.key or str(number)) for number, option in enumerate(plan.options, 1)),
+    )
     _check(plan, table, where)
     return plan
 
 
-Built = TypeVar("Built")
-_UNWRITTEN = ("path", "text", "digest", "flag_failed", "flag_seconds")
-"""Fields that are no key of the file."""
-REQUIRED: dict[type, tuple[str, ...]] = {
-    Plan: ("title", "kind"),
-    Aspect: ("name", "question"),
-    LabelOption: ("name",),
-}
-"""Keys that a table must have."""
-BOUNDS: dict[str, tuple[float, float]] = {
-    "items": (1, 10_000_000),
-    "together": (1, 20),
-    "overlap": (1, 1000),
-    "per_rater": (1, 100_000),
-    "votes": (1, 1000),
-    "seconds": (0.1, 86_400),
-    "pay": (0, 1_000_000),
-    "seed": (0, 2**63 - 1),
-    "every": (1, 100_000),
-    "repeat": (0, 1000),
-    "flag.failed": (1, 100_000),
-    "flag.seconds": (0, 86_400),
-}
-"""Least and greatest values."""
-_FORMS = {
-    "title": "a line of text",
-    "captions": 'a list of files, such as ["preds/a.jsonl", "preds/b.jsonl"]',
-    "references": "the name of a file",
-    "images": "the name of a folder",
-    "tasks": "the name of a file",
-    "gold": "the name of a file",
-    "ids": 'a list of ids in quotation marks, or the name of a file with one a line, such as "ids.txt"',
-    "scale": "the lowest and the highest point, such as [1, 5], or all points",
-    "ends": 'words for both ends, such as ["very bad", "very good"]',
-    "faults": "a list of texts",
-    "overall": "'mean' or a formula such as '(P + R) / 2'",
-    "aspects": "a table for each scale, that is a line [[aspects]] before its name and question",
-    "options": "a table for each label, that is a line [[options]] before its name and key",
-    "checks": "a table, that is a line [checks] before its keys",
-    "source": "a table, that is a line [source] before its keys",
-    "flag": "such as { failed = 2, seconds = 3 }",
-}
 KINDS_OF_KEY: dict[str, tuple[KindName, ...]] = {
     "aspects": ("ratings",),
     "overall": ("ratings",),
@@ -303,88 +270,6 @@ RESERVED_KEYS = "u?"
 """Keys of the page itself: back, help."""
 
 
-def _keys(kind: Any) -> list[str]:
-    names = [one.name for one in fields(kind) if one.name not in _UNWRITTEN]
-    return [*names, "flag"] if kind is Checks else names
-
-
-def _refuse_unknown(table: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
-    for name in table:
-        if name not in keys:
-            shown = name if name.isprintable() else ascii(name)
-            raise InputError(f"{where}: unknown key {shown[:60]}, known: {', '.join(keys)}{nearest(name, keys)}")
-
-
-def _tables(table: Mapping[str, Any], name: str, kind: type[Built], where: str) -> tuple[Built, ...]:
-    entries = table.get(name, [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise InputError(f"{where}: {name} = {_short(entries)}, expected {_FORMS[name]}")
-    return tuple(_built(kind, entry, f"{where}: [[{name}]] {number}") for number, entry in enumerate(entries, 1))
-
-
-def _table(table: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    inner = table.get(name, {})
-    if not isinstance(inner, dict):
-        raise InputError(f"{where}: [{name}] is {_short(inner)}, expected {_FORMS[name]}")
-    return inner
-
-
-def _built(kind: type[Built], table: dict[str, Any], where: str) -> Built:
-    """A dataclass of the keys of a table, each of the type and within the bounds that it must have."""
-    _refuse_unknown(table, [*_keys(kind), *_UNWRITTEN], where)
-    hints = get_type_hints(kind)
-    values = {name: _value(name, value, hints[name], where) for name, value in table.items()}
-    for name in REQUIRED.get(kind, ()):
-        if not str(values.get(name, "")).strip():
-            raise InputError(f"{where}: no {name}, expected {_form(name, hints[name])}")
-    return kind(**values)
-
-
-def _value(name: str, value: Any, hint: Any, where: str) -> Any:
-    value = tuple(value) if isinstance(value, list) else value
-    if not _fits(value, hint):
-        choices = get_args(hint) if get_origin(hint) is Literal else ()
-        hinted = nearest(str(value), choices) if choices else ""
-        raise InputError(f"{where}: {name} = {_short(value)}, expected {_form(name, hint)}{hinted}")
-    if name in BOUNDS and value is not None:
-        low, high = BOUNDS[name]
-        if not low <= value <= high:
-            raise InputError(f"{where}: {name} = {value}, expected a number from {low:,} to {high:,}")
-    return value
-
-
-def _form(name: str, hint: Any) -> str:
-    """What a key takes, in words."""
-    if name in _FORMS:
-        return _FORMS[name]
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    if get_origin(kinds[0]) is Literal:
-        return "one of " + ", ".join(get_args(kinds[0]))
-    return {int: "a whole number", float: "a number", bool: "true or false"}.get(kinds[0], "a text in quotation marks")
-
-
-def _short(value: Any) -> str:
-    """A value in a message, as TOML writes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    shown = ascii(value) if not str(value).isprintable() else repr(list(value) if isinstance(value, tuple) else value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of the type that a field declares."""
-    if get_origin(hint) in (Union, UnionType):
-        return any(_fits(value, part) for part in get_args(hint))
-    if get_origin(hint) is tuple:
-        inner = get_args(hint)[0]
-        return isinstance(value, tuple) and all(_fits(part, inner) for part in value)
-    if get_origin(hint) is Literal:
-        return isinstance(value, str) and value in get_args(hint)
-    if isinstance(value, bool) or hint is bool:
-        return isinstance(value, bool) and hint is bool
-    return isinstance(value, (int, float)) and math.isfinite(value) if hint is float else isinstance(value, hint)
-
-
 _LEASE = re.compile(r"(\d+(?:\.\d+)?) *(s|sec|seconds?|min|minutes?|h|hours?)")
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 LEASES = (10.0, 7 * 86_400.0)
@@ -395,25 +280,8 @@ def _seconds(value: Any, where: str) -> float:
     match = _LEASE.fullmatch(value.strip()) if isinstance(value, str) else None
     seconds = float(match[1]) * _UNITS[match[2][0]] if match else math.nan
     if not LEASES[0] <= seconds <= LEASES[1]:
-        raise InputError(f'{where}: lease = {_short(value)}, expected a time from 10 s to 168 h, such as "20 min"')
+        raise InputError(f'{where}: lease = {shown(value)}, expected a time from 10 s to 168 h, such as "20 min"')
     return seconds
-
-
-def _checks(table: dict[str, Any], where: str) -> Checks:
-    _refuse_unknown(table, _keys(Checks), where)
-    flag = table.get("flag", {})
-    if not isinstance(flag, dict):
-        raise InputError(f"{where}: flag = {_short(flag)}, expected {_FORMS['flag']}")
-    _refuse_unknown(flag, ("failed", "seconds"), f"{where}: flag")
-    hints = get_type_hints(Checks)
-    flags = {
-        f"flag_{name}": _value(f"flag.{name}", value, hints[f"flag_{name}"], where) for name, value in flag.items()
-    }
-    return _built(Checks, {**{name: value for name, value in table.items() if name != "flag"}, **flags}, where)
-
-
-def _with_keys(options: tuple[LabelOption, ...]) -> tuple[LabelOption, ...]:
-    return tuple(replace(option, key=option.key or str(number)) for number, option in enumerate(options, 1))
 
 
 def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
@@ -422,7 +290,7 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
         if table.get(name) and plan.kind not in kinds:
             raise InputError(f"{where}: {name} is for kind {' or '.join(kinds)}, and kind is {plan.kind}")
     if not plan.title.isprintable():
-        raise InputError(f"{where}: title = {_short(plan.title)}, expected {_FORMS['title']}")
+        raise InputError(f"{where}: title = {shown(plan.title)}, expected {expected(Plan, 'title')}")
     if plan.captions and plan.tasks:
         raise InputError(f"{where}: both captions and tasks, expected one of them")
     if not plan.captions and not plan.tasks and not (plan.kind == "labels" and plan.images):
@@ -430,9 +298,11 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
         raise InputError(f"{where}: nothing to ask about, expected {needed}")
     ids = plan.ids if isinstance(plan.ids, str) else None
     files = [*(("captions", one) for one in plan.captions), ("references", plan.references), ("images", plan.images)]
-    for name, file in (*files, ("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold)):
+    others = (("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold), ("keys", plan.source.keys))
+    for name, file in (*files, *others):
         if file is not None and (not file or "\0" in file):
-            raise InputError(f"{where}: {name} has the file {_short(file)}, expected {_FORMS[name]}")
+            form = expected({"gold": Checks, "keys": Source}.get(name, Plan), name)
+            raise InputError(f"{where}: {name} has the file {shown(file)}, expected {form}")
     if plan.kind == "ratings":
         _check_aspects(plan, where)
     if plan.kind == "labels":
@@ -442,7 +312,7 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
 
 def _check_aspects(plan: Plan, where: str) -> None:
     if not plan.aspects:
-        raise InputError(f"{where}: no aspects, expected {_FORMS['aspects']}")
+        raise InputError(f"{where}: no aspects, expected {expected(Plan, 'aspects')}")
     names = [aspect.name for aspect in plan.aspects]
     for number, aspect in enumerate(plan.aspects, 1):
         place = f"{where}: [[aspects]] {number}"
@@ -450,15 +320,21 @@ def _check_aspects(plan: Plan, where: str) -> None:
         if aspect.name in names[: number - 1]:
             raise InputError(f"{place}: name = {aspect.name!r} is there already, expected another")
         if len(aspect.scale) < 2 or list(aspect.scale) != sorted({*aspect.scale}):
-            raise InputError(f"{place}: scale = {_short(aspect.scale)}, expected {_FORMS['scale']}, in rising order")
+            raise InputError(
+                f"{place}: scale = {shown(aspect.scale)}, expected {expected(Aspect, 'scale')}, in rising order"
+            )
         if aspect.scale[-1] - aspect.scale[0] > MOST_POINTS or len(aspect.points) > MOST_POINTS:
-            raise InputError(f"{place}: scale = {_short(aspect.scale)}, expected at most {MOST_POINTS} points")
+            raise InputError(f"{place}: scale = {shown(aspect.scale)}, expected at most {MOST_POINTS} points")
         if len(aspect.ends) not in (0, 2):
-            raise InputError(f"{place}: ends = {_short(aspect.ends)}, expected {_FORMS['ends']}")
+            raise InputError(f"{place}: ends = {shown(aspect.ends)}, expected {expected(Aspect, 'ends')}")
     try:
         plan.formula  # noqa: B018  # reads the formula
     except InputError as error:
-        raise InputError(f"{where}: overall = {error}") from None
+        raise InputError(f"{where}: overall = {plan.overall!r:.60}: {error}") from None
+    rng = random.Random(0)
+    drawn = ({aspect.name: rng.choice(aspect.points) for aspect in plan.aspects} for _ in range(100))
+    if plan.formula is not None and all(plan.formula.of(ratings) is None for ratings in drawn):
+        raise InputError(f"{where}: overall = {plan.overall!r} has no value for any ratings, expected one for most")
 
 
 MOST_POINTS = 101
@@ -467,7 +343,7 @@ MOST_POINTS = 101
 
 def _check_name(name: str, where: str) -> None:
     if not name.isidentifier() or iskeyword(name):
-        raise InputError(f"{where} = {_short(name)}, expected a word of letters, digits and _, such as fluency")
+        raise InputError(f"{where} = {shown(name)}, expected a word of letters, digits and _, such as fluency")
     if name in EXPORTED:
         raise InputError(f"{where} = {name!r}, which is a column of the export already; expected another word")
 
@@ -475,13 +351,15 @@ def _check_name(name: str, where: str) -> None:
 def _check_options(plan: Plan, where: str) -> None:
     _check_name(plan.label, f"{where}: label")
     if len(plan.options) < 2:
-        raise InputError(f"{where}: {len(plan.options)} options, expected at least two, each {_FORMS['options'][2:]}")
+        raise InputError(
+            f"{where}: {len(plan.options)} options, expected at least two, each {expected(Plan, 'options')[2:]}"
+        )
     for number, option in enumerate(plan.options, 1):
         place, earlier = f"{where}: [[options]] {number}", plan.options[: number - 1]
         if option.name in [one.name for one in earlier] or option.name == CANNOT:
             raise InputError(f"{place}: name = {option.name!r} is taken, expected another")
         if len(option.key) != 1 or not option.key.isprintable() or option.key.isspace():
-            raise InputError(f"{place}: key = {_short(option.key)}, expected one character")
+            raise InputError(f"{place}: key = {shown(option.key)}, expected one character")
         if option.key in RESERVED_KEYS:
             raise InputError(f"{place}: key = {option.key!r} goes back or shows the help, expected another")
         if option.key in [one.key for one in earlier]:
@@ -499,6 +377,10 @@ def _check_source(source: Source, where: str) -> None:
     for name in ("done", "full"):
         code = getattr(source, name)
         if code is not None and not _CODE.fullmatch(code):
-            raise InputError(f"{where}: {name} = {_short(code)}, expected a code of letters, digits, - and _")
+            raise InputError(f"{where}: {name} = {shown(code)}, expected a code of letters, digits, - and _")
     if source.name == "prolific" and source.done is None:
         raise InputError(f"{where}: name = 'prolific' without done, expected the completion code of the study there")
+    if source.keys is not None and source.name != "prolific":
+        raise InputError(
+            f"{where}: keys is for name = 'prolific', and name is {source.name!r}: nobody else signs entries"
+        )

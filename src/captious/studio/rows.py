@@ -56,6 +56,21 @@ NEXT_SLOT = (
     .with_for_update(of=slot, skip_locked=True)
 )
 """The free slot with the fewest answers before it, of a task that the rater has never opened."""
+_ANSWERED = sa.exists(1).where(event.c.rater == slot.c.rater, event.c.kind == "answered")
+NEWCOMERS_SLOT = (
+    sa.select(slot.c.task, slot.c.place)
+    .where(slot.c.done == 0, slot.c.rater.is_not(None), ~_ANSWERED, _UNSEEN)
+    .order_by(slot.c.lease, slot.c.position)
+    .limit(1)
+    .with_for_update(of=slot, skip_locked=True)
+)
+"""The slot that has been kept longest for somebody who has never answered anything."""
+NEWCOMERS_PLACE = (
+    sa.select(slot.c.place)
+    .where(slot.c.task == bind("task"), slot.c.done == 0, slot.c.rater.is_not(None), ~_ANSWERED)
+    .order_by(slot.c.lease)
+    .limit(1)
+)
 SLOT_TO_COME = sa.select(slot.c.task).where(slot.c.done == 0, _UNSEEN).limit(1)
 """A task that others have open, and which may become free for the rater."""
 LEASES = sa.select(sa.func.count()).select_from(slot).where(slot.c.done == 0, slot.c.lease > bind("now"))

@@ -53,6 +53,16 @@ identity = sa.Table(
     sa.Column("body", Text, nullable=False),
     sa.UniqueConstraint("source", "person"),
 )
+session = sa.Table(
+    "session",
+    metadata,
+    sa.Column("number", Number, primary_key=True),
+    sa.Column("token", Text, nullable=False, unique=True),
+    sa.Column("rater", Number, nullable=False),
+    sa.Column("body", Text, nullable=False),
+    sa.Index("session_rater", "rater"),
+)
+"""Visits of raters whom a platform sent: the hash of a random token, and what the platform said of the visit."""
 event = sa.Table(
     "event",
     metadata,
@@ -111,8 +121,8 @@ $$ BEGIN RAISE EXCEPTION 'rows of %% are never changed, removed or replaced', TG
 
 
 def first(connection: sa.Connection) -> None:
-    """Version 1: all tables and triggers."""
-    metadata.create_all(connection, [table for table in metadata.sorted_tables if table is not version])
+    """Version 1: all tables and triggers but the sessions of platforms."""
+    metadata.create_all(connection, [table for table in metadata.sorted_tables if table not in (version, session)])
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(_REFUSE)
         for table in FROZEN:
@@ -124,7 +134,12 @@ def first(connection: sa.Connection) -> None:
                 connection.exec_driver_sql(f"{statement}END;")
 
 
-MIGRATIONS = (first,)
+def second(connection: sa.Connection) -> None:
+    """Version 2: the sessions of raters whom a platform sent, which were made of the platform's ids before."""
+    session.create(connection, checkfirst=True)
+
+
+MIGRATIONS = (first, second)
 """Each brings a database from one version to the next. Steps are added at the end; none is ever edited."""
 
 

@@ -125,20 +125,10 @@ class StudyServer:
         self.log.close()
 
     def _server(self) -> uvicorn.Server:
-        import uvicorn
+        from captious.studio.connections import http_server
 
         logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-        config = uvicorn.Config(
-            self.app,
-            proxy_headers=self.proxied,
-            access_log=False,
-            log_config=None,
-            log_level="error",
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=5,
-        )
-        return uvicorn.Server(config)
+        return http_server(self.app, self.proxied)
 
 
 def _run(server: uvicorn.Server, listener: socket.socket, started: threading.Event) -> None:

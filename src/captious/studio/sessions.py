@@ -1,24 +1,22 @@
 """Who is asking: a rater behind a personal link, or one that a crowd platform sends.
 
-A session is a text in a cookie: the token of a link, or the ids of the platform as they came in the address. Those ids
-are no secret, so a session of them opens no more than the same address would. In Mechanical Turk's frame, where
-browsers drop cookies, the session travels in addresses and forms instead.
+A session is a random token in a cookie, of which the database keeps a hash: the token of a link, or a new one for every
+visit that a platform sends. In Mechanical Turk's frame, where browsers drop cookies, it travels in addresses and forms
+instead.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
-from captious.studio.access import Limit, form_token, token_hash
+from captious.studio.access import Limit, form_token, new_token, token_hash
 from captious.studio.events import Rater
 from captious.studio.log import Log
 from captious.studio.people import PERSON
 from captious.studio.plan import Plan
+from captious.studio.signed import PARAMETER, SignedEntries
 
 TURK_HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
 TURK_FORMS = tuple(f"https://{host}" for host in TURK_HOSTS)
@@ -43,26 +41,22 @@ class Session:
 
     value: str
     rater: Rater
-    parameters: Mapping[str, str]
+    secret: str = field(repr=False)
+    """The same in every visit of the rater, so that an answer which waits in the browser may leave in the next."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
     """What the platform sent."""
     travels: bool = False
     """Whether the session goes along in addresses and forms."""
 
     @property
-    def _person(self) -> str:
-        """The same in every visit of the rater, so that an answer which waits in the browser may leave in the next."""
-        names = [name for name in PERSON.values() if name in self.parameters]
-        return f"{names[0]} {self.parameters[names[0]]}" if names else self.value
-
-    @property
     def csrf(self) -> str:
         """The hidden field that a form of this rater must have."""
-        return form_token(self._person)
+        return form_token(self.secret)
 
     @property
     def owner(self) -> str:
         """A name under which the browser may keep answers that are not sent yet."""
-        return token_hash(self._person)[:12]
+        return token_hash(self.secret)[:12]
 
     def address(self, path: str) -> str:
         """The address of a page for this session."""
@@ -82,23 +76,22 @@ class Session:
 class Sessions:
     """The sessions of one study. Wrong tokens are counted by address."""
 
-    def __init__(self, plan: Plan, log: Log) -> None:
+    def __init__(self, plan: Plan, log: Log, hosts: Collection[str] = ()) -> None:
+        """``hosts`` are the names under which people reach the server, for entries that the platform signed."""
         self.plan, self.log = plan, log
+        self._signed = SignedEntries(plan.file(plan.source.keys), hosts) if plan.source.keys else None
         self.cookie = f"captious_{study_name(plan)}"
         self.wrong = Limit(10, seconds=60)
         self._known: set[str] = set()
 
     def session_of(self, value: str, travels: bool = False) -> Session | None:
         """The session of a text that a browser sent; None where it opens nothing."""
-        if value.startswith("i."):
-            parameters = _decode(value)
-            source = self.plan.source.name
-            if parameters is None or source not in PERSON or not parameters.get(PERSON[source]):
-                return None
-            rater = self.log.rater_by_identity(source, parameters)
-            return Session(value, rater, parameters, travels)
-        holder = self.log.rater_by_token(token_hash(value))
-        return None if holder is None else Session(value, holder, {}, travels)
+        hash = token_hash(value)
+        if self.plan.source.name in PERSON and (known := self.log.visit(hash)) is not None:
+            rater, visit = known
+            return Session(value, rater, visit.person, visit.parameters, travels)
+        holder = self.log.rater_by_token(hash)
+        return None if holder is None else Session(value, holder, value, travels=travels)
 
     def checked(self, value: str, address: str, travels: bool = False) -> Session | None:
         """The session of a text; None where it is wrong. An address with many wrong ones opens nothing new."""
@@ -112,35 +105,25 @@ class Sessions:
             self._known.add(token_hash(value))
         return session
 
-    def of_platform(self, query: Mapping[str, str]) -> str | None:
-        """The session of a visitor whom a platform sends; None where its parameters are missing."""
+    def parameters(self, query: Mapping[str, str]) -> dict[str, str] | None:
+        """What a platform says of a visitor in the address; None where the person, or a signature, is missing."""
         source = self.plan.source.name
         names = PARAMETERS.get(source, ())
-        parameters = {name: query[name] for name in names if query.get(name)}
+        said = query if self._signed is None else self._signed.parameters(query.get(PARAMETER, "")) or {}
+        parameters = {name: said[name] for name in names if said.get(name)}
         if source not in PERSON or PERSON[source] not in parameters or max(map(len, parameters.values())) > LONGEST:
             return None
-        return _encode(parameters)
+        return parameters
+
+    def enter(self, parameters: Mapping[str, str], travels: bool = False) -> Session:
+        """A new session of a visitor whom a platform sends; the visitor becomes a rater, or is one already."""
+        rater = self.log.rater_by_identity(self.plan.source.name, parameters)
+        token = new_token()
+        self.log.begin_visit(rater.id, token_hash(token), parameters)
+        session = self.session_of(token, travels)
+        assert session is not None
+        return session
 
 
 class TooManyWrong(Exception):
     """Too many wrong tokens came from one address."""
-
-
-def _encode(parameters: Mapping[str, str]) -> str:
-    """
-    >>> _decode(_encode({"PROLIFIC_PID": "5f"}))
-    {'PROLIFIC_PID': '5f'}
-    """
-    data = json.dumps(dict(parameters), sort_keys=True).encode()
-    return "i." + base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _decode(value: str) -> dict[str, str] | None:
-    data = value.removeprefix("i.")
-    try:
-        parameters = json.loads(base64.urlsafe_b64decode(data + "=" * (-len(data) % 4)))
-    except (ValueError, binascii.Error):
-        return None
-    if not isinstance(parameters, dict) or not all(isinstance(part, str) for part in parameters.values()):
-        return None
-    return {str(name): part[:LONGEST] for name, part in parameters.items()}

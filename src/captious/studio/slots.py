@@ -31,6 +31,8 @@ class Opened:
     place: int | None
     """The place that was kept for it; None for gold and repeated tasks, which take none."""
     at: datetime
+    name: str = ""
+    """What addresses call the page: the random key of the event that opened it first."""
     answer: int | None = None
     """The number of the event with the last answer; the log has what it says."""
     closed: bool = False
@@ -83,7 +85,7 @@ class Progress:
         page = self.pages.get((task, body["purpose"]))
         if page is None:
             self.pages[task, body["purpose"]] = Opened(
-                task, body["purpose"], tuple(body["order"]), body["place"], event.at
+                task, body["purpose"], tuple(body["order"]), body["place"], event.at, event.key
             )
         else:
             page.place, page.at = body["place"], event.at
@@ -96,15 +98,15 @@ class Progress:
         """Whether the rater has seen a task."""
         return any((task, purpose) in self.pages for purpose in get_args(Purpose))
 
-    def behind(self, page: Opened) -> list[tuple[str, Purpose]]:
+    def behind(self, page: Opened) -> list[Opened]:
         """The pages that the rater has done of those that were opened before a page, in their order."""
-        keys: list[tuple[str, Purpose]] = []
+        pages: list[Opened] = []
         for key, one in self.pages.items():
             if key == (page.task, page.purpose):
                 break
             if one.counts:
-                keys.append(key)
-        return keys
+                pages.append(one)
+        return pages
 
     @property
     def current(self) -> Opened | None:

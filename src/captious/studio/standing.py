@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -172,9 +172,7 @@ class Standing(Result):
         if self.time.pages:
             sections += [self.agreement_table(), self._time_table()]
         if self.raters:
-            sections.append(self._raters_table("raters", SHOWN))
-            if len(self.raters) > SHOWN:
-                sections.append(replace(self._raters_table("all_raters", len(self.raters)), detail=True))
+            sections += self._raters_table().abridged(SHOWN, "raters")
             sections.append(self.raters_chart())
         if self.metrics is not None:
             sections += self.metrics.sections()
@@ -272,7 +270,7 @@ class Standing(Result):
         columns.append(Column("in all", decimals=2, unit=" h", key="hours"))
         return Table("time", "Time per task", columns, [row])
 
-    def _raters_table(self, key: str, number: int) -> Table:
+    def _raters_table(self) -> Table:
         columns: list[Column | str] = ["rater", "state", Column("tasks")]
         columns += [Column("median", decimals=1, unit=" s"), "checks"]
         columns += [Column("agreement", decimals=2), "flags"]
@@ -283,12 +281,10 @@ class Standing(Result):
                 rater.agreement.alpha,
                 "; ".join([*([f"excluded: {rater.reason}"] if rater.reason else []), *(f.reason for f in rater.flags)]),
             ]
-            for rater in self.raters[:number]
+            for rater in self.raters
         ]
         note = "agreement: the rater's part in alpha, about 0 for random answers"
-        if len(self.raters) > number:
-            note += f"; {len(self.raters) - number} more raters are in JSON"
-        return Table(key, "Raters, flagged ones first", columns, rows, note)
+        return Table("raters", "Raters, flagged ones first", columns, rows, note)
 
     def _comments(self) -> Text:
         lines = [f"{one.rater} on {one.item}: {one.text}" for one in self.comments[:COMMENTS]]

@@ -48,7 +48,13 @@ class Task:
     """Columns that go through to the export unchanged, such as painter, seed, style and set."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The task as JSON keeps it."""
+        """The task as JSON keeps it.
+
+        >>> from captious._records import from_json
+        >>> task = Task("t1", "im3", "im3.jpg", (Choice("a", "a dog", "sat"),), heading="happy")
+        >>> from_json(Task, task.to_dict()) == task
+        True
+        """
         return {
             "id": self.id,
             "item": self.item,
@@ -60,18 +66,6 @@ class Task:
             "gold": None if self.gold is None else dict(self.gold),
             "fields": dict(self.fields),
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Task:
-        """The task that `to_dict` wrote.
-
-        >>> task = Task("t1", "im3", "im3.jpg", (Choice("a", "a dog", "sat"),), heading="happy")
-        >>> Task.from_dict(task.to_dict()) == task
-        True
-        """
-        choices = tuple(Choice(*choice) for choice in data["choices"])
-        lists = {name: tuple(data[name]) for name in ("references", "things")}
-        return cls(**{**data, **lists, "choices": choices})
 
 
 def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:

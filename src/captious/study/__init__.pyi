@@ -18,5 +18,5 @@ from captious.study.ratings import open_recipe as open_recipe
 from captious.study.recipes import RECIPES as RECIPES
 from captious.study.recipes import Layout as Layout
 from captious.study.recipes import Recipe as Recipe
-from captious.study.scores import Scores as Scores
+from captious.study.scores import MetricScores as MetricScores
 from captious.study.study import Study as Study

@@ -13,16 +13,16 @@ import numpy as np
 
 from captious._typing import Floats
 from captious._version import __version__
-from captious.errors import InputError, nearest
+from captious.metrics.registry import find_key
 from captious.options import Resampling
-from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
+from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, estimate, observed
 from captious.stats.correlation import soft_pairwise_accuracy, standing
 from captious.stats.resampling import holm
 from captious.stats.tests import bootstrap_p, correlation_test, kendall_test, permutation_p, rank_clusters
-from captious.study.contests import Contest, TestName, permuted, williams_test
-from captious.study.design import Design, Pairs, Rows
+from captious.study.contests import MetricContest, TestName, permuted, williams_test
+from captious.study.design import Design, Pairs, RatingRows, family_of
 from captious.study.ratings import Preferences, Ratings
-from captious.study.scores import Scores
+from captious.study.scores import MetricScores
 
 WORST = 20
 """Items shown where a metric and people disagree most."""
@@ -37,7 +37,7 @@ class Analysis:
 
     ratings: Ratings | Preferences
     design: Design
-    scores: tuple[Scores, ...]
+    scores: tuple[MetricScores, ...]
     """Only the items of the design, in its order."""
     ids: tuple[str, ...]
     statistic: str
@@ -50,6 +50,8 @@ class Analysis:
     protocol: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     progress: Callable[[str], None] = field(default=lambda step: None)
+    where: str = field(default="", kw_only=True)
+    """The filter that the captions passed; empty where there is none."""
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
@@ -59,7 +61,7 @@ class Analysis:
     @property
     def rows(self) -> int:
         """Ratings, or pairs, that the statistics are over."""
-        return len(self.design.human) if isinstance(self.design, Rows) else self.design.items // 2
+        return len(self.design.human) if isinstance(self.design, RatingRows) else self.design.items // 2
 
     @cached_property
     def estimates(self) -> Mapping[str, Mapping[str, Estimate]]:
@@ -74,8 +76,15 @@ class Analysis:
         }
 
     @cached_property
+    def headlines(self) -> Mapping[str, Estimate]:
+        """The headline of every metric with its interval, as in `estimates`; no other statistic is computed for it."""
+        family, design = family_of(self.design, self.statistic), self.design
+        statistics = {score.key: design.family(family, score.oriented) for score in self.scores}
+        return {key: estimate(one, design.clusters, self.resampling)[self.statistic] for key, one in statistics.items()}
+
+    @cached_property
     def ties(self) -> Mapping[str, tuple[float, float]]:
-        """Per metric the share of row pairs it ties, and that which people tie."""
+        """The share of row pairs that each metric ties, and the share that people tie."""
         if isinstance(self.design, Pairs):
             gaps = {s.key: s.oriented[self.design.first] - s.oriented[self.design.second] for s in self.scores}
             return {key: (float((gap == 0).mean()), 0.0) for key, gap in gaps.items()}
@@ -88,7 +97,7 @@ class Analysis:
         NaN where two systems captioned no image in common.
         """
         design, seed = self.design, self.resampling.seed
-        if not isinstance(design, Rows) or design.system is None or "system_tau" not in design.families:
+        if not isinstance(design, RatingRows) or design.system is None or "system_tau" not in design.families:
             return {}
         images = np.zeros((len(design.systems), design.clusters), dtype=np.int64)
         images[design.system, design.cluster] = 1
@@ -106,7 +115,7 @@ class Analysis:
         return tuple(sorted(headline, key=lambda key: -np.inf if np.isnan(headline[key]) else headline[key])[::-1])
 
     @cached_property
-    def contests(self) -> tuple[Contest, ...]:
+    def contests(self) -> tuple[MetricContest, ...]:
         """All pairs of metrics, the better first, Holm-adjusted together."""
         raw = self._contests(list(combinations(self.order, 2)))
         adjusted = holm([contest.p for contest in raw])
@@ -122,22 +131,23 @@ class Analysis:
         """The number of the metric's cluster, 1 for the best."""
         return next(number for number, cluster in enumerate(self.clusters, 1) if key in cluster)
 
-    def compare(self, first: str, second: str) -> Contest:
+    def compare(self, first: str, second: str) -> MetricContest:
         """Two metrics, by key, name or label; p-values are not adjusted, `contests` has the whole family."""
         return self._contests([(self.key(first), self.key(second))])[0]
 
     def key(self, name: str) -> str:
         """The key of a metric that was named by key, label or name."""
-        keys = [score.key for score in self.scores]
-        for names in (keys, [score.label for score in self.scores], [key.split("(")[0] for key in keys]):
-            if names.count(name) == 1:
-                return keys[names.index(name)]
-        raise InputError(f"{name!r} is not in this study, only {', '.join(keys)}{nearest(name, keys)}")
+        return find_key(name, self.labels, "this study")
 
     @property
     def signature(self) -> str:
         """Everything that moves the numbers, on one line."""
-        parts = [f"study:{self.ratings.name}", f"statistic:{self.statistic}", f"rows:{self.rows}"]
+        parts = [
+            f"study:{self.ratings.name}",
+            *([f"where:{self.where}"] if self.where else []),
+            f"statistic:{self.statistic}",
+            f"rows:{self.rows}",
+        ]
         parts += [f"items:{self.design.items}", f"images:{self.design.clusters}"]
         parts += [f"ci:{self.resampling.signature('images')}"] if self.resampling.samples else []
         draws = self.permutations if self.test == "permutation" else self.resampling.samples
@@ -146,7 +156,7 @@ class Analysis:
 
     def zero_tests(self, key: str) -> dict[str, float]:
         """p-values of no association: tau by the normal approximation over rows, Pearson by t over items, as UMIC."""
-        assert isinstance(self.design, Rows)
+        assert isinstance(self.design, RatingRows)
         values = next(score.oriented for score in self.scores if score.key == key)
         surplus = float(self._families[key]["kendall"].surplus(np.ones((self.design.clusters, 1)))[0])
         r = float(np.corrcoef(self.design.mean, values)[0, 1]) if np.ptp(self.design.mean) else float("nan")
@@ -156,16 +166,16 @@ class Analysis:
         }
 
     def disagreements(self, number: int = WORST) -> dict[str, list[dict[str, Any]]]:
-        """Per metric the items whose standing differs most between the metric and people.
+        """The items of each metric whose standing differs most between the metric and people.
 
         Standing: the share of items rated (scored) lower, ties half. For pairs: the largest standardized preference of
         the metric for the caption that people rejected.
         """
         return {score.key: self._disagreements(score, number) for score in self.scores}
 
-    def _disagreements(self, score: Scores, number: int) -> list[dict[str, Any]]:
+    def _disagreements(self, score: MetricScores, number: int) -> list[dict[str, Any]]:
         design = self.design
-        if isinstance(design, Rows):
+        if isinstance(design, RatingRows):
             people, metric = standing(design.mean), standing(score.oriented)
             gap = metric - people
             return [
@@ -191,7 +201,7 @@ class Analysis:
             for index in worst
         ]
 
-    def _contests(self, pairs: list[tuple[str, str]]) -> list[Contest]:
+    def _contests(self, pairs: list[tuple[str, str]]) -> list[MetricContest]:
         """Each pair of metrics, named by their keys; p-values are not adjusted."""
         self.progress("permutations")
         values = {score.key: score.oriented for score in self.scores}
@@ -208,12 +218,12 @@ class Analysis:
             williams = williams_test(self.design, values[one], values[other])
             chosen = {"permutation": p, "bootstrap": p_bootstrap, "williams": williams.p if williams else p}
             tests = (p, greater, p_bootstrap, williams, chosen[self.test])
-            contests.append(Contest(one, other, self.statistic, difference, interval.low, interval.high, *tests))
+            contests.append(MetricContest(one, other, self.statistic, difference, interval.low, interval.high, *tests))
         return contests
 
     @cached_property
     def _families(self) -> dict[str, dict[str, Any]]:
-        """Per metric its families of statistics, as functions of image weights."""
+        """The families of statistics of each metric, as functions of image weights."""
         names = list(dict.fromkeys(self.design.families.values()))
         return {score.key: {name: self.design.family(name, score.oriented) for name in names} for score in self.scores}
 
@@ -230,7 +240,7 @@ class Analysis:
 
     @cached_property
     def _draws(self) -> dict[str, dict[str, Floats]]:
-        """Per metric and statistic its values on resampled images."""
+        """The values of each metric and statistic on resampled images."""
         draws = {}
         for key, families in self._families.items():
             self.progress(f"{self.labels[key]}: intervals")

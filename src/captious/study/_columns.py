@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from captious.render import Cell, Column, Series, Table
+from captious.options import Resampling
+from captious.render import Cell, Column, Document, Series, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha
 from captious.stats.bootstrap import Estimate
 
+RATERS = 50
+"""Raters in the printed table."""
 INTERVALS = "Intervals are percentiles of the bootstrap over images."
 
 
-class Shown(NamedTuple):
+class StatisticFormat(NamedTuple):
     """How a statistic is printed."""
 
     label: str
@@ -24,23 +27,27 @@ class Shown(NamedTuple):
 
 
 STATISTICS = {
-    "tau_b": Shown("τ-b", "Kendall's tau over rows", r"$\tau_b$"),
-    "tau_c": Shown("τ-c", "Kendall's tau over rows", r"$\tau_c$"),
-    "pearson": Shown("Pearson", "over rows"),
-    "spearman": Shown("Spearman", "over rows"),
-    "sample_tau": Shown("sample τ", "tau-b within each image, averaged", r"sample $\tau$"),
-    "accuracy": Shown("pair acc.", "caption pairs of one image in people's order"),
-    "accuracy_eq": Shown("acc. eq", "caption pairs of one image in people's order, ties by the best threshold"),
-    "system_tau": Shown("system τ", "tau-b of the systems' means", r"system $\tau$"),
-    "system_pearson": Shown("system r", "Pearson's r of the systems' means"),
-    "r2": Shown("R²", "of ratings on 0..1 predicted by the metric as it is", "$R^2$", 1.0),
-    "one_minus_r2": Shown(
+    "tau_b": StatisticFormat("τ-b", "Kendall's tau over rows", r"$\tau_b$"),
+    "tau_c": StatisticFormat("τ-c", "Kendall's tau over rows", r"$\tau_c$"),
+    "pearson": StatisticFormat("Pearson", "over rows"),
+    "spearman": StatisticFormat("Spearman", "over rows"),
+    "sample_tau": StatisticFormat("sample τ", "tau-b within each image, averaged", r"sample $\tau$"),
+    "accuracy": StatisticFormat("pair acc.", "caption pairs of one image in people's order"),
+    "accuracy_eq": StatisticFormat(
+        "acc. eq", "caption pairs of one image in people's order, ties by the best threshold"
+    ),
+    "system_tau": StatisticFormat("system τ", "tau-b of the systems' means", r"system $\tau$"),
+    "system_pearson": StatisticFormat("system r", "Pearson's r of the systems' means"),
+    "r2": StatisticFormat("R²", "of ratings on 0..1 predicted by the metric as it is", "$R^2$", 1.0),
+    "one_minus_r2": StatisticFormat(
         "1−R²", "squared error over the metric's sum of squares, lower is better", "$1-R^2$", 1.0, False
     ),
-    "r2_fitted": Shown("R² fitted", "after the best straight line", "$R^2$ fitted", 1.0),
-    "mean": Shown("mean", "accuracy over categories, a tie of the metric ½"),
-    "strict": Shown("strict mean", "the same, a tie of the metric wrong"),
-    "soft": Shown("soft acc.", "soft pairwise accuracy: is the metric as sure as people which system is better"),
+    "r2_fitted": StatisticFormat("R² fitted", "after the best straight line", "$R^2$ fitted", 1.0),
+    "mean": StatisticFormat("mean", "accuracy over categories, a tie of the metric ½"),
+    "strict": StatisticFormat("strict mean", "the same, a tie of the metric wrong"),
+    "soft": StatisticFormat(
+        "soft acc.", "soft pairwise accuracy: is the metric as sure as people which system is better"
+    ),
 }
 
 
@@ -64,7 +71,7 @@ def estimates_series(name: str, x: Sequence[str], estimates: Iterable[Estimate],
 
 def column(statistic: str, name: str = "", *, best: bool = False, **options: Any) -> Column:
     """A column of one statistic; with ``best`` its best value is marked."""
-    shown = STATISTICS.get(statistic) or Shown(statistic, "")
+    shown = STATISTICS.get(statistic) or StatisticFormat(statistic, "")
     return Column(
         name or shown.label,
         decimals=2,
@@ -88,7 +95,22 @@ def meanings(statistics: Iterable[str]) -> str:
     return "; ".join(f"{', '.join(names)}: {meaning}" for meaning, names in labels.items())
 
 
-def alpha_table(title: str, alpha: Alpha, counts: tuple[str, str], note: str, level: float) -> Table:
+def agreement_document(
+    name: str,
+    resampling: Resampling,
+    tables: Sequence[Table],
+    data: Mapping[str, Any],
+    warnings: Sequence[str] = (),
+) -> Document:
+    """The document of an agreement: the tables of alpha, of the human ceiling and of all raters, and their data."""
+    interval = resampling.signature("images")
+    alpha, ceiling, raters = tables
+    signature = f"agreement({data['alpha'].measurement}):{name}|ci:{interval}"
+    sections = [alpha, ceiling, *raters.abridged(RATERS, "raters")]
+    return Document(alpha.title, "", sections, warnings, (), (signature,), {**data, "ci": interval}, "agreement")
+
+
+def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, level: float) -> Table:
     """One row: alpha with its interval and what it was computed from; ``counts`` are what answers and units are."""
     columns = [*map(Column, counts), Column("raters"), Column("single")]
     row: list[Value] = [
@@ -97,5 +119,9 @@ def alpha_table(title: str, alpha: Alpha, counts: tuple[str, str], note: str, le
         *(alpha.ratings, alpha.units, alpha.raters, alpha.single),
     ]
     return Table(
-        "alpha", title, ["measure", Column("alpha", level=level, bold=True), *columns], [row], f"{note}. {INTERVALS}"
+        "alpha",
+        f"{name}: agreement between raters",
+        ["measure", Column("alpha", level=level, bold=True), *columns],
+        [row],
+        f"{note}. {INTERVALS}",
     )

@@ -12,11 +12,11 @@ from captious.errors import InputError, nearest
 from captious.options import Resampling, choices_of
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
-from captious.stats.agreement import Alpha, Measurement, krippendorff
+from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
-from captious.study._columns import alpha_table, column, label
-from captious.study.design import Rows
-from captious.study.pairs import SHOWN, PairsAgreement, pairs_agreement
+from captious.study._columns import agreement_document, alpha_table, column, label
+from captious.study.design import RatingRows
+from captious.study.pairs import PairsAgreement, pairs_agreement
 from captious.study.ratings import Preferences, Ratings, as_ratings
 
 STATISTICS = ("tau_b", "tau_c", "pearson")
@@ -70,28 +70,23 @@ class Agreement(Result):
 
     def document(self) -> Document:
         """Alpha, the human ceiling, and a table of raters."""
-        alpha, level = self.alpha, self.resampling.level
+        level = self.resampling.level
         note = "items: with two ratings or more; single: items with one rating, left out"
-        first = alpha_table(f"{self.name}: agreement between raters", alpha, ("ratings", "items"), note, level)
         ceiling = Table(
             "ceiling",
             "The human ceiling: one rater in the place of a metric, against the ratings of the others, × 100",
             ["statistic", column("tau_b", "value", key="value", level=level)],
             [[label(name), Cell.of(getattr(self.ceiling, name))] for name in STATISTICS],
         )
-        sections = [first, ceiling, self._raters_table("raters", SHOWN)]
-        if len(self.raters) > SHOWN:
-            sections.append(replace(self._raters_table("all_raters", len(self.raters)), detail=True))
-        data = {
-            "alpha": alpha,
-            "ceiling": self.ceiling,
-            "raters": self.raters,
-            "ci": self.resampling.signature("images"),
-        }
-        signature = f"agreement({alpha.measurement}):{self.name}|ci:{data['ci']}"
-        return Document(first.title, "", sections, self.warnings, (), (signature,), data, "agreement")
+        return agreement_document(
+            self.name,
+            self.resampling,
+            [alpha_table(self.name, self.alpha, ("ratings", "items"), note, level), ceiling, self._raters_table()],
+            {"alpha": self.alpha, "ceiling": self.ceiling, "raters": self.raters},
+            self.warnings,
+        )
 
-    def _raters_table(self, key: str, number: int) -> Table:
+    def _raters_table(self) -> Table:
         columns: list[Column | str] = ["rater", Column("ratings"), Column("shared")]
         columns += [Column(name, decimals=3) for name in ("mean", "sd", "bias", "r with others")]
         columns += [column("tau_b", "τ-b × 100"), Column("alpha without", decimals=3)]
@@ -100,15 +95,13 @@ class Agreement(Result):
                 *(one.name, one.ratings, one.shared, one.mean, one.spread, one.bias, one.pearson, one.tau_b),
                 one.alpha_without,
             ]
-            for one in self.raters[:number]
+            for one in self.raters
         ]
         note = (
             "shared: items that others rated too; bias: mean less that of the others on the same items; alpha without: "
             "agreement of the others alone"
         )
-        if len(self.raters) > number:
-            note += f"; {len(self.raters) - number} more raters are in the files and in JSON"
-        return Table(key, "Each rater against the others", columns, rows, note)
+        return Table("raters", "Each rater against the others", columns, rows, note)
 
 
 def rater_agreement(
@@ -151,12 +144,6 @@ def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) ->
     others, own = _against_others(ratings, index)
     column = ratings.values[:, index]
     rated = column[~np.isnan(column)]
-    try:
-        rest = krippendorff(
-            np.delete(ratings.values, index, axis=1), measurement, Resampling(samples=0), constant="one"
-        ).estimate.value
-    except InputError:
-        rest = NAN
     statistic = _statistic(others, own)
     values = observed(statistic, len({*ratings.groups})) if statistic else dict.fromkeys(STATISTICS, NAN)
     return Rater(
@@ -169,7 +156,7 @@ def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) ->
         values["pearson"],
         values["tau_b"],
         values["tau_c"],
-        rest,
+        alpha_without(ratings.values, index, measurement),
         statistic is None,
     )
 
@@ -192,7 +179,7 @@ def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
     return Ceiling(**estimate(mean, len({*ratings.groups}), resampling), raters=len(comparable))
 
 
-def _statistic(others: Rows | None, own: Floats) -> WeightedStatistic | None:
+def _statistic(others: RatingRows | None, own: Floats) -> WeightedStatistic | None:
     """Both taus with every rating of the others, and Pearson's r with their means; None where a side is constant."""
     if others is None or np.ptp(own) == 0 or np.ptp(others.human) == 0:
         return None
@@ -201,7 +188,7 @@ def _statistic(others: Rows | None, own: Floats) -> WeightedStatistic | None:
     return lambda weights: {**taus(weights), "pearson": moments(weights)["pearson"]}
 
 
-def _against_others(ratings: Ratings, index: int) -> tuple[Rows | None, Floats]:
+def _against_others(ratings: Ratings, index: int) -> tuple[RatingRows | None, Floats]:
     """The others' ratings as a design, and the rater's own as the values of a metric."""
     others = np.delete(ratings.values, index, axis=1)
     own = ratings.values[:, index]
@@ -211,7 +198,7 @@ def _against_others(ratings: Ratings, index: int) -> tuple[Rows | None, Floats]:
     values = others[shared]
     item, rater = np.nonzero(~np.isnan(values))
     images, cluster = np.unique(np.array(ratings.groups), return_inverse=True)
-    return Rows(values[item, rater], item, cluster[shared], len(images), np.nanmean(values, axis=1)), own[shared]
+    return RatingRows(values[item, rater], item, cluster[shared], len(images), np.nanmean(values, axis=1)), own[shared]
 
 
 def ordered(ratings: Ratings) -> bool:

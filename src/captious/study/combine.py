@@ -23,7 +23,7 @@ from captious.study.design import Design, family_of
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
 from captious.study.records import LARGEST
-from captious.study.scores import Scores, measure, notes_of, read_scores
+from captious.study.scores import MetricScores, measure, notes_of, read_scores
 
 GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FOLDS = 5
@@ -43,9 +43,9 @@ class Added:
     """Standard deviation over seeds (divisor seeds − 1); NaN with one seed."""
     seeds: int
     gain: Estimate
-    """After − before, the mean over seeds, with an interval over images."""
+    """The difference after − before, the mean over seeds, with an interval over images."""
     p: float = NAN
-    """Of the gain: two-sided, paired bootstrap over images; NaN without resamples."""
+    """The two-sided p-value of the gain by a paired bootstrap over images; NaN without resamples."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Chosen:
     factors: tuple[float, ...]
     """Best on the rest of the images, by fold."""
     before: float
-    """Of the metric alone: the mean over folds of the value on the images left out."""
+    """The value of the metric alone: the mean over folds on the images left out."""
     after: float
     """The same with the chosen λ, the mean over seeds: the honest value."""
     spread: float
@@ -69,7 +69,10 @@ class Chosen:
 
     @property
     def gain(self) -> Estimate:
-        """After − before; no interval, since the choice would have to be made again in every draw."""
+        """The difference after − before.
+
+        It has no interval, since the choice would have to be made again in every draw.
+        """
         return Estimate(self.after - self.before)
 
 
@@ -82,7 +85,7 @@ class Combination(Result):
     chosen: tuple[Chosen, ...]
     resampling: Resampling
     signatures: tuple[str, ...] = ()
-    """Of the metrics that were added to, then of those that were added."""
+    """The signatures of the metrics that were added to, then of those that were added."""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -143,8 +146,8 @@ class Combination(Result):
 
 def combine_metrics(
     ratings: Ratings | Preferences,
-    base: Sequence[Scores],
-    others: Sequence[Scores],
+    base: Sequence[MetricScores],
+    others: Sequence[MetricScores],
     *,
     recipe: Recipe | None = None,
     factors: Sequence[float] = (1.0,),
@@ -183,7 +186,7 @@ def others_to_add(
     id_column: str | None = None,
     missing: Missing = "error",
     progress: Callable[[str], None] | None = None,
-) -> list[Scores]:
+) -> list[MetricScores]:
     """What is added: files of values computed elsewhere, and metrics, those with seeds once for each."""
     files = [name for name in added if Path(name).is_file()]
     metrics = [name for name in added if name not in files]
@@ -195,10 +198,10 @@ def others_to_add(
     return [*(measure(ratings, metrics, progress, seeds=seeds, by_seed=True) if metrics else ()), *read]
 
 
-def group_seeds(scores: Sequence[Scores]) -> dict[str, list[Floats]]:
+def group_seeds(scores: Sequence[MetricScores]) -> dict[str, list[Floats]]:
     """Columns ``name@seed`` gathered by name: the seeds of one metric.
 
-    >>> columns = [Scores("ie@1", "", np.zeros(1)), Scores("ie@2", "", np.ones(1)), Scores("b", "", np.ones(1))]
+    >>> columns = [MetricScores(name, "", np.ones(1)) for name in ("ie@1", "ie@2", "b")]
     >>> {name: len(seeds) for name, seeds in group_seeds(columns).items()}
     {'ie': 2, 'b': 1}
     """
@@ -210,7 +213,7 @@ def group_seeds(scores: Sequence[Scores]) -> dict[str, list[Floats]]:
 
 def add(
     design: Design,
-    metrics: Sequence[Scores],
+    metrics: Sequence[MetricScores],
     others: Mapping[str, Sequence[Floats]],
     factors: Sequence[float] = (1.0,),
     statistic: str = "pearson",
@@ -222,10 +225,10 @@ def add(
     paper's CIDEr, far above 1, hardly moves when something between 0 and 1 is added. The paper's statistic is Pearson
     over examples, its spread that of the seeds.
 
-    >>> from captious.study.design import Rows
+    >>> from captious.study.design import RatingRows
     >>> people = np.array([1.0, 2.0, 3.0, 4.0])
-    >>> rows = Rows(people, np.arange(4), np.arange(4), 4, people)
-    >>> metric, other = Scores("m", "m", np.array([1.0, 0.0, 0.0, 1.0])), np.array([0.0, 1.0, 2.0, 2.0])
+    >>> rows = RatingRows(people, np.arange(4), np.arange(4), 4, people)
+    >>> metric, other = MetricScores("m", "m", np.array([1.0, 0.0, 0.0, 1.0])), np.array([0.0, 1.0, 2.0, 2.0])
     >>> (added,) = add(rows, [metric], {"o": [other]}, resampling=Resampling(samples=0))
     >>> round(abs(added.before), 6), round(added.after, 6)  # 1 1 2 3 against 1 2 3 4: 3.5 / √(5 · 2.75)
     (0.0, 0.94388)
@@ -255,7 +258,7 @@ def add(
 
 def cross_validate(
     design: Design,
-    metrics: Sequence[Scores],
+    metrics: Sequence[MetricScores],
     others: Mapping[str, Sequence[Floats]],
     grid: Sequence[float] = GRID,
     folds: int = FOLDS,

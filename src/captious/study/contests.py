@@ -14,13 +14,13 @@ from captious.stats.bootstrap import NAN, WeightedStatistic, in_threads
 from captious.stats.kendall import Halves, Kendall
 from captious.stats.resampling import swap_masks
 from captious.stats.tests import Test, williams
-from captious.study.design import Design, Rows
+from captious.study.design import Design, RatingRows
 
 TestName: TypeAlias = Literal["permutation", "bootstrap", "williams"]
 
 
 @dataclass(frozen=True)
-class Contest:
+class MetricContest:
     """Two metrics against the same people; differences are the first minus the second."""
 
     first: str
@@ -33,9 +33,9 @@ class Contest:
     p_permutation_greater: float
     p_bootstrap: float
     williams: Test | None
-    """On item means and Pearson's r; None for pairs."""
+    """Williams' test on item means and Pearson's r; None for pairs."""
     p: float
-    """Of the study's test, two-sided."""
+    """The two-sided p-value of the study's test."""
     p_holm: float = NAN
     """Adjusted over all pairs of metrics in the study."""
 
@@ -89,7 +89,7 @@ def _difference(statistic: WeightedStatistic, name: str) -> WeightedStatistic:
 
 def williams_test(design: Design, one: Floats, other: Floats) -> Test | None:
     """Williams' test of two metrics on mean ratings; None for pairs, few items or constant ratings."""
-    if not isinstance(design, Rows) or len(one) < 4 or np.ptp(design.mean) == 0:
+    if not isinstance(design, RatingRows) or len(one) < 4 or np.ptp(design.mean) == 0:
         return None
     r = np.asarray(np.corrcoef(np.stack([design.mean, one, other])))
     return williams(float(r[0, 1]), float(r[0, 2]), float(r[1, 2]), len(one))

@@ -16,14 +16,14 @@ import numpy as np
 from captious._typing import Bools, Floats, Ints
 from captious.errors import InputError, nearest
 from captious.stats.bootstrap import WeightedStatistic
-from captious.stats.correlation import Moments, Spearman, Systems, Within
+from captious.stats.correlation import Moments, Spearman, SystemMeans, Within
 from captious.stats.kendall import Kendall
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RatingRows:
     """Ratings as rows, three of the same caption being three rows or one of their mean."""
 
     human: Floats
@@ -41,7 +41,7 @@ class Rows:
 
     @property
     def items(self) -> int:
-        """Captions."""
+        """The number of captions."""
         return len(self.cluster)
 
     @property
@@ -66,9 +66,9 @@ class Rows:
         if name == "within":
             return Within.of(values, self.mean, self.cluster, self.clusters)
         assert self.system is not None
-        return Systems(values, self.mean, self.cluster, self.clusters, self.system)
+        return SystemMeans(values, self.mean, self.cluster, self.clusters, self.system)
 
-    def subset(self, items: Ints) -> Rows:
+    def subset(self, items: Ints) -> RatingRows:
         """The design of some captions alone; images without one of them are not drawn."""
         index = np.full(self.items, -1)
         index[items] = np.arange(len(items))
@@ -84,7 +84,7 @@ class Rows:
             system=None if self.system is None else self.system[items],
         )
 
-    def doubled(self) -> Rows:
+    def doubled(self) -> RatingRows:
         """Twice the rows: the second half has images of its own."""
         return replace(
             self,
@@ -112,7 +112,7 @@ class Pairs:
     clusters: int
     category: Ints
     names: tuple[str, ...]
-    """Of the categories."""
+    """The names of the categories."""
     ties: Literal["half", "strict"] = "half"
 
     @property
@@ -126,7 +126,7 @@ class Pairs:
         return dict.fromkeys(("mean", "strict", *self.names), "accuracy")
 
     def family(self, name: str, values: Floats) -> WeightedStatistic:
-        """Accuracies."""
+        """The accuracies as a function of weights."""
         gap = values[self.first] - values[self.second]
         strict = (gap > 0).astype(np.float64)
         right = strict + 0.5 * (gap == 0) * (self.ties == "half")
@@ -158,7 +158,7 @@ class Pairs:
         )
 
 
-Design: TypeAlias = Rows | Pairs
+Design: TypeAlias = RatingRows | Pairs
 """What people said, in the form that statistics need.
 
 Both have the number of captions (``items``) and of images (``clusters``), every statistic with the family that computes
@@ -197,7 +197,7 @@ def build_design(ratings: Ratings | Preferences, available: Bools, recipe: Recip
     return _rows_design(ratings, available, recipe)
 
 
-def _rows_design(ratings: Ratings, available: Bools, recipe: Recipe) -> tuple[Rows, Ints]:
+def _rows_design(ratings: Ratings, available: Bools, recipe: Recipe) -> tuple[RatingRows, Ints]:
     used = np.flatnonzero(available & ~np.isnan(ratings.mean))
     if len(used) < 3:
         raise InputError(
@@ -215,7 +215,7 @@ def _rows_design(ratings: Ratings, available: Bools, recipe: Recipe) -> tuple[Ro
     images, cluster = np.unique(np.array(ratings.groups, dtype=object)[used].astype(str), return_inverse=True)
     if len(images) < 2:
         raise InputError(f"{ratings.name}: all items belong to one image or group, expected at least 2 to resample")
-    design = Rows(human, item, cluster.astype(np.int64), len(images), mean, scale=ratings.scale)
+    design = RatingRows(human, item, cluster.astype(np.int64), len(images), mean, scale=ratings.scale)
     if ratings.systems is not None:
         systems, system = np.unique(np.array(ratings.systems)[used], return_inverse=True)
         design = replace(design, system=system.astype(np.int64), systems=tuple(systems.tolist()))

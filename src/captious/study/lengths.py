@@ -18,7 +18,7 @@ from captious.render.document import Value
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import NAN, Estimate, estimate
 from captious.study._columns import INTERVALS, column, estimates_series, meanings, scaled_label
-from captious.study.design import Rows
+from captious.study.design import RatingRows
 from captious.study.scores import notes_of
 from captious.study.study import Study
 
@@ -34,7 +34,7 @@ class Bucket:
     items: int
     rows: int
     estimates: Mapping[str, Estimate]
-    """By metric; NaN where ratings or metric are constant in the bucket."""
+    """The estimates by metric; NaN where ratings or metric are constant in the bucket."""
     unit: str = "words"
 
     @property
@@ -108,7 +108,7 @@ def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: En
         raise InputError(
             f"edges: {edges!r}, expected lengths in {'words' if encoder is None else 'tokens'}, such as [8, 12]"
         )
-    if not isinstance(study.design, Rows) or study.ratings.captions is None:
+    if not isinstance(study.design, RatingRows) or study.ratings.captions is None:
         raise InputError(f"{study.ratings.name}: length regimes need rated captions")
     captions = study.ratings.captions
     texts = [captions[key].candidate for key in study.ids]
@@ -128,7 +128,7 @@ def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: En
 
 
 def _bucket(study: Study, length: Ints, low: int, high: int, unit: str) -> Bucket:
-    assert isinstance(study.design, Rows)
+    assert isinstance(study.design, RatingRows)
     items = np.flatnonzero((length >= low) & (length < high))
     part = study.design.subset(items)
     enough = len(items) >= 3 and part.clusters >= 2 and np.ptp(part.human) > 0 and study.statistic in part.families

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,14 +11,12 @@ from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
-from captious.stats.agreement import Alpha, Measurement, krippendorff
+from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
-from captious.study._columns import alpha_table
+from captious.study._columns import agreement_document, alpha_table
 from captious.study.design import Pairs
 from captious.study.ratings import Preferences, Ratings
 
-SHOWN = 50
-"""Raters in the printed table."""
 TIE = 0.5
 """The answer of a rater who prefers neither caption."""
 
@@ -56,38 +54,33 @@ class PairsAgreement(Result):
 
     def document(self) -> Document:
         """Alpha, the human ceiling, and a table of raters."""
-        alpha, level = self.alpha, self.resampling.level
-        title = f"{self.name}: agreement between raters"
+        level = self.resampling.level
         note = "pairs: judged by two raters or more; single: by one, left out; a tie is an answer too"
-        first = alpha_table(title, alpha, ("answers", "pairs"), note, level)
         ceiling = Table(
             "ceiling",
             "The human ceiling: one rater in the place of a metric, against the preferences of the others",
             ["statistic", _share("value", level=level)],
             [["accuracy, a tie of the rater ½", Cell.of(self.ceiling)]],
         )
-        sections = [first, ceiling, self._raters_table("raters", SHOWN)]
-        if len(self.raters) > SHOWN:
-            sections.append(replace(self._raters_table("all_raters", len(self.raters)), detail=True))
-        interval = self.resampling.signature("images")
-        data = {"alpha": alpha, "ceiling": {"accuracy": self.ceiling}, "raters": self.raters, "ci": interval}
-        signature = f"agreement({alpha.measurement}):{self.name}|ci:{interval}"
-        return Document(title, "", sections, (), (), (signature,), data, "agreement")
+        return agreement_document(
+            self.name,
+            self.resampling,
+            [alpha_table(self.name, self.alpha, ("answers", "pairs"), note, level), ceiling, self._raters_table()],
+            {"alpha": self.alpha, "ceiling": {"accuracy": self.ceiling}, "raters": self.raters},
+        )
 
-    def _raters_table(self, key: str, number: int) -> Table:
+    def _raters_table(self) -> Table:
         columns: list[Column | str] = ["rater", Column("pairs"), Column("ties"), Column("shared")]
         columns += [_share("same"), _share("accuracy"), Column("alpha without", decimals=3)]
         rows: list[list[Value]] = [
             [one.name, one.pairs, one.ties, one.shared, one.same, one.accuracy, one.alpha_without]
-            for one in self.raters[:number]
+            for one in self.raters
         ]
         note = (
             "shared: pairs that others judged too; same: share of the others' answers that the rater gave too; "
             "accuracy: in the place of a metric; alpha without: agreement of the others alone"
         )
-        if len(self.raters) > number:
-            note += f"; {len(self.raters) - number} more raters are in the files and in JSON"
-        return Table(key, "Each rater against the others", columns, rows, note)
+        return Table("raters", "Each rater against the others", columns, rows, note)
 
 
 def _share(name: str, level: float | None = None) -> Column:
@@ -137,10 +130,6 @@ def _accuracy(answers: Ratings, index: int) -> WeightedStatistic | None:
 def _rater(answers: Ratings, index: int, accuracy: WeightedStatistic | None, measurement: Measurement) -> PairsRater:
     own, others = answers.values[:, index], np.delete(answers.values, index, axis=1)
     both = ~np.isnan(others) & ~np.isnan(own)[:, None]
-    try:
-        rest = krippendorff(others, measurement, Resampling(samples=0), constant="one").estimate.value
-    except InputError:
-        rest = NAN
     return PairsRater(
         answers.raters[index],
         int((~np.isnan(own)).sum()),
@@ -148,5 +137,5 @@ def _rater(answers: Ratings, index: int, accuracy: WeightedStatistic | None, mea
         int(both.any(axis=1).sum()),
         float((others == own[:, None])[both].mean()) if both.any() else NAN,
         NAN if accuracy is None else observed(accuracy, len({*answers.groups}))["mean"],
-        rest,
+        alpha_without(answers.values, index, measurement),
     )

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
-import math
 import re
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
+from captious._records import parse_toml, read_text, record, rule
 from captious.errors import InputError, nearest
 from captious.render import Document, Result, Section, Table, Text
 from captious.study._columns import label
+
+Own = Literal["keep", "drop", "unreference", "humans"]
+"""A candidate that is one of its image's references: kept; dropped; kept, and no reference for any candidate of the
+image; or the last for the captions that people wrote alone."""
 
 
 @dataclass(frozen=True)
 class Layout:
     """One form in which people have the data: files in the folder, and what their columns are called."""
 
-    ratings: str
-    references: tuple[str, ...] = ()
+    ratings: str = field(metadata=rule("the name of the file of ratings"))
+    references: tuple[str, ...] = field(default=(), metadata=rule("a list of files"))
     """Files of references by image, the first that exists; none where the rows carry their own."""
     format: Literal["rows", "flickr8k", "crowdflower", "clipscore"] = "rows"
     """``rows``: any file that ``captious.read`` takes, one rated caption or pair a row. ``flickr8k``, ``crowdflower``:
@@ -34,12 +35,14 @@ class Layout:
     id: str | None = None
     image: str | None = None
     caption: str | None = None
-    rating: str | tuple[str, ...] | None = None
+    rating: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column or a list of columns"))
     """One column, of numbers, lists or ``{rater: number}``; or several, one for each rater."""
     system: str | None = None
     category: str | None = None
     rater: str | None = None
     preferred: str | None = None
+    own: Own | None = None
+    """The rule for candidates among the references, where these files need another than the recipe's."""
 
     @property
     def rating_columns(self) -> tuple[str, ...]:
@@ -52,19 +55,22 @@ class Recipe:
     """A protocol that can be repeated. Every field that can move a number is printed with the result."""
 
     name: str
-    layouts: tuple[Layout, ...]
+    layouts: tuple[Layout, ...] = field(
+        metadata=rule("a table for each form of the data, that is a line [[layouts]] before the file of ratings")
+    )
     title: str = ""
     kind: Literal["ratings", "pairs"] = "ratings"
-    own: Literal["keep", "drop", "unreference"] = "keep"
-    """A candidate that is one of its image's references: kept; dropped; or kept, and no reference for any candidate of
-    the image."""
+    own: Own = "keep"
+    """The rule for candidates that are among the references of their image."""
     rows: Literal["each", "mean"] = "each"
     """Every rating is a row, or the mean of a caption's ratings is one."""
     statistic: Literal["tau_b", "tau_c", "pearson", "spearman", "sample_tau", "accuracy_eq", "system_tau"] = "tau_b"
     """The headline of ratings; that of pairs is the mean accuracy."""
-    scale: tuple[float, float] | None = None
+    scale: tuple[float, float] | None = field(
+        default=None, metadata=rule("the lowest and the highest rating, such as [1, 5]")
+    )
     ties: Literal["half", "strict"] = "half"
-    """Of pairs: a metric that cannot tell two captions apart is half right, or wrong."""
+    """How ties count in pairs: a metric that cannot tell two captions apart is half right, or wrong."""
     expected: int | None = None
     """Rows that the full data gives; another number is a warning."""
     humans: str | None = None
@@ -74,7 +80,11 @@ class Recipe:
     tried: str = ""
     """Whether the recipe has read the authors' own files, and what came out."""
     citation: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=(), metadata=rule("a list of lines"))
+
+    def of_layout(self, layout: Layout) -> Recipe:
+        """The recipe with the rules of one of its layouts."""
+        return self if layout.own is None else replace(self, own=layout.own)
 
     def protocol(self, headline: str = "") -> list[str]:
         """What is printed with the result, which metrics are ranked by the headline."""
@@ -99,6 +109,7 @@ class Recipe:
             "keep": "candidates that are among the references are kept",
             "drop": "candidates that are among their image's references are dropped",
             "unreference": "a candidate among its image's references is no reference for any candidate of the image",
+            "humans": "a caption that people wrote is no reference of its image; one of a model may be",
         }
         lines.append(f"references: {own[self.own]}")
         if self.humans:
@@ -109,13 +120,8 @@ class Recipe:
 def from_toml(path: str | Path) -> Recipe:
     """A recipe from a TOML file: the fields of `Recipe`, and one ``[[layouts]]`` table per `Layout`."""
     path = Path(path)
-    try:
-        table = _parse(path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such recipe") from None
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path}: not a recipe in TOML ({str(error).splitlines()[0]})") from None
-    return _recipe(path.stem, table, str(path))
+    table = parse_toml(read_text(path, "recipe"), str(path), "recipe")
+    return record(Recipe, {"name": path.stem, **table}, str(path))
 
 
 def recipe_named(name: str) -> Recipe | None:
@@ -137,62 +143,12 @@ def as_recipe(recipe: Any) -> Recipe:
     return found
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    parser = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    table: dict[str, Any] = parser.loads(path.read_text(encoding="utf-8"))
-    return table
+def _built_in() -> dict[str, Recipe]:
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return {name: record(Recipe, {"name": name, **table}, name) for name, table in parse_toml(text, "", "").items()}
 
 
-def _recipe(name: str, table: dict[str, Any], where: str) -> Recipe:
-    layouts = table.pop("layouts", [])
-    if not isinstance(layouts, list) or not layouts:
-        raise InputError(f"{where}: no [[layouts]] table, expected at least one that names the file of ratings")
-    parts = tuple(_build(Layout, layout, f"{where}: [[layouts]] {number}") for number, layout in enumerate(layouts, 1))
-    recipe: Recipe = _build(Recipe, {"name": name, **table, "layouts": parts}, where)
-    return recipe
-
-
-def _build(kind: Any, table: dict[str, Any], where: str) -> Any:
-    hints = get_type_hints(kind)
-    for name, value in table.items():
-        if name not in hints:
-            raise InputError(f"{where}: unknown field {name!r}, known: {', '.join(hints)}{nearest(name, hints)}")
-        if get_origin(hints[name]) is Literal and value not in (choices := get_args(hints[name])):
-            raise InputError(f"{where}: {name} = {value!r}, expected one of {', '.join(choices)}")
-        table[name] = tuple(value) if isinstance(value, list) else value
-        if not _fits(table[name], hints[name]):
-            raise InputError(f"{where}: {name} = {str(value)[:40]!r}, expected {_EXPECTED.get(name, 'a string')}")
-    try:
-        return kind(**table)
-    except TypeError:
-        raise InputError(f"{where}: no field 'ratings', expected the name of the file of ratings") from None
-
-
-_EXPECTED = {
-    "rating": "a column or a list of columns",
-    "references": "a list of files",
-    "notes": "a list of lines",
-    "scale": "the lowest and the highest rating, such as [1, 5]",
-    "expected": "a whole number",
-}
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of the type that a field declares; those of a `Layout` are checked when it is built."""
-    if get_origin(hint) in (Union, UnionType):
-        return any(_fits(value, part) for part in get_args(hint))
-    if get_origin(hint) is tuple:
-        parts = get_args(hint)
-        kinds = parts[:1] * len(value) if parts[-1] is Ellipsis and isinstance(value, tuple) else parts
-        return isinstance(value, tuple) and len(value) == len(kinds) and all(map(_fits, value, kinds))
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, (int, float)) and math.isfinite(value) if hint is float else isinstance(value, hint)
-
-
-RECIPES = {name: _recipe(name, table, name) for name, table in _parse(Path(__file__).with_suffix(".toml")).items()}
+RECIPES = _built_in()
 """The built-in recipes by name, those of ``recipes.toml``."""
 
 

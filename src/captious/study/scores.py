@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from captious._specs import split
 from captious._typing import Floats
-from captious._written import split
 from captious.errors import InputError, nearest
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import Row, name_of, rows_of
-from captious.metrics.contract import Measurement, Metric
+from captious.metrics.abilities import HasSeeds
+from captious.metrics.contract import Metric
+from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, parse_all
 from captious.options import Missing
 from captious.runs.report import Report, disambiguate_labels
@@ -23,7 +25,7 @@ from captious.study.records import id_columns, name_in, number
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class MetricScores:
     """One metric on the rated items, in their order; NaN where it has no value."""
 
     key: str
@@ -51,7 +53,7 @@ def measure(
     *,
     seeds: int | None = None,
     by_seed: bool = False,
-) -> list[Scores]:
+) -> list[MetricScores]:
     """Metrics on the captions that were rated.
 
     With ``by_seed`` a metric that depends on a seed has one entry for each, called ``name@1``, ``name@2``, …;
@@ -74,29 +76,29 @@ def measure(
             progress(metric.label)
         measured.append(metric.measure(ratings.captions))
         metric.refuse_empty(measured[-1], ratings.name)
-    scores: list[Scores] = []
+    scores: list[MetricScores] = []
     for measurement, score in zip(measured, scores_of(measured, ratings.ids, ratings.name), strict=True):
         remarks, notes = measurement.warnings, measurement.notes
         whole = replace(score, remarks=remarks, notes=notes, named=len(named) == len(parts) or score.key in keys)
-        seed_values = measurement.metric.seed_values(measurement) if by_seed else None
-        if seed_values is None:
+        metric = measurement.metric
+        if not by_seed or not isinstance(metric, HasSeeds):
             scores.append(whole)
             continue
-        columns = seed_values[ratings.captions.positions(ratings.ids)]
+        columns = metric.seed_values(measurement)[ratings.captions.positions(ratings.ids)]
         scores += [
             replace(whole, key=f"{whole.key}@{number}", values=values) for number, values in enumerate(columns.T, 1)
         ]
     return scores
 
 
-def notes_of(scores: Iterable[Scores]) -> list[str]:
+def notes_of(scores: Iterable[MetricScores]) -> list[str]:
     """What computing the values took, each line once: the seeds of a metric share theirs."""
     return list(dict.fromkeys(note for score in scores for note in score.notes))
 
 
 def scores_of(
     measurements: Any, ids: Sequence[str], name: str = "ratings", missing: Missing = "error", hint: str = ""
-) -> list[Scores]:
+) -> list[MetricScores]:
     """Scores of a report, measurements, or ``{name: {id: value}}``, joined to item ids."""
     if isinstance(measurements, Report):
         measurements = measurements.measurements
@@ -123,7 +125,7 @@ def read_scores(
     recipe: Recipe | None = None,
     missing: Missing = "error",
     id_column: str | None = None,
-) -> list[Scores]:
+) -> list[MetricScores]:
     """Every column of numbers in a file or a frame whose rows name an item by its id, or by its image and its caption.
 
     Columns may be called as the recipe's layouts call them, or as usual.
@@ -238,7 +240,7 @@ def _is_number(cell: Any) -> bool:
         return False
 
 
-def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing, hint: str) -> Scores:
+def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing, hint: str) -> MetricScores:
     """The values of one metric in the order of the rated items."""
     if isinstance(values, Measurement):
         by_item: Mapping[str, float | None] = values.items
@@ -259,8 +261,8 @@ def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing
     array = np.array([np.nan if value is None else value for value in joined], dtype=np.float64)
     if isinstance(values, Measurement):
         metric = values.metric
-        return Scores(key, metric.label, array, metric.higher_is_better, str(values.signature))
-    return Scores(key, key, array, True, f"{key}|computed elsewhere")
+        return MetricScores(key, metric.label, array, metric.higher_is_better, str(values.signature))
+    return MetricScores(key, key, array, True, f"{key}|computed elsewhere")
 
 
 def _some(ids: Sequence[str]) -> str:

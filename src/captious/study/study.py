@@ -33,7 +33,7 @@ from captious.render.tables import write_jsonl
 from captious.runs.report import join_signatures
 from captious.study._analysis import Analysis
 from captious.study._columns import INTERVALS, column, estimates_series, label, meanings, scaled_label
-from captious.study.design import Pairs, Rows
+from captious.study.design import Pairs, RatingRows
 from captious.study.scores import notes_of
 
 DOTS = 3000
@@ -94,7 +94,7 @@ class Study(Analysis, Result):
         label, captions = self.labels[key], self.ratings.captions
         disagreements = self._disagreements(score, number)
         title = f"{len(disagreements)} largest disagreements of {label} and people"
-        rated = isinstance(self.design, Rows)
+        rated = isinstance(self.design, RatingRows)
         columns: list[Column | str] = ["id" if rated else "preferred", Column(label, key=key)]
         columns += [Column("mean rating", decimals=2)] if rated else ["rejected", Column(label, key=f"{key}_rejected")]
         columns += ["caption"] if captions is not None and rated else []
@@ -113,7 +113,7 @@ class Study(Analysis, Result):
         """Write the values and mean ratings of all items."""
         rows = (
             {"id": key, "scores": {score.key: score.values[index] for score in self.scores}}
-            | ({"mean_rating": self.design.mean[index]} if isinstance(self.design, Rows) else {})
+            | ({"mean_rating": self.design.mean[index]} if isinstance(self.design, RatingRows) else {})
             for index, key in enumerate(self.ids)
         )
         write_jsonl(folder / "items.jsonl", rows)
@@ -126,7 +126,7 @@ class Study(Analysis, Result):
         return [self.statistic, *(name for name in rest if name in self.design.families and name != self.statistic)]
 
     def _metrics_table(self, key: str, title: str) -> Table:
-        shown, rated = self._shown(), isinstance(self.design, Rows)
+        shown, rated = self._shown(), isinstance(self.design, RatingRows)
         columns: list[Column | str] = [Column("rank", "text"), "metric"]
         columns += [column(self.statistic, best=True, level=self.resampling.level, bold=True)]
         beside = 1 + max((shown.index(name) for name in ("tau_b", "tau_c") if name in shown), default=len(shown) - 1)
@@ -167,7 +167,7 @@ class Study(Analysis, Result):
     def _system_tables(self) -> list[Table]:
         """The correlations between systems, and the means that they are of."""
         design = self.design
-        if not self.soft or not isinstance(design, Rows) or design.system is None:
+        if not self.soft or not isinstance(design, RatingRows) or design.system is None:
             return []
         level = self.resampling.level
         note = meanings([*BETWEEN_SYSTEMS, "soft"])
@@ -198,7 +198,7 @@ class Study(Analysis, Result):
         return [between, Table("means", "Mean rating and mean values of each system", columns, rows)]
 
     def _contests_table(self) -> Table:
-        rated = isinstance(self.design, Rows)
+        rated = isinstance(self.design, RatingRows)
         columns: list[Column | str] = ["better", "worse"]
         columns += [column(self.statistic, "difference", key="difference", level=self.resampling.level, signed=True)]
         columns += [Column("permutation p", "p"), Column("bootstrap p", "p")]
@@ -254,7 +254,7 @@ class Study(Analysis, Result):
 
     def _scatters(self) -> list[Section]:
         """Mean rating and value of every item, or of a seeded part of them."""
-        if not isinstance(self.design, Rows):
+        if not isinstance(self.design, RatingRows):
             return []
         number, human = self.design.items, self.design.mean
         shown = np.arange(number)
@@ -290,7 +290,7 @@ class Study(Analysis, Result):
     def _notes(self) -> list[str]:
         """What the numbers rest on: rows, items, images, ties of the ratings, what was left out, the rank clusters."""
         design = self.design
-        if isinstance(design, Rows):
+        if isinstance(design, RatingRows):
             ties = next(iter(self.ties.values()))[1]
             lines = [
                 f"{self.rows:,} rows of {design.items:,} captions of {design.clusters:,} images; correlations and "
@@ -359,7 +359,7 @@ class Study(Analysis, Result):
             "turned": not score.higher_is_better,
             "signature": score.signature,
         }
-        if isinstance(self.design, Rows):
+        if isinstance(self.design, RatingRows):
             data["p_zero"] = self.zero_tests(key)
             within = self._families[key].get("within")
             if within is not None:

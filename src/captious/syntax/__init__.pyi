@@ -7,7 +7,7 @@ from captious.syntax.sentences import Sentence as Sentence
 from captious.syntax.tagging import tag as tag
 from captious.syntax.tagging import tag_texts as tag_texts
 from captious.syntax.tagging import tagger_named as tagger_named
-from captious.syntax.units import Rules as Rules
+from captious.syntax.units import CutRules as CutRules
 from captious.syntax.units import unit_spans as unit_spans
 from captious.syntax.units import units
 

@@ -1,7 +1,7 @@
 """Detail units: a caption cut into the phrases that each add something, as SPECS is trained and tested on.
 
 A sentence is chunked (``chunking``); words outside chunks wait for the next noun phrase, verb phrase, prepositional
-phrase or clause, which closes a segment. Then cuts are taken back where a segment would say nothing new (``Rules``),
+phrase or clause, which closes a segment. Then cuts are taken back where a segment would say nothing new (``CutRules``),
 and every end of a sentence is a cut. ``legacy=True`` does all this on one string, as the original does, accidents too.
 """
 
@@ -29,19 +29,19 @@ _SEGMENT = re.compile("[^nvpc]*[nvpc]_*|[^nvpc]+")
 
 
 @dataclass(frozen=True)
-class Rules:
+class CutRules:
     """Which cuts are taken back, inside a sentence, from left to right."""
 
     subjects: bool = True
-    """After at most ``longest_subject`` words of which the first is *The*: it most likely repeats what was said."""
+    """No cut after at most ``longest_subject`` words that start with *The*: they most likely repeat what was said."""
     attached: bool = True
-    """Before a word of ``prepositions``."""
+    """No cut before a word of ``prepositions``."""
     locations: bool = True
-    """In a sentence that starts with a word of ``prepositions``, before its first *is* or *are*."""
+    """No cut before the first *is* or *are* of a sentence that starts with a word of ``prepositions``."""
     first_sentence: bool = False
     """Whether ``subjects`` and ``locations`` act in the first sentence too; in the original they do not."""
     auxiliaries: bool = False
-    """After a form of *be* or *have*, so that no unit ends in *A cat is*. Not in the original."""
+    """No cut after a form of *be* or *have*, so that no unit ends in *A cat is*. Not in the original."""
     longest_subject: int = 3
     prepositions: frozenset[str] = PREPOSITIONS
 
@@ -58,7 +58,7 @@ class Rules:
         return self.locations and end <= verb and tokens[0].lower() in self.prepositions
 
 
-RULES = Rules()
+RULES = CutRules()
 Text = Literal["tokens", "surface"]
 Outlined = list[tuple[Sentence, str]]
 """The sentences of a caption, each with its outline, as `outline` makes it."""
@@ -72,7 +72,7 @@ def units(
     legacy: bool = ...,
     tagger: str | Tagging = ...,
     text: Text = ...,
-    rules: Rules = ...,
+    rules: CutRules = ...,
 ) -> list[str]: ...
 @overload
 def units(
@@ -82,7 +82,7 @@ def units(
     legacy: bool = ...,
     tagger: str | Tagging = ...,
     text: Text = ...,
-    rules: Rules = ...,
+    rules: CutRules = ...,
 ) -> list[list[str]]: ...
 def units(
     caption: str | list[str] | tuple[str, ...],
@@ -91,7 +91,7 @@ def units(
     legacy: bool = False,
     tagger: str | Tagging = "captious",
     text: Text = "tokens",
-    rules: Rules = RULES,
+    rules: CutRules = RULES,
 ) -> list[str] | list[list[str]]:
     """The detail units of a caption, or of each of many, which is much faster than one by one.
 
@@ -122,7 +122,7 @@ def units(
 
 
 def unit_spans(
-    captions: Sequence[str], *, grammar: str = "code", tagger: str | Tagging = "captious", rules: Rules = RULES
+    captions: Sequence[str], *, grammar: str = "code", tagger: str | Tagging = "captious", rules: CutRules = RULES
 ) -> list[list[tuple[int, int]]]:
     """Where the units of each caption start and stop in it; ``caption[:stop]`` is the caption up to a unit.
 
@@ -139,8 +139,8 @@ def _outlines(captions: Sequence[str], grammar: str, tagger: str | Tagging) -> I
     return ([(sentence, next(outlines)) for sentence, _ in one] for one in tagged)
 
 
-def _ends(outlined: Outlined, rules: Rules) -> list[int]:
-    """After which tokens of a caption, counted through all its sentences, a unit ends."""
+def _ends(outlined: Outlined, rules: CutRules) -> list[int]:
+    """The tokens of a caption, counted through all its sentences, after which a unit ends."""
     ends: list[int] = []
     offset = 0
     for (tokens, _, _), shape in outlined:
@@ -159,7 +159,7 @@ def _ends(outlined: Outlined, rules: Rules) -> list[int]:
     return ends
 
 
-def _spans(outlined: Outlined, rules: Rules) -> list[tuple[int, int]]:
+def _spans(outlined: Outlined, rules: CutRules) -> list[tuple[int, int]]:
     """Where the units of a caption start and stop in it."""
     starts = [start for sentence, _ in outlined for start in sentence.starts]
     stops = [stop for sentence, _ in outlined for stop in sentence.stops]

@@ -23,7 +23,7 @@ from captious._hashing import text_hash
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.text.counts import CorpusState, CountsKind, KeyCounts, Keys, first_bits_order, mix, word_keys
+from captious.text.counts import CountsKind, CountsState, KeyCounts, Keys, first_bits_order, mix, word_keys
 from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
 
@@ -35,13 +35,13 @@ SUFFIX = ".idf"
 
 
 @dataclass(frozen=True, eq=False)
-class DocumentFrequency(CorpusState):
-    """In how many items' references each n-gram of orders 1 to 4 occurs."""
+class DocumentFrequency(CountsState):
+    """The number of items in whose references each n-gram of orders 1 to 4 occurs."""
 
     items: int
     tokenizer: str
     fingerprint: int
-    """Of the items counted, in any order."""
+    """A fingerprint of the items counted, in any order."""
     name: str = "refs"
     complete: bool = False
     """Read from a file: the corpus of any shard is the whole of it."""
@@ -79,7 +79,10 @@ class DocumentFrequency(CorpusState):
         """The corpus itself, if it was tokenized the same way."""
         version = str(tokenizer_named(name))
         if version != self.tokenizer:
-            raise InputError(f"idf corpus {self.name!r} was tokenized by {self.tokenizer}, the metric uses {version}")
+            raise InputError(
+                f"idf corpus {self.name!r} holds tokens of {self.tokenizer}, the metric has those of {version}; write "
+                f"cider(idf=…,tokenizer={self.tokenizer.partition('.')[0]}), or make the corpus with that tokenizer"
+            )
         return self
 
     def frequencies(self, table: TextTable, n: int) -> Ints:
@@ -113,7 +116,7 @@ def _counted(keys: Sequence[Keys], frequencies: Sequence[npt.NDArray[Any]]) -> K
 
 def load(path: str | Path) -> DocumentFrequency:
     """A corpus that `DocumentFrequency.save` wrote, memory-mapped; a damaged or foreign file is refused."""
-    return replace(DocumentFrequency.open(path), complete=True)
+    return replace(DocumentFrequency.load(path), complete=True)
 
 
 def named_path(name: str) -> Path:
@@ -146,20 +149,28 @@ def _opened(path: Path, changed: int) -> DocumentFrequency:
     return load(path)
 
 
-def from_pickle(path: str | Path, name: str, items: int | None = None) -> DocumentFrequency:
-    """A corpus from CIDEr's reference code, a pickled ``{ref_len, document_frequency}``, read without running it."""
+def from_pickle(
+    path: str | Path, name: str, items: int | None = None, tokenizer: str | None = None
+) -> DocumentFrequency:
+    """A corpus from CIDEr's reference code, a pickled ``{ref_len, document_frequency}``, read without running it.
+
+    ``tokenizer`` says whose tokens the table holds. Without it they are those of ``ptb``, but ``whitespace`` if some of
+    them cannot come from ``ptb``, such as ``UNK`` and ``<eos>`` in the tables of self-critical training.
+    """
     try:
         content = _Restricted(io.BytesIO(read_regular(path)), encoding="latin1").load()
         # Older files hold the table alone and leave the number of items to the code that reads them.
         counts: Mapping[tuple[str, ...], float] = content.get("document_frequency", content)
         number = items if items is not None else round(float(content["ref_len"]))
-        return _from_counts(counts, number, name)
+        return _from_counts(counts, number, name, tokenizer)
     except (pickle.UnpicklingError, KeyError, TypeError, ValueError, EOFError, AttributeError, OSError) as error:
         wanted = "with ref_len and document_frequency, or a bare table and items=..."
         raise InputError(f"{path}: not a pickled idf table {wanted} ({error})") from None
 
 
-def _from_counts(counts: Mapping[tuple[str, ...], float], items: int, name: str) -> DocumentFrequency:
+def _from_counts(
+    counts: Mapping[tuple[str, ...], float], items: int, name: str, tokenizer: str | None = None
+) -> DocumentFrequency:
     """A corpus from n-grams written out.
 
     >>> corpus = _from_counts({("a",): 2, ("dog",): 1, ("a", "dog"): 1}, items=2, name="tiny")
@@ -173,7 +184,10 @@ def _from_counts(counts: Mapping[tuple[str, ...], float], items: int, name: str)
         keys.append(reduce(mix, words.T, np.zeros(len(grams), dtype=np.uint64)))
         frequencies.append(np.array([int(counts[gram]) for gram in grams], dtype=np.int64))
     mark = text_hash(repr(sorted(counts.items())))
-    return DocumentFrequency(_counted(keys, frequencies), items, "ptb.1", mark, name)
+    if tokenizer is None:
+        foreign = any(word != word.lower() or word[:1] == "<" for gram in counts if len(gram) == 1 for word in gram)
+        tokenizer = "whitespace" if foreign else "ptb"
+    return DocumentFrequency(_counted(keys, frequencies), items, str(tokenizer_named(tokenizer)), mark, name)
 
 
 class _Restricted(pickle.Unpickler):

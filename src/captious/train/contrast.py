@@ -18,10 +18,10 @@ from captious.errors import InputError, require
 from captious.options import Runtime, using
 from captious.train import processes
 from captious.train.data import Example, TokenLists, tokenized
-from captious.train.objective import Batch, Method, Objective, Validation
+from captious.train.objective import Method, Objective, TrainingBatch, Validation
 from captious.train.schedule import Rows
 from captious.train.towers import Towers, halves, lock, towers_of, unit
-from captious.train.validation import Recall
+from captious.train.validation import RetrievalValidation
 
 torch = require("torch", "clip")
 
@@ -91,12 +91,12 @@ class Contrast(Objective):
     def __len__(self) -> int:
         return len(self.images)
 
-    def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
+    def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
         """Images, each with its captions of this epoch."""
         chosen = self.chosen(rows, epoch)
         texts = [[self.towers.frame.around(self.captions[caption])] for caption in chosen.ravel().tolist()]
         images = self.towers.image_batch(self.images[rows], epoch)
-        return Batch(images, self.towers.text_batch(texts), (rows, chosen))
+        return TrainingBatch(images, self.towers.text_batch(texts), (rows, chosen))
 
     def chosen(self, rows: Rows, epoch: int) -> Ints:
         """The caption of each example, as a column."""
@@ -104,7 +104,7 @@ class Contrast(Objective):
         captions = self.first[rows] + (draws(rows, self.seed, epoch, _CAPTION) * counts).astype(np.int64)
         return captions[:, None]
 
-    def parts(self, batch: Batch) -> dict[str, Tensor]:
+    def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
         images = unit(self.towers.images(batch.images))
         texts = unit(self.towers.texts(batch.texts))
         return {"loss": contrast(images, texts, self.towers.scale, gather=self.gather)}
@@ -115,13 +115,13 @@ class Contrast(Objective):
             self.towers.encoder.logit_scale.clamp_(max=self.most_scale)
 
 
-class Joined(Objective):
+class ContrastiveObjective(Objective):
     """Several texts an image; batches are encoded together, and their losses taken one by one."""
 
     texts_per_image: ClassVar[int]
     joins = True
 
-    def parts(self, batch: Batch) -> dict[str, Tensor]:
+    def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
         images = unit(self.towers.images(batch.images)).chunk(batch.joined)
         texts = unit(self.towers.texts(batch.texts)).unflatten(0, (-1, self.texts_per_image)).chunk(batch.joined)
         losses = [self.losses(*pair) for pair in zip(images, texts, strict=True)]
@@ -133,7 +133,7 @@ class Joined(Objective):
 
 
 @dataclass
-class LongShort(Joined):
+class LongShort(ContrastiveObjective):
     """LongCLIP: the long caption against the image, its first sentence against the image's coarse features.
 
     Coarse features are the projection on the first principal components of the batch. Both directions, labels smoothed.
@@ -151,11 +151,13 @@ class LongShort(Joined):
     def __len__(self) -> int:
         return len(self.images)
 
-    def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
+    def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
         """Images, each with its caption and the caption's first sentence."""
         around = self.towers.frame.around
         texts = [[around(self.long[row]), around(self.short[row])] for row in rows.tolist()]
-        return Batch(self.towers.image_batch(self.images[rows], epoch), self.towers.text_batch(texts), joined=count)
+        return TrainingBatch(
+            self.towers.image_batch(self.images[rows], epoch), self.towers.text_batch(texts), joined=count
+        )
 
     def losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
         long, short = texts.unbind(1)
@@ -199,7 +201,7 @@ class SoftContrast(Contrast):
         indices: Ints = np.take_along_axis(captions, np.take_along_axis(order, turns, axis=1), axis=1)
         return indices
 
-    def parts(self, batch: Batch) -> dict[str, Tensor]:
+    def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
         images = unit(self.towers.images(batch.images))
         texts = unit(self.towers.texts(batch.texts))
         every_image, every_text = (processes.gathered(each, self.gather) for each in (images, texts))
@@ -271,9 +273,9 @@ class EncoderMethod(Method):
         return texts
 
     def validation(self, checks: Sequence[Example], model: Any) -> Validation:
-        """Retrieval recall."""
+        """Retrieval recall on the validation images."""
         towers, images, _ = towers_of(checks, model, self.job)
-        return Recall(towers, *_captions([self.captions(example) for example in checks], model), images)
+        return RetrievalValidation(towers, *_captions([self.captions(example) for example in checks], model), images)
 
     def captions(self, example: Example) -> Sequence[str]:
         """The captions of an example that are retrieved."""
@@ -360,9 +362,9 @@ def starting_encoder(
     if [base, new, towers].count(None) != 2:
         raise InputError("pass one of base=... (a folder, file or hub id), new='mini', or towers=... (image and text)")
     if towers is not None:
-        from captious.models.dual import Shape, new_dual
+        from captious.models.dual import DualHeads, new_dual
 
-        return new_dual(*towers, Shape(heads=heads), seed=seed, device=device)
+        return new_dual(*towers, DualHeads(heads=heads), seed=seed, device=device)
     with using(Runtime(device=device, precision="fp32")):
         if base is not None:
             from captious.models.loading import load_trainable

@@ -19,10 +19,10 @@ _CLITICS = frozenset({"'s", "'re", "'ve", "'ll", "'d", "'m"})
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class CaptionCorpus:
     """Captions by image: sorted by id, whatever order they came in; images without captions are left out.
 
-    >>> corpus = Corpus.of({"b": ["a red dog", "A dog."], "a": ["two cats"]})
+    >>> corpus = CaptionCorpus.of({"b": ["a red dog", "A dog."], "a": ["two cats"]})
     >>> corpus.ids, corpus.texts
     (('a', 'b'), ('two cats', 'a red dog', 'A dog.'))
     """
@@ -42,7 +42,7 @@ class Corpus:
     name: str = "captions"
 
     @classmethod
-    def of(cls, captions: Mapping[str, Sequence[str]], name: str = "captions") -> Corpus:
+    def of(cls, captions: Mapping[str, Sequence[str]], name: str = "captions") -> CaptionCorpus:
         """Captions by id."""
         with_captions = [key for key in captions if captions[key]]
         ids = sorted(with_captions)
@@ -79,12 +79,12 @@ class Corpus:
 
     @cached_property
     def cores(self) -> list[tuple[str, str, str]]:
-        """Of each chunk, the word and the punctuation before and after it; all of a chunk without a word is before."""
+        """The word of each chunk and the punctuation before and after it; all of a chunk without a word is before."""
         return [_split(chunk) for chunk in self.chunks]
 
     @cached_property
     def keys(self) -> Ints:
-        """Of each chunk, the number of its word in small letters: 0 for a chunk without a word."""
+        """The index of each chunk's word in lower case: 0 for a chunk without a word."""
         numbers = {"": 0}
         return np.array([numbers.setdefault(core[1].lower(), len(numbers)) for core in self.cores], dtype=np.int64)
 
@@ -157,13 +157,13 @@ CONTENT = ("N", "V", "J")
 class Lexicon:
     """The tags of all tokens, and how often each word stands with each content tag."""
 
-    corpus: Corpus
+    corpus: CaptionCorpus
     tag: npt.NDArray[np.int16]
-    """Of each token of the corpus; -1 where it holds no word."""
+    """The tag of each token of the corpus; -1 where it holds no word."""
     content: Bools
     """Whether each token holds a noun, a verb or an adjective."""
     entry: Ints
-    """Of each token the (tag, word) it is, -1 for others than content words."""
+    """The (tag, word) entry of each token; -1 for all but content words."""
     entry_tag: Ints
     entry_key: Ints
     count: Ints
@@ -171,7 +171,7 @@ class Lexicon:
     """Entries, sorted by tag, then word: how often each occurs, and how it is written mostly."""
 
     @classmethod
-    def of(cls, corpus: Corpus, tagger: Tagging | None = None) -> Lexicon:
+    def of(cls, corpus: CaptionCorpus, tagger: Tagging | None = None) -> Lexicon:
         """Tag a corpus and count its content words; without a tagger, by captious's own."""
         if tagger is None:
             from captious.syntax.tagging import tag as shipped
@@ -199,7 +199,7 @@ class Lexicon:
 
     @cached_property
     def _span(self) -> tuple[Ints, Ints]:
-        """Of each entry, the occurrences before those of its tag, and the occurrences of its tag."""
+        """The occurrences before those of each entry's tag, and the occurrences of its tag."""
         first = np.searchsorted(self.entry_tag, self.entry_tag)
         end = np.searchsorted(self.entry_tag, self.entry_tag, side="right")
         return self._before[first], self._before[end] - self._before[first]
@@ -212,7 +212,7 @@ class Lexicon:
         return result
 
     def draw(self, entries: Ints, draws: Floats, itself: bool = False) -> Ints:
-        """For each entry another of its tag, by how often it occurs; with ``itself``, perhaps the same."""
+        """Draw another entry of the same tag for each entry, by frequency; with ``itself``, perhaps the same."""
         first, total = (part[entries] for part in self._span)
         own = 0 if itself else self.count[entries]
         occurrence = first + np.minimum((draws * (total - own)).astype(np.int64), total - own - 1)
@@ -223,7 +223,7 @@ class Lexicon:
 
     @cached_property
     def _affixes(self) -> tuple[Ints, list[tuple[str, str]]]:
-        """Of each chunk the number of its punctuation, and the distinct punctuations."""
+        """The index of each chunk's punctuation, and the distinct punctuations."""
         numbers: dict[tuple[str, str], int] = {}
         index = [numbers.setdefault((before, after), len(numbers)) for before, _, after in self.corpus.cores]
         return np.array(index, dtype=np.int64), list(numbers)
@@ -267,7 +267,7 @@ class Lexicon:
         return [*self.corpus.chunks, *texts], [*shown, *words], numbers
 
 
-def _tags(corpus: Corpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray[np.int16]]:
+def _tags(corpus: CaptionCorpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray[np.int16]]:
     """Tag names, and the tag of each token's word: punctuation is shown to the tagger as tokens of their own."""
     pieces = [[part for part in split if part] for split in corpus.cores]
     sizes = np.array([len(part) for part in pieces], dtype=np.int64)
@@ -293,7 +293,7 @@ def _tags(corpus: Corpus, tagger: Tagging) -> tuple[tuple[str, ...], npt.NDArray
 
 
 def _surfaces(
-    corpus: Corpus, tags: tuple[str, ...], tag: npt.NDArray[np.int16], where: Ints, entry: Ints, entries: int
+    corpus: CaptionCorpus, tags: tuple[str, ...], tag: npt.NDArray[np.int16], where: Ints, entry: Ints, entries: int
 ) -> list[str]:
     """How each entry is written most often; a capital at the start of a caption counts for proper names only."""
     spellings: dict[str, int] = {}

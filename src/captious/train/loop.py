@@ -24,10 +24,10 @@ from captious._files import draft_folder, load_json, refuse_occupied, whole_file
 from captious.errors import InputError, one_line, require
 from captious.models.pipeline import ahead
 from captious.options import Runtime
-from captious.train.objective import Batch, Objective, Validation
+from captious.train.objective import Objective, TrainingBatch, Validation
 from captious.train.options import Settings
 from captious.train.processes import anyone, rank, wait, world
-from captious.train.schedule import Plan, rate
+from captious.train.schedule import EpochPlan, rate
 
 torch = require("torch", "clip")
 
@@ -38,7 +38,7 @@ PENDING = 20
 """Steps whose numbers wait on the device before they are fetched together, so that no step waits for the next."""
 
 
-class Log:
+class TrainingLog:
     """Appends to ``log.jsonl``; a training that resumes cuts off what came after its checkpoint."""
 
     def __init__(self, folder: Path, step: int, writes: bool = True) -> None:
@@ -112,10 +112,12 @@ AHEAD = 4
 """Batches that are laid out before they are needed."""
 
 
-def batches_ahead(plan: Plan, objective: Objective, done: int, together: int) -> Generator[Batch, None, None]:
+def batches_ahead(
+    plan: EpochPlan, objective: Objective, done: int, together: int
+) -> Generator[TrainingBatch, None, None]:
     """Batches from a step on, laid out by threads before they are needed, always in the same order."""
 
-    def layout(group: tuple[int, list[int]]) -> Batch:
+    def layout(group: tuple[int, list[int]]) -> TrainingBatch:
         epoch, numbers = group
         rows = np.concatenate([plan.rows(epoch, number, rank()) for number in numbers])
         return objective.batch(rows, epoch, len(numbers))
@@ -286,10 +288,10 @@ class Trainer:
 
     objective: Objective
     settings: Settings
-    plan: Plan
+    plan: EpochPlan
     folder: Path
     accelerator: Any
-    """An ``accelerate.Accelerator``."""
+    """The ``accelerate.Accelerator`` of the training."""
     runtime: Runtime = field(default_factory=Runtime)
     validation: Validation | None = None
     keep_best: Callable[[], None] = lambda: None
@@ -323,7 +325,7 @@ class Trainer:
         return module
 
     def run(self, resume: bool = False, ended: bool = False) -> bool:
-        """Train; False where it was stopped before its end. A checkpoint is there in either case.
+        """Train to the end; False where it was stopped before its end. A checkpoint is there in either case.
 
         Where the training that is resumed has ``ended`` already, only what it was is compared.
         """
@@ -332,7 +334,7 @@ class Trainer:
             self._restore(ended)
         if ended:
             return True
-        log = Log(self.folder, self.done, writes=rank() == 0)
+        log = TrainingLog(self.folder, self.done, writes=rank() == 0)
         train_mode(self.model.module)
         if self.validation is not None and not self.done:
             self._validate(log)
@@ -348,7 +350,7 @@ class Trainer:
             self.runtime.log(f"no better validation in the last {since}: {steps}")
         return finished or early
 
-    def _steps(self, log: Log) -> bool | None:
+    def _steps(self, log: TrainingLog) -> bool | None:
         """All steps that are left: True at the end, False where stopped, None to try again with less at once."""
         with closing(batches_ahead(self.plan, self.objective, self.done, self.together)) as batches:
             while self.done < self.plan.steps:
@@ -379,7 +381,7 @@ class Trainer:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _step(self, batches: Iterator[Batch], log: Log) -> None:
+    def _step(self, batches: Iterator[TrainingBatch], log: TrainingLog) -> None:
         step, numbers = self.done, self.plan.batches(self.done)
         now = (self.settings.lr or 0.0) * rate(step, self.plan.steps, self.settings.warmup_steps)
         for group in self.optimizer.param_groups:
@@ -402,7 +404,7 @@ class Trainer:
         log.step(record, {**sums, "scale": self.objective.scale.detach(), "norm": norm}, samples)
         self.runtime.progress("steps", self.done, self.plan.steps)
 
-    def _backward(self, batch: Batch, share: float, last: bool) -> dict[str, Any]:
+    def _backward(self, batch: TrainingBatch, share: float, last: bool) -> dict[str, Any]:
         """Losses and gradients of a batch; processes exchange gradients after the last of a step."""
         try:
             with nullcontext() if last else self.accelerator.no_sync(self.step_module):
@@ -414,7 +416,7 @@ class Trainer:
                 raise MemoryError from error
             raise
 
-    def _between(self, log: Log) -> bool:
+    def _between(self, log: TrainingLog) -> bool:
         """What happens between steps: validation, checkpoint, stop. True to stop."""
         ends = self.done % self.plan.steps_in_epoch == 0
         every = self.settings.validate_every
@@ -427,7 +429,7 @@ class Trainer:
             log.pause()
         return stop
 
-    def _validate(self, log: Log) -> None:
+    def _validate(self, log: TrainingLog) -> None:
         if rank() == 0 and self.validation is not None:
             self.model.module.eval()
             figures = self.validation()

@@ -15,7 +15,7 @@ from captious.train.schedule import Rows
 Tensor = Any
 
 
-class Batch(NamedTuple):
+class TrainingBatch(NamedTuple):
     """A batch that only has to travel to the device."""
 
     images: Any
@@ -48,11 +48,11 @@ class Objective(ABC):
         """How many examples there are."""
 
     @abstractmethod
-    def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
+    def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
         """Lay out examples; depends on nothing but the arguments, and may run in any thread."""
 
     @abstractmethod
-    def parts(self, batch: Batch) -> dict[str, Tensor]:
+    def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
         """The losses of a batch by name, means where it is several; ``loss`` is what is minimized."""
 
     def state(self) -> dict[str, Any]:

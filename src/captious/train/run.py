@@ -30,7 +30,7 @@ from captious.train.options import (
     from_record,
 )
 from captious.train.processes import world
-from captious.train.schedule import Plan
+from captious.train.schedule import EpochPlan
 from captious.train.specs import SpecsMethod
 from captious.train.umic import UmicMethod
 
@@ -192,7 +192,7 @@ def _train(job: Job, accelerator: Any, stop: Stop) -> Trained:
     )
 
 
-def _plan(examples: int, job: Job, notes: list[str]) -> Plan:
+def _plan(examples: int, job: Job, notes: list[str]) -> EpochPlan:
     settings, contrast = job.settings, job.options.name != "umic"
     wanted, most = settings.batch_size or 1, max(examples // world(), 1)
     if wanted > most and contrast:
@@ -200,14 +200,14 @@ def _plan(examples: int, job: Job, notes: list[str]) -> Plan:
     batch = min(wanted, most)
     if batch < 2 and contrast:
         raise InputError(f"{examples} examples are too few to train on: each is told from the others of its batch")
-    plan = Plan(examples, batch, settings.accumulate, settings.epochs or 1, settings.seed, world())
+    plan = EpochPlan(examples, batch, settings.accumulate, settings.epochs or 1, settings.seed, world())
     if contrast and settings.warmup_steps > plan.steps // 5:
         fifth = f"over a fifth of the {plan.steps} steps: lowered to {plan.steps // 5}"
         notes.append(f"a warm-up of {settings.warmup_steps} steps is {fifth}")
     return plan
 
 
-def _identity(job: Job, examples: Sequence[Example], plan: Plan) -> dict[str, Any]:
+def _identity(job: Job, examples: Sequence[Example], plan: EpochPlan) -> dict[str, Any]:
     """What must be the same for a training to go on; epochs and steps may be more."""
     data = [f"{one.id}\t{one.image.name}\t{one.captions}\t{one.units}\t{one.wrong_units}".encode() for one in examples]
     return {**_settings(job), "steps": plan.steps, "data": digest(*data)}
@@ -219,7 +219,7 @@ def _settings(job: Job) -> dict[str, Any]:
     return {"objective": job.options.name, **settings, **as_record(job.options), "base": job.training.base}
 
 
-def _mark(job: Job, settings: Settings, plan: Plan, done: int, finished: bool) -> None:
+def _mark(job: Job, settings: Settings, plan: EpochPlan, done: int, finished: bool) -> None:
     """Write the record of the training beside its model."""
     record = {
         "captious": __version__,

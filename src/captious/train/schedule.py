@@ -15,12 +15,12 @@ Rows = Ints
 
 
 @dataclass(frozen=True)
-class Plan:
+class EpochPlan:
     """``examples`` in batches of ``batch`` per process; a step sums ``accumulate`` of them, fewer at an epoch's end.
 
     Each epoch is shuffled anew; the rest that fills no whole batch is left out of that epoch.
 
-    >>> plan = Plan(examples=10, batch=2, accumulate=2, epochs=3)
+    >>> plan = EpochPlan(examples=10, batch=2, accumulate=2, epochs=3)
     >>> plan.steps, plan.batches(2), plan.epoch(2)
     (9, [4], 0)
     """

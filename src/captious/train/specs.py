@@ -20,12 +20,12 @@ from captious._random import draws
 from captious._typing import Bools, Ints
 from captious.errors import InputError, require
 from captious.train import processes
-from captious.train.contrast import EncoderMethod, Joined, contrast
+from captious.train.contrast import ContrastiveObjective, EncoderMethod, contrast
 from captious.train.data import Example, Frame, TokenLists, numbered_images, tokenized
-from captious.train.objective import Batch, Objective, Validation
+from captious.train.objective import Objective, TrainingBatch, Validation
 from captious.train.schedule import Rows
 from captious.train.towers import Towers, towers_of
-from captious.train.validation import SpecificityRate
+from captious.train.validation import SpecificityValidation
 
 torch = require("torch", "clip")
 
@@ -40,7 +40,7 @@ _MOST_WORDS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Negatives:
+class NegativeUnits:
     """Where negative units come from.
 
     ``dataset``: any row, drawn once, as published. ``epoch``: any row, drawn anew each epoch. ``batch``: another row of
@@ -64,8 +64,8 @@ class Chains:
     first: Ints
     images: Ints
     usable: Ints
-    """Of how many k both texts fit, by example."""
-    negatives: Negatives
+    """The number of k for which both texts fit, by example."""
+    negatives: NegativeUnits
     frame: Frame
     encoder: Any
     additive: bool
@@ -135,7 +135,7 @@ class Chains:
         return _chains(texts, wrong, self.counts[rows], self.images[rows], self.negatives, self.encoder)
 
 
-def chains(examples: Sequence[Example], images: Ints, negatives: Negatives, encoder: Any) -> tuple[Chains, Rows]:
+def chains(examples: Sequence[Example], images: Ints, negatives: NegativeUnits, encoder: Any) -> tuple[Chains, Rows]:
     """The chains of examples that have units, and which examples are left: those with at least one pair."""
     if negatives.source == "given" and not all(example.wrong_units for example in examples):
         missing = next(example for example in examples if not example.wrong_units)
@@ -159,7 +159,7 @@ def chains(examples: Sequence[Example], images: Ints, negatives: Negatives, enco
 
 
 def _chains(
-    texts: list[str], wrong: list[str], counts: Ints, images: Ints, negatives: Negatives, encoder: Any
+    texts: list[str], wrong: list[str], counts: Ints, images: Ints, negatives: NegativeUnits, encoder: Any
 ) -> Chains:
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     if negatives.source != "given" and len(np.unique(images)) < 2:
@@ -197,7 +197,7 @@ def _usable(chains: Chains) -> Ints:
 
 
 def _others(images: Ints, rows: Ints, indices: Ints, seed: int, salt: int) -> Ints:
-    """For each row another one, uniform over those with another image, drawn by the row's index."""
+    """Another row for each row, uniform over those with another image, drawn by the row's index."""
     others: Ints = rows.copy()
     for again in range(1000):
         same = np.flatnonzero(images[others] == images[rows])
@@ -277,7 +277,7 @@ def _gap(gap: Tensor, gather: bool) -> Tensor:
 
 
 @dataclass
-class Specificity(Joined):
+class SpecsObjective(ContrastiveObjective):
     """SPECS: weights · (contrast of the full caption, positive hinge, negative hinge).
 
     As in the published code the contrast asks only which image a text belongs to, among those of this process;
@@ -296,7 +296,7 @@ class Specificity(Joined):
     def __len__(self) -> int:
         return len(self.chains)
 
-    def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
+    def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
         """Images, each with its full, positive, base and negative caption."""
         parts = np.split(rows, count)
         triplets = [one for part in parts for one in self.chains.triplets(part, self.chains.steps(part, epoch), epoch)]
@@ -304,7 +304,7 @@ class Specificity(Joined):
             (self.towers.frame.around(self.full[row]), positive, base, negative)
             for row, (base, positive, negative) in zip(rows.tolist(), triplets, strict=True)
         ]
-        return Batch(
+        return TrainingBatch(
             self.towers.image_batch(self.chains.images[rows], epoch), self.towers.text_batch(texts), joined=count
         )
 
@@ -326,11 +326,11 @@ class Specificity(Joined):
         }
 
     def state(self) -> dict[str, Any]:
-        """The margin."""
+        """The margin as it is now."""
         return {"margin": self.margin.value.detach().clone()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """The margin."""
+        """Restore the margin."""
         self.margin.value = state["margin"].to(self.towers.encoder.device)
 
 
@@ -340,7 +340,7 @@ class SpecsMethod(EncoderMethod):
     def objective(self, examples: Sequence[Example], model: Any) -> Objective:
         """Captions of which at least two detail units fit."""
         options, settings = self.job.options, self.job.settings
-        negatives = Negatives(options.negatives, options.shuffle, options.shuffle_rows, settings.seed)
+        negatives = NegativeUnits(options.negatives, options.shuffle, options.shuffle_rows, settings.seed)
         whole, usable, rows = self._chains(examples, negatives, model)
         if len(rows) < len(whole):
             left = len(whole) - len(rows)
@@ -350,7 +350,7 @@ class SpecsMethod(EncoderMethod):
         learnt = [whole[row] for row in rows]
         towers, images = self.towers(learnt, model)
         full = self.noted(tokenized(model, [example.captions[0] for example in learnt]), model)
-        return Specificity(
+        return SpecsObjective(
             towers,
             full,
             replace(usable, images=images),
@@ -363,13 +363,13 @@ class SpecsMethod(EncoderMethod):
     def validation(self, checks: Sequence[Example], model: Any) -> Validation:
         """The Specificity Rate."""
         source: Source = "given" if self.job.options.negatives == "given" else "dataset"
-        negatives = Negatives(source, shuffle=0, seed=self.job.settings.seed)
+        negatives = NegativeUnits(source, shuffle=0, seed=self.job.settings.seed)
         whole, usable, rows = self._chains(checks, negatives, model)
         towers, images, _ = towers_of([whole[row] for row in rows], model, self.job)
-        return SpecificityRate(towers, replace(usable, images=images))
+        return SpecificityValidation(towers, replace(usable, images=images))
 
     def _chains(
-        self, examples: Sequence[Example], negatives: Negatives, encoder: Any
+        self, examples: Sequence[Example], negatives: NegativeUnits, encoder: Any
     ) -> tuple[list[Example], Chains, Rows]:
         whole = with_units(examples, self.job.options.grammar)
         return whole, *chains(whole, numbered_images(whole)[1], negatives, encoder)

@@ -15,20 +15,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious import _written
+from captious import _specs
 from captious._files import load_json
 from captious._typing import Bools, Ints
 from captious.errors import InputError, nearest, require
 from captious.models import crossencoders
-from captious.models.crossencoders import Backbone, Pictures, Texts
+from captious.models.crossencoders import Backbone, LaidOutImages, Texts
 from captious.models.hub import local
 from captious.train import processes
 from captious.train.data import Example
-from captious.train.lexicon import Corpus, Lexicon
+from captious.train.lexicon import CaptionCorpus, Lexicon
 from captious.train.loop import MARKER
-from captious.train.negatives import Alike, Negatives, check, negatives, spread_vectors
-from captious.train.objective import Batch, Method, Objective, Validation
+from captious.train.negatives import Negatives, check_kinds, make_negatives
+from captious.train.objective import Method, Objective, TrainingBatch, Validation
 from captious.train.schedule import Rows
+from captious.train.similar_images import SimilarImages, spread_vectors
 
 torch = require("torch", "clip")
 
@@ -36,13 +37,13 @@ Tensor = Any
 CHUNK = 64
 """Captions that validation judges at a time, each with its negatives."""
 ENCODER = "openai/clip-vit-base-patch32"
-"""Under a fusion, where none is named: CLIPScore's."""
+"""The encoder under a fusion where none is named: that of CLIPScore."""
 UNUSED = ("checkpoints", "best", "log.jsonl", "encoder")
 """What of an encoder's folder is not the encoder."""
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class NegativeTable:
     """Captions with their negatives: text numbers, n × (1 + kinds), −1 where a negative could not be made."""
 
     kinds: tuple[str, ...]
@@ -58,18 +59,18 @@ class Table:
 
 
 @dataclass
-class Ranking(Objective):
+class RankingObjective(Objective):
     """The true caption of an image above its negatives."""
 
     backbone: Backbone
-    pictures: Pictures
+    pictures: LaidOutImages
     texts: Texts
-    table: Table
+    table: NegativeTable
     margin: float = 0.2
 
     @property
     def model(self) -> Backbone:
-        """The cross-encoder."""
+        """The cross-encoder that is trained."""
         return self.backbone
 
     @property
@@ -80,13 +81,13 @@ class Ranking(Objective):
     def __len__(self) -> int:
         return len(self.table.image)
 
-    def batch(self, rows: Rows, epoch: int, count: int = 1) -> Batch:
+    def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
         """Images, each with its caption and that caption's negatives of this epoch."""
         numbers, there = self.table.rows(rows, epoch)
         pictures = self.pictures.take(self.table.image[rows])
-        return Batch(pictures, self.texts.take(numbers), torch.from_numpy(there).to(self.backbone.device))
+        return TrainingBatch(pictures, self.texts.take(numbers), torch.from_numpy(there).to(self.backbone.device))
 
-    def parts(self, batch: Batch) -> dict[str, Tensor]:
+    def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
         """The hinge, the share of negatives that are ranked below, and mean scores."""
         scores = torch.sigmoid(self.backbone.logits(batch.images, batch.texts).float())
         return losses(scores, batch.extra, self.margin)
@@ -105,7 +106,7 @@ class Ranking(Objective):
 
 
 def losses(scores: Tensor, there: Tensor, margin: float) -> dict[str, Tensor]:
-    """Of scores n × (1 + kinds), the true caption first: mean over its negatives of max(0, margin + s⁻ − s⁺).
+    """The loss of scores n × (1 + kinds), the true caption first: mean over its negatives of max(0, margin + s⁻ − s⁺).
 
     >>> scores = torch.tensor([[0.7, 0.4, 0.6], [0.5, 0.9, 0.5]])
     >>> parts = losses(scores, torch.tensor([[True, True], [True, False]]), margin=0.2)
@@ -121,16 +122,16 @@ def losses(scores: Tensor, there: Tensor, margin: float) -> dict[str, Tensor]:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class RankingAccuracy:
     """Share of negatives that score strictly below their caption, in per cent, by kind; ``ranking`` is over all.
 
     A kind of which there is no negative is left out.
     """
 
     backbone: Backbone
-    pictures: Pictures
+    pictures: LaidOutImages
     texts: Texts
-    table: Table
+    table: NegativeTable
     goal: str = "ranking"
 
     def __call__(self) -> dict[str, float]:
@@ -156,11 +157,11 @@ def _share(part: float, whole: float) -> float:
 class Prepared:
     """A corpus with its negatives: what a backbone has to lay out, and how the captions refer to it."""
 
-    corpus: Corpus
+    corpus: CaptionCorpus
     paths: list[str]
-    """In the order of ``corpus.ids``."""
+    """The image paths in the order of ``corpus.ids``."""
     texts: list[str]
-    table: Table
+    table: NegativeTable
     notes: list[str]
 
 
@@ -180,16 +181,18 @@ def prepared(
     name: str = "captions",
 ) -> Prepared:
     """Make ``draws`` sets of negatives; ``features`` are vectors of the images, for those that look alike."""
-    corpus = Corpus.of({example.id: example.captions for example in examples}, name)
+    corpus = CaptionCorpus.of({example.id: example.captions for example in examples}, name)
     lexicon = Lexicon.of(corpus)
-    near = Alike.of(corpus, features) if "hard" in kinds else None
-    sets = [negatives(corpus, kinds, seed=seed + 1000003 * draw, lexicon=lexicon, near=near) for draw in range(draws)]
+    near = SimilarImages.of(corpus, features) if "hard" in kinds else None
+    sets = [
+        make_negatives(corpus, kinds, seed=seed + 1000003 * draw, lexicon=lexicon, near=near) for draw in range(draws)
+    ]
     numbers: dict[str, int] = {}
     own = np.array([numbers.setdefault(text, len(numbers)) for text in corpus.texts], np.int64)
     tables = [np.concatenate([own[:, None], _numbered(one, numbers)], axis=1) for one in sets]
     if not any((table[:, 1:] >= 0).any() for table in tables):
         raise InputError(f"{name}: no negative can be made from {len(corpus)} captions of {len(corpus.ids)} images")
-    table = Table(sets[0].kinds, corpus.image, tables)
+    table = NegativeTable(sets[0].kinds, corpus.image, tables)
     return Prepared(corpus, [str(one.image) for one in examples], list(numbers), table, _notes(sets[0]))
 
 
@@ -236,7 +239,7 @@ class UmicMethod(Method):
     def examples(self) -> tuple[list[Example], list[Example]]:
         """Examples by image; without rows to validate on, some are held out."""
         options = self.job.options
-        check(options.kinds)
+        check_kinds(options.kinds)
         examples, checks = (distinct(part) for part in super().examples())
         if self.job.training.validate is None:
             examples, checks = held_out(examples, options.hold_out, self.job.settings.seed)
@@ -261,7 +264,7 @@ class UmicMethod(Method):
         draws = options.draws or settings.epochs or 1
         data = prepared(usable, options.kinds, draws, settings.seed, vectors, self.job.data)
         self.notes += data.notes
-        ranking = Ranking(*_laid_out(model, data), options.margin)
+        ranking = RankingObjective(*_laid_out(model, data), options.margin)
         if options.backbone.startswith("fusion"):
             ranking.calibrate()
         return ranking
@@ -272,7 +275,7 @@ class UmicMethod(Method):
         seed, name = self.job.settings.seed + 1, self.job.training.validate or self.job.data
         data = prepared(usable, self.job.options.kinds, 1, seed, self._vectors(usable, model), name)
         self.notes += [f"validation: {note}" for note in data.notes]
-        return Accuracy(*_laid_out(model, data))
+        return RankingAccuracy(*_laid_out(model, data))
 
     def keep(self, model: Any) -> None:
         """Copy an encoder that is a folder here beside the model, which is of no use without it."""
@@ -322,7 +325,7 @@ class UmicMethod(Method):
         return spread_vectors(encoded.rows, np.asarray(encoded.index))
 
 
-def _laid_out(backbone: Backbone, data: Prepared) -> tuple[Backbone, Pictures, Texts, Table]:
+def _laid_out(backbone: Backbone, data: Prepared) -> tuple[Backbone, LaidOutImages, Texts, NegativeTable]:
     return backbone, backbone.pictures(data.paths), backbone.texts(data.texts, keep=False), data.table
 
 
@@ -346,11 +349,11 @@ def starting_backbone(written: str, encoder: str = "", regions: str | None = Non
     from captious.models.uniter import load_uniter
 
     names, folder = ("fusion", *LOADERS), Path(written)
-    name, values = (written, {}) if folder.exists() or "/" in written else _written.parse(written, "backbone", "fusion")
+    name, values = (written, {}) if folder.exists() or "/" in written else _specs.parse(written, "backbone", "fusion")
     if name in names and regions is not None:
         raise InputError(f"regions={regions}: is for a UNITER, but backbone={name}")
     if name == "fusion":
-        sizes = vars(FusionSizes(**_written.arguments(FusionSizes, values, name)))
+        sizes = vars(FusionSizes(**_specs.arguments(FusionSizes, values, name)))
         return new_fusion(encoder or ENCODER, seed, **sizes)
     if values:
         raise InputError(f"backbone={written}: only a new fusion has parameters")

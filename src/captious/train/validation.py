@@ -9,7 +9,9 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import require
-from captious.probes.specificity import exceeds
+from captious.probes.retrieval import DEPTHS, ranks_both_ways
+from captious.probes.specificity import Steps
+from captious.probes.vectors import Vectors
 from captious.train.data import TokenLists
 from captious.train.schedule import Rows
 from captious.train.towers import Towers, unit
@@ -21,7 +23,7 @@ CHUNK = 64
 
 
 @dataclass(frozen=True)
-class Recall:
+class RetrievalValidation:
     """Share of captions whose image is found, and of images of which a caption is found, among the nearest."""
 
     towers: Towers
@@ -36,19 +38,18 @@ class Recall:
             images = _images(self.towers, self.images)
             framed = [[self.towers.frame.around(self.captions[row])] for row in range(len(self.captions))]
             texts = _texts(self.towers, framed)
-        owner = torch.from_numpy(np.repeat(np.arange(len(self.images)), np.diff(self.first))).to(texts.device)
+        owner = np.repeat(np.arange(len(self.images)), np.diff(self.first))
+        pictures, wordings = (Vectors.of(part.float().cpu().numpy()) for part in (images, texts))
+        to_image, to_text = ranks_both_ways(pictures, wordings, owner)
         rates: dict[str, float] = {}
-        for nearest in (1, 5, 10):
-            to_image = (texts @ images.T).topk(min(nearest, len(images)), dim=1).indices
-            to_text = owner[(images @ texts.T).topk(min(nearest, len(texts)), dim=1).indices]
-            own = torch.arange(len(images), device=texts.device)
-            rates[f"text_to_image_r{nearest}"] = _share((to_image == owner[:, None]).any(1))
-            rates[f"image_to_text_r{nearest}"] = _share((to_text == own[:, None]).any(1))
+        for depth in DEPTHS:
+            rates[f"text_to_image_r{depth}"] = _percent(to_image.hits(depth).mean())
+            rates[f"image_to_text_r{depth}"] = _percent(to_text.hits(depth).mean())
         return {"recall": (rates["text_to_image_r1"] + rates["image_to_text_r1"]) / 2, **rates}
 
 
 @dataclass(frozen=True)
-class SpecificityRate:
+class SpecificityValidation:
     """The Specificity Rate over all pairs, in percent: as ``captious probe specificity`` counts it, pooled."""
 
     towers: Towers
@@ -57,9 +58,7 @@ class SpecificityRate:
 
     def __call__(self) -> dict[str, float]:
         """``sr`` is the mean of ``sr_pos`` and ``sr_neg``."""
-        base: list[Tensor] = []
-        right: list[Tensor] = []
-        wrong: list[Tensor] = []
+        scores: list[Tensor] = []
         with torch.no_grad():
             for first in range(0, len(self.chains), CHUNK):
                 rows = np.arange(first, min(first + CHUNK, len(self.chains)))
@@ -73,13 +72,11 @@ class SpecificityRate:
                     .split((2 * counts + 1).tolist())
                 )
                 for values, count in zip(similar, counts.tolist(), strict=True):
-                    grown = values[: count + 1].flip(0)  # the longest caption comes first: it is the trunk
-                    base.append(grown[:-1])
-                    right.append(grown[1:])
-                    wrong.append(values[count + 1 :])
-        bases, rights, wrongs = (torch.cat(part).double().cpu().numpy() for part in (base, right, wrong))
-        rates = (exceeds(rights, bases).mean(), exceeds(bases, wrongs).mean())
-        positive, negative = (round(100 * float(rate), 4) for rate in rates)
+                    # The longest caption comes first, because the others share its prefix.
+                    scores += [values[: count + 1].flip(0), values[count + 1 :]]
+        negatives = np.asarray(self.chains.usable, dtype=np.int64)
+        steps = Steps.of(torch.cat(scores).double().cpu().numpy(), negatives + 1, negatives)
+        positive, negative = map(_percent, steps.hits().mean(axis=0))
         return {"sr": (positive + negative) / 2, "sr_pos": positive, "sr_neg": negative}
 
     def _chain(self, row: int, count: int) -> list[Ints]:
@@ -100,5 +97,5 @@ def _texts(towers: Towers, groups: list[list[Ints]], chunk: int = 4 * CHUNK) -> 
     return unit(torch.cat(parts))
 
 
-def _share(hits: Tensor) -> float:
-    return round(100 * float(hits.float().mean()), 4)
+def _percent(share: float) -> float:
+    return round(100 * float(share), 4)

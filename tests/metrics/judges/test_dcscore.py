@@ -15,8 +15,8 @@ from captious.captions import CaptionSet, ImageData
 from captious.errors import InputError
 from captious.metrics.judges.dcscore import (
     DCScore,
-    Fact,
     FactLists,
+    MatchedFact,
     own_facts,
     read_checks,
     read_facts,
@@ -107,7 +107,7 @@ def test_what_cannot_be_read_has_no_value(model, photos, key, reply, reason):
 
 
 def test_replies_are_read_by_numbers():
-    lists = FactLists([Fact("a dog"), Fact("a dog")], ["a dog", "a cat"])
+    lists = FactLists([MatchedFact("a dog"), MatchedFact("a dog")], ["a dog", "a cat"])
     reply = Reply('[{"fact": 2, "match": "2"}, {"fact": "1", "match": "None"}]')
     assert read_matches(reply, lists) == (None, 1)
     assert read_checks(Reply('[{"fact": 2, "true": false}, {"fact": 1, "true": "1"}]'), lists) == (True, False)
@@ -119,7 +119,7 @@ def test_replies_are_read_by_numbers():
     ):
         with pytest.raises(ValueError):
             read_matches(Reply(text), lists)
-    assert read_facts(Reply('[{"fact": "It is wet."}]')) == [Fact("It is wet.", "", True)]
+    assert read_facts(Reply('[{"fact": "It is wet."}]')) == [MatchedFact("It is wet.", "", True)]
     with pytest.raises(ValueError, match="no fact in"):
         read_facts(Reply('[{"facts": "It is wet."}]'))
 

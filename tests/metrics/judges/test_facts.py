@@ -11,7 +11,7 @@ from tests.metrics.judges.answers import faithscore, rlaifv
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.judges import dcscore
-from captious.metrics.judges.dcscore import Fact, FactLists
+from captious.metrics.judges.dcscore import FactLists, MatchedFact
 from captious.metrics.judges.facts import json_list, read_bullets, read_flag, read_numbered
 from captious.metrics.judges.faithscore import FaithScore, read_facts, read_labels
 from captious.metrics.judges.rlaifv import RlaifV, read_list, read_questions
@@ -88,7 +88,7 @@ REPLIES = st.lists(
 
 @given(REPLIES | st.text())
 def test_any_reply_is_read_or_refused_in_one_line(text):
-    reply, lists = Reply(text), FactLists([Fact("a"), Fact("a")], ["b"])
+    reply, lists = Reply(text), FactLists([MatchedFact("a"), MatchedFact("a")], ["b"])
     for read in (
         read_yes_no,
         partial(read_labels, sentences=["a", "b"]),

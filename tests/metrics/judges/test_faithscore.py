@@ -11,7 +11,7 @@ from tests.models.chat.stub import asked, pictures, response
 
 from captious.captions import CaptionSet, ImageData
 from captious.metrics.judges.faithscore import (
-    Fact,
+    AtomicFact,
     FaithScore,
     read_facts,
     read_labels,
@@ -129,7 +129,7 @@ def test_a_sub_sentence_without_its_letter_is_no_label():
 
 
 def test_facts_are_read_from_five_lines_or_from_bullets_under_them():
-    facts = [Fact("There is a dog.", "entities"), Fact("The dog is 1.5 m tall.", "other attributes")]
+    facts = [AtomicFact("There is a dog.", "entities"), AtomicFact("The dog is 1.5 m tall.", "other attributes")]
     line = (
         "Entities: There is a dog.\nRelations:\nColors: None.\nCounting: N/A\nOther attributes: The dog is 1.5 m tall."
     )
@@ -142,12 +142,12 @@ def test_facts_are_read_from_five_lines_or_from_bullets_under_them():
 def test_a_sub_sentence_is_wrong_if_an_entity_in_it_belongs_to_a_false_fact(model, captions):
     sentences = ("Two dogs sleep,", "a cat eats", "and a red ball lies there.")
     facts = [
-        Fact("There are dogs.", "entities"),
-        Fact("There is a cat.", "entities"),
-        Fact("There is a ball.", "entities"),
-        Fact("The cat eats.", "relations"),
-        Fact("The ball is red.", "colors"),
-        Fact("It is cloudy.", "other attributes"),  # mentions no entity
+        AtomicFact("There are dogs.", "entities"),
+        AtomicFact("There is a cat.", "entities"),
+        AtomicFact("There is a ball.", "entities"),
+        AtomicFact("The cat eats.", "relations"),
+        AtomicFact("The ball is red.", "colors"),
+        AtomicFact("It is cloudy.", "other attributes"),  # mentions no entity
     ]
     verdict = sentence_verdict(sentences, facts, [True, True, True, True, False, False])
     assert verdict.value == pytest.approx(2 / 3)

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from captious.metrics.meteor import resources
-from captious.metrics.meteor.resources import Source, compile_tables
+from captious.metrics.meteor.resources import MeteorFiles, compile_tables
 
 FUNCTION_WORDS = ["a", "the", "of", "on", "in", "is", ".", ","]
 PREFIXES = ["# a comment", "Mr", "vs", "No #NUMERIC_ONLY#"]
@@ -56,4 +56,4 @@ def make_source(tmp_path):
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
     """Tables of a dozen words."""
-    return compile_tables(Source.at(write_source(tmp_path_factory.mktemp("meteor"))))
+    return compile_tables(MeteorFiles.at(write_source(tmp_path_factory.mktemp("meteor"))))

@@ -14,7 +14,7 @@ from captious._files import data_folder
 from captious.cli import cache
 from captious.errors import InputError
 from captious.metrics.meteor import resources
-from captious.metrics.meteor.resources import Source, compile_tables
+from captious.metrics.meteor.resources import MeteorFiles, compile_tables
 from captious.options import Runtime, using
 
 ALL = ("exact", "stem", "synonym", "paraphrase")
@@ -22,7 +22,7 @@ ALL = ("exact", "stem", "synonym", "paraphrase")
 
 @pytest.fixture
 def nothing_installed(monkeypatch):
-    monkeypatch.setattr(resources, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "path", [])
 
 
 def compiled():
@@ -117,6 +117,16 @@ def test_absent_tables_say_what_to_do_in_one_line(nothing_installed):
     assert "\n" not in message
 
 
+def test_a_copy_of_pycocoevalcap_without_the_jar_does_not_hide_the_installed_one(make_source, tmp_path, monkeypatch):
+    """A script beside which coco-caption was vendored has its folder first on the path."""
+    (tmp_path / "script" / "pycocoevalcap" / "meteor").mkdir(parents=True)
+    (tmp_path / "script" / "pycocoevalcap" / "__init__.py").touch()
+    (tmp_path / "installed" / "pycocoevalcap").mkdir(parents=True)
+    (tmp_path / "installed" / "pycocoevalcap" / "meteor").symlink_to(make_source())
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "script"), str(tmp_path / "installed")])
+    assert resources.load(modules=ALL).has_paraphrases
+
+
 def test_without_paraphrases_three_modules_still_run(make_source):
     folder = make_source(paraphrases=False)
     assert not resources.load(str(folder), ALL[:3]).has_paraphrases
@@ -147,7 +157,7 @@ def test_a_broken_paraphrase_table_is_named(make_source):
 
 
 def test_a_compiled_file_may_be_named(make_source, tmp_path):
-    compile_tables(Source.at(make_source())).write(tmp_path / "en.tables")
+    compile_tables(MeteorFiles.at(make_source())).write(tmp_path / "en.tables")
     assert resources.load(str(tmp_path / "en.tables"), ALL).has_paraphrases
 
 
@@ -184,6 +194,6 @@ def test_compiling_shows_how_far_it_is(make_source, monkeypatch):
     monkeypatch.setattr(resources, "REPORT", 1)
     steps = []
     with using(Runtime(progress=lambda *step: steps.append(step))):
-        compile_tables(Source.at(make_source()))
+        compile_tables(MeteorFiles.at(make_source()))
     assert len(steps) > 1 and {what for what, _, _ in steps} == {"MB of METEOR's paraphrases"}
     assert steps[-1][1] == steps[-1][2]

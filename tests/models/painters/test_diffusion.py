@@ -9,7 +9,7 @@ import pytest
 from captious.errors import InputError
 from captious.models import diffusion as acceleration
 from captious.models.diffusion import in_groups, load_diffusion
-from captious.models.painters import BLACK, NOT_FINITE, Options, Prompt, load_painter
+from captious.models.painters import BLACK, NOT_FINITE, PainterOptions, Prompt, load_painter
 from captious.models.pipeline import OomBackoff
 from captious.options import Runtime, using
 
@@ -26,7 +26,7 @@ def painted(painter, prompts):
 
 @pytest.fixture
 def painter(pipeline):
-    return load_painter(str(pipeline), Options(steps=3))
+    return load_painter(str(pipeline), PainterOptions(steps=3))
 
 
 def test_the_same_seed_gives_the_same_picture_whatever_the_batch(painter):
@@ -58,8 +58,12 @@ def test_a_generator_of_its_own_on_the_cpu_is_what_the_plain_pipeline_gives(pain
 def test_fingerprint_follows_weights_and_settings_not_the_place(painter, pipeline, tmp_path):
     moved = tmp_path / "elsewhere"
     shutil.copytree(pipeline, moved)
-    assert load_painter(str(moved), Options(steps=3)).fingerprint == painter.fingerprint
-    for options in (Options(steps=4), Options(steps=3, guidance=1.0), Options(steps=3, scheduler="DDIMScheduler")):
+    assert load_painter(str(moved), PainterOptions(steps=3)).fingerprint == painter.fingerprint
+    for options in (
+        PainterOptions(steps=4),
+        PainterOptions(steps=3, guidance=1.0),
+        PainterOptions(steps=3, scheduler="DDIMScheduler"),
+    ):
         assert load_painter(str(pipeline), options).fingerprint != painter.fingerprint
     import torch
     from diffusers import StableDiffusionPipeline
@@ -68,7 +72,7 @@ def test_fingerprint_follows_weights_and_settings_not_the_place(painter, pipelin
     with torch.no_grad():
         other.unet.conv_in.bias += 1e-3
     other.save_pretrained(tmp_path / "other")
-    assert load_painter(str(tmp_path / "other"), Options(steps=3)).fingerprint != painter.fingerprint
+    assert load_painter(str(tmp_path / "other"), PainterOptions(steps=3)).fingerprint != painter.fingerprint
 
 
 def test_what_is_no_picture_has_a_code(painter, monkeypatch):
@@ -87,7 +91,7 @@ def test_what_is_no_picture_has_a_code(painter, monkeypatch):
 def test_what_a_decoder_breaks_is_no_picture_though_the_pipeline_clamps(pipeline, value, code):
     import torch
 
-    broken = load_diffusion(str(pipeline), Options(steps=2))
+    broken = load_diffusion(str(pipeline), PainterOptions(steps=2))
     with torch.no_grad():
         broken.pipeline.vae.decoder.conv_out.bias.fill_(value)
     assert painted(broken, WISHES[:2])[1].tolist() == [code, code]
@@ -99,7 +103,7 @@ def test_another_kind_of_pipeline_with_the_same_parts_is_another_painter(painter
     place = shutil.copytree(pipeline, tmp_path / "tiny-diffusion")
     index = json.loads((place / "model_index.json").read_text())
     (place / "model_index.json").write_text(json.dumps(index | {"_class_name": "StableDiffusionPAGPipeline"}))
-    assert load_painter(str(place), Options(steps=3)).fingerprint != painter.fingerprint
+    assert load_painter(str(place), PainterOptions(steps=3)).fingerprint != painter.fingerprint
 
 
 def test_a_loaded_painter_decodes_in_groups_and_passes_its_settings_on(pipeline, monkeypatch):
@@ -112,7 +116,7 @@ def test_a_loaded_painter_decodes_in_groups_and_passes_its_settings_on(pipeline,
         return plain(self, latents, *others, **options)
 
     monkeypatch.setattr(diffusers.AutoencoderKL, "decode", noted)
-    own = replace(load_diffusion(str(pipeline), Options(steps=2, guidance=3.0, size=24)), most=64)
+    own = replace(load_diffusion(str(pipeline), PainterOptions(steps=2, guidance=3.0, size=24)), most=64)
     pixels, _ = painted(own, [Prompt("x", seed) for seed in range(10)])
     assert sizes == [8, 2] and pixels.shape[1:] == (24, 24, 3)
     assert own.call == {"num_inference_steps": 2, "guidance_scale": 3.0, "height": 24, "width": 24}
@@ -124,7 +128,7 @@ def test_a_cpu_paints_few_at_a_time_so_that_a_kill_loses_little(painter):
 
 
 def test_a_size_that_the_pipeline_refuses_is_one_line(pipeline):
-    odd = load_painter(str(pipeline), Options(steps=2, size=13))
+    odd = load_painter(str(pipeline), PainterOptions(steps=2, size=13))
     with pytest.raises(InputError, match=r"refuses .*size=13.* divisible by 8"):
         list(odd.paint(WISHES[:1]))
 
@@ -213,7 +217,7 @@ def test_a_pipeline_that_casts_its_decoder_up_decodes_in_groups(pipeline, tmp_pa
         tokenizer_2=plain.tokenizer, unet=large, scheduler=diffusers.EulerDiscreteScheduler(),
     ).save_pretrained(place)  # fmt: skip
     with using(Runtime(device="cpu", precision="fp16")):
-        painter = load_painter(str(place), Options(steps=2))
+        painter = load_painter(str(place), PainterOptions(steps=2))
         vae, types = painter.pipeline.vae, []
         assert vae.dtype == torch.float16 and vae.config.force_upcast
         whole = type(vae).decode
@@ -253,7 +257,7 @@ def test_a_compiled_pipeline_is_compiled_for_one_shape(pipeline, painter, monkey
         return graph.forward
 
     monkeypatch.setattr(acceleration, "COMPILE", {"backend": counting})
-    own = load_diffusion(str(pipeline), Options(steps=3))
+    own = load_diffusion(str(pipeline), PainterOptions(steps=3))
     acceleration.compile_heavy(own.pipeline)
     own.compiled = True
     with using(Runtime(batch=4)):
@@ -270,11 +274,11 @@ def test_long_texts_are_counted_as_cut(painter):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (Options(scheduler="DDIM"), "unknown scheduler 'DDIM'"),
-        (Options(guide="captious-mini"), "has no option guide"),
-        (Options(steps=0), "steps is 0"),
-        (Options(guidance=float("nan")), "guidance is nan, expected a finite number"),
-        (Options(compile=True), "compile is for a GPU"),
+        (PainterOptions(scheduler="DDIM"), "unknown scheduler 'DDIM'"),
+        (PainterOptions(guide="captious-mini"), "has no option guide"),
+        (PainterOptions(steps=0), "steps is 0"),
+        (PainterOptions(guidance=float("nan")), "guidance is nan, expected a finite number"),
+        (PainterOptions(compile=True), "compile is for a GPU"),
     ],
 )
 def test_options_that_do_not_fit(pipeline, options, message):
@@ -300,7 +304,7 @@ def test_no_weights_and_no_network(monkeypatch, tmp_path):
     with pytest.raises(InputError, match=r"has no model_index\.json"):
         load_painter(str(tmp_path / "empty"))
     with pytest.raises(InputError, match=r"'lab\.toy\.painter:drawn' has no option steps"):
-        load_painter("lab.toy.painter:drawn", Options(steps=3))
+        load_painter("lab.toy.painter:drawn", PainterOptions(steps=3))
     with pytest.raises(InputError, match="No module named 'nowhere'; is its folder on PYTHONPATH"):
         load_painter("nowhere:painter")
     with pytest.raises(InputError, match="has no attribute 'nobody'"):
@@ -326,6 +330,6 @@ def test_a_safety_checker_is_left_out_unless_it_is_asked_for(pipeline, tmp_path)
     whole.save_pretrained(tmp_path / "careful")
     codes = {}
     for safety in (False, True):
-        painter = load_diffusion(str(tmp_path / "careful"), Options(steps=2, safety=safety))
+        painter = load_diffusion(str(tmp_path / "careful"), PainterOptions(steps=2, safety=safety))
         codes[safety] = painted(painter, WISHES[:2])[1]
     assert not codes[False].any() and codes[True].all()

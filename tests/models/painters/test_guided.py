@@ -5,7 +5,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.models.guided import load_guided
-from captious.models.painters import Options, Prompt, load_painter
+from captious.models.painters import PainterOptions, Prompt, load_painter
 
 TEXT = "a red ball in the snow"
 
@@ -25,7 +25,7 @@ def likeness(painter, pixels):
 def test_optimization_brings_the_picture_nearer_to_the_text(decoders, kind):
     found = {}
     for steps in (1, 12):
-        painter = load_guided(str(decoders / kind), Options(steps=steps, guide="captious-mini"), cutouts=0)
+        painter = load_guided(str(decoders / kind), PainterOptions(steps=steps, guide="captious-mini"), cutouts=0)
         batches = list(painter.paint([Prompt(TEXT, 0), Prompt(TEXT, 1)]))
         assert [batch.indices for batch in batches] == [[0], [1]] and not any(batch.codes.any() for batch in batches)
         assert (batches[0].pixels != batches[1].pixels).any()
@@ -34,7 +34,7 @@ def test_optimization_brings_the_picture_nearer_to_the_text(decoders, kind):
 
 
 def test_the_same_seed_gives_the_same_picture_alone_or_with_others(decoders):
-    painter = load_guided(str(decoders / "vq"), Options(steps=2, guide="captious-mini"), cutouts=2)
+    painter = load_guided(str(decoders / "vq"), PainterOptions(steps=2, guide="captious-mini"), cutouts=2)
     first, second = painter.paint([Prompt(TEXT, 0), Prompt(TEXT, 1)])
     (alone,) = painter.paint([Prompt(TEXT, 1)])
     assert (alone.pixels == second.pixels).all() and painter.shape == first.pixels.shape[1:]
@@ -43,11 +43,11 @@ def test_the_same_seed_gives_the_same_picture_alone_or_with_others(decoders):
 
 def test_what_does_not_fit(decoders, pipeline):
     with pytest.raises(InputError, match="is a UNet2DConditionModel, expected VQModel or AutoencoderKL"):
-        load_painter(f"guided:{pipeline / 'unet'}", Options(guide="captious-mini"))
+        load_painter(f"guided:{pipeline / 'unet'}", PainterOptions(guide="captious-mini"))
     with pytest.raises(InputError, match="size is 15, expected a multiple of 2"):
-        load_painter(f"guided:{decoders / 'kl'}", Options(guide="captious-mini", size=15))
+        load_painter(f"guided:{decoders / 'kl'}", PainterOptions(guide="captious-mini", size=15))
     with pytest.raises(InputError, match="no such folder"):
-        load_painter("guided:nowhere at all", Options(guide="captious-mini"))
+        load_painter("guided:nowhere at all", PainterOptions(guide="captious-mini"))
 
 
 def test_no_decoder_and_no_network(monkeypatch):
@@ -59,4 +59,4 @@ def test_no_decoder_and_no_network(monkeypatch):
 
     monkeypatch.setattr(hub.HfApi, "model_info", unreachable)
     with pytest.raises(InputError, match="not on this machine, and the hub cannot be reached"):
-        load_painter("guided:owner/no-such-decoder", Options(guide="captious-mini"))
+        load_painter("guided:owner/no-such-decoder", PainterOptions(guide="captious-mini"))

@@ -10,11 +10,11 @@ from captious.errors import InputError
 from captious.models import diffusion as module
 from captious.models import store as stores
 from captious.models.diffusion import Diffusion, LazyPipeline, open_pipeline
-from captious.models.painters import Options, Prompt, picture_list
+from captious.models.painters import PainterOptions, Prompt, picture_list
 from captious.options import Runtime, using
 
 WISHES = [Prompt("a red dog", 0), Prompt("two cats", 1)]
-STEPS = Options(steps=2)
+STEPS = PainterOptions(steps=2)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_changed_weight_file_gives_a_new_fingerprint(place):
 
 def test_what_a_fingerprint_follows_is_not_mixed_up(place):
     first = open_pipeline(str(place), STEPS)
-    other = open_pipeline(str(place), Options(steps=3))
+    other = open_pipeline(str(place), PainterOptions(steps=3))
     with using(Runtime(device="cpu", precision="bf16")):
         coarse = open_pipeline(str(place), STEPS)
     assert len({first.fingerprint, other.fingerprint, coarse.fingerprint}) == 3

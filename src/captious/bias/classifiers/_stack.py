@@ -16,7 +16,7 @@ from scipy.special import softmax
 from captious._random import SIGNED_GAMMA, mix
 from captious._typing import Floats
 from captious.bias.classifiers.encoding import encode, epoch_batches, stacked_words
-from captious.bias.corpus import Progress, Task
+from captious.bias.corpus import ClassifierTask, Progress
 from captious.errors import require
 from captious.models.devices import resolve_device, tf32_products
 from captious.options import current
@@ -37,7 +37,7 @@ _ROW = 1 << 20
 """Longer than any caption: positions do not depend on how far a batch is padded."""
 
 
-def train(config: Lstm, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
+def train(config: Lstm, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
     """Train the tasks side by side; the class probabilities of each one's test captions."""
     with tf32_products():
         stack = Stack(config, tasks)
@@ -48,7 +48,7 @@ def train(config: Lstm, tasks: Sequence[Task], progress: Progress) -> list[Float
 class Stack:
     """Weights of E runs, their captions, and what trains and tests them."""
 
-    def __init__(self, config: Lstm, tasks: Sequence[Task]) -> None:
+    def __init__(self, config: Lstm, tasks: Sequence[ClassifierTask]) -> None:
         self.config, self.tasks, self.runs = config, tasks, len(tasks)
         self.device = resolve_device(current().device)
         self.dtype = getattr(torch, config.dtype)

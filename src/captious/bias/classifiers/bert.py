@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import digest
+from captious._files import digest, read_regular
 from captious._typing import Floats
-from captious.bias.corpus import Progress, Task
+from captious.bias.corpus import ClassifierTask, Progress
 from captious.bias.masking import as_text
 from captious.errors import InputError, require
 from captious.models.devices import resolve_device, tf32_products
@@ -63,11 +63,11 @@ class Bert:
         model = _identity(self.model)
         return {"classifier": self.name, **asdict(self), "model": model, "products": products, **versions}
 
-    def stacks(self, tasks: Sequence[Task]) -> list[list[Task]]:
+    def stacks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
         """One at a time."""
         return [[task] for task in tasks]
 
-    def train(self, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
+    def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
         """Train each task on a fresh copy of the encoder."""
         return [train(self, task, progress) for task in tasks]
 
@@ -79,7 +79,7 @@ def _identity(model: str) -> str:
     if not folder.is_dir():
         return model
     weights = sorted((*folder.glob("*.safetensors"), *folder.glob("*.bin")))
-    return f"{folder.name}:{digest(*(path.read_bytes() for path in weights))}"
+    return f"{folder.name}:{digest(*map(read_regular, weights))}"
 
 
 _LOADED: ModelRegistry[tuple[Any, Any]] = ModelRegistry(limit=2)
@@ -102,7 +102,7 @@ def _load(model: str) -> tuple[Any, Any]:
         raise InputError(f"BERT {model!r}: cannot be loaded, expected a local folder or a hub id ({reason})") from None
 
 
-def train(config: Bert, task: Task, progress: Progress) -> Floats:
+def train(config: Bert, task: ClassifierTask, progress: Progress) -> Floats:
     """Train on the task's training captions; the class probabilities of its test captions."""
     torch = require("torch", "bias")
     device = resolve_device(current().device)
@@ -111,7 +111,7 @@ def train(config: Bert, task: Task, progress: Progress) -> Floats:
         return _train(config, task, device, progress)
 
 
-def _train(config: Bert, task: Task, device: Any, progress: Progress) -> Floats:
+def _train(config: Bert, task: ClassifierTask, device: Any, progress: Progress) -> Floats:
     torch = require("torch", "bias")
     tokenizer, original = loaded(config.model)
     encoder = deepcopy(original).to(device).train()
@@ -171,7 +171,7 @@ def _groups(config: Bert, encoder: Any, head: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _encoded(tokenizer: Any, task: Task, indices: Any, length: int, device: Any) -> tuple[Any, Any, Any]:
+def _encoded(tokenizer: Any, task: ClassifierTask, indices: Any, length: int, device: Any) -> tuple[Any, Any, Any]:
     """Token ids, attention mask, and lengths on the CPU."""
     unknown = tokenizer.unk_token or ""
     texts = [as_text(task.captions[i], tokenizer.mask_token or unknown, unknown) for i in indices.tolist()]

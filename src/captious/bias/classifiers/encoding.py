@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from captious._typing import Ints
-from captious.bias.corpus import Task
+from captious.bias.corpus import ClassifierTask
 from captious.bias.masking import as_words
 from captious.text.tables import take_runs
 
@@ -92,7 +92,9 @@ class Captions:
         return Padded(words, lengths)
 
 
-def numbered(tasks: Sequence[Task], read: Callable[[Task], Captions]) -> Iterator[tuple[Task, Captions]]:
+def numbered(
+    tasks: Sequence[ClassifierTask], read: Callable[[ClassifierTask], Captions]
+) -> Iterator[tuple[ClassifierTask, Captions]]:
     """Each task with all captions that it draws from, as read; tasks of one corpus share them."""
     by_corpus: dict[int, Captions] = {}
     for task in tasks:
@@ -102,16 +104,16 @@ def numbered(tasks: Sequence[Task], read: Callable[[Task], Captions]) -> Iterato
         yield task, by_corpus[key]
 
 
-class Encoded(NamedTuple):
+class EncodedTask(NamedTuple):
     """One task's captions as word numbers; the words are those of its own training captions, most frequent first."""
 
     size: int
-    """Of the vocabulary, padding and the unseen word included."""
+    """The size of the vocabulary, padding and the unseen word included."""
     train: Padded
     test: Padded
 
 
-def encode(tasks: Sequence[Task], most: int) -> list[Encoded]:
+def encode(tasks: Sequence[ClassifierTask], most: int) -> list[EncodedTask]:
     """Number the words; one that training does not know, or not among the ``most`` frequent, is ``UNSEEN``."""
     encoded = []
     for task, captions in numbered(tasks, _words):
@@ -120,11 +122,11 @@ def encode(tasks: Sequence[Task], most: int) -> list[Encoded]:
         numbers = np.full(len(captions.vocabulary), UNSEEN, dtype=np.int64)
         numbers[frequent] = np.arange(2, len(frequent) + 2)
         train, test = (captions.padded(part, numbers) for part in task.split)
-        encoded.append(Encoded(len(frequent) + 2, train, test))
+        encoded.append(EncodedTask(len(frequent) + 2, train, test))
     return encoded
 
 
-def _words(task: Task) -> Captions:
+def _words(task: ClassifierTask) -> Captions:
     """A caption without words is one word, for an LSTM cannot read nothing."""
     return Captions.of([as_words(caption, task.token, task.style) or [""] for caption in task.captions])
 

@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from captious._typing import Bools, Floats, Ints
 from captious.bias.classifiers.encoding import Captions, numbered
-from captious.bias.corpus import Progress, Task
+from captious.bias.corpus import ClassifierTask, Progress
 from captious.bias.masking import as_words
 
 
@@ -35,14 +35,14 @@ class Linear:
         """Everything that can move its numbers."""
         return {"classifier": self.name, **asdict(self)}
 
-    def stacks(self, tasks: Sequence[Task]) -> list[list[Task]]:
+    def stacks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
         """The tasks of one corpus together, for its n-grams are counted once."""
-        alike: dict[int, list[Task]] = {}
+        alike: dict[int, list[ClassifierTask]] = {}
         for task in tasks:
             alike.setdefault(id(task.captions), []).append(task)
         return list(alike.values())
 
-    def train(self, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
+    def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
         """Fit each task, give the test captions' class probabilities."""
         results = []
         for task, grams in numbered(tasks, self._ngrams):
@@ -50,10 +50,10 @@ class Linear:
             progress(1.0)
         return results
 
-    def _ngrams(self, task: Task) -> Captions:
+    def _ngrams(self, task: ClassifierTask) -> Captions:
         return Captions.of([as_words(caption, task.token, task.style) for caption in task.captions]).ngrams(self.orders)
 
-    def _train(self, task: Task, grams: Captions) -> Floats:
+    def _train(self, task: ClassifierTask, grams: Captions) -> Floats:
         counts = np.bincount(grams.rows(task.split.train)[0], minlength=len(grams.vocabulary))
         frequent = counts >= self.least
         train, test = (_matrix(*grams.rows(part), frequent) for part in (task.split.train, task.split.test))
@@ -89,7 +89,7 @@ def _matrix(flat: Ints, lengths: Ints, frequent: Bools) -> csr_array:
 
 
 def _largest_eigenvalue(rows: csr_array, transposed: csr_array) -> float:
-    """Of XᵀX, from above but for rounding: power iteration from a positive start."""
+    """An upper bound of the largest eigenvalue of XᵀX, but for rounding: power iteration from a positive start."""
     vector = np.ones(rows.shape[1])
     size = 1.0
     for _ in range(30):

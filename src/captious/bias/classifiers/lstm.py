@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from captious._typing import Floats
-from captious.bias.corpus import Progress, Task
+from captious.bias.corpus import ClassifierTask, Progress
 from captious.errors import require
 from captious.models.devices import resolve_device
 from captious.options import current
@@ -47,10 +47,10 @@ class Lstm:
         products = "tf32" if resolve_device(current().device).type == "cuda" else self.dtype
         return {"classifier": self.name, **chosen, "products": products, "torch": version}
 
-    def stacks(self, tasks: Sequence[Task]) -> list[list[Task]]:
+    def stacks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
         """Tasks of the same size together, in their order, so that early seeds are finished first."""
         most = self.stack or (ON_GPU if resolve_device(current().device).type == "cuda" else ON_CPU)
-        alike: dict[tuple[int, int, int], list[Task]] = {}
+        alike: dict[tuple[int, int, int], list[ClassifierTask]] = {}
         for task in tasks:
             alike.setdefault((len(task.split.train), len(task.split.test), task.classes), []).append(task)
         stacks = []
@@ -61,7 +61,7 @@ class Lstm:
             stacks += [group[first : first + share] for first in range(0, len(group), share)]
         return stacks
 
-    def train(self, tasks: Sequence[Task], progress: Progress) -> list[Floats]:
+    def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
         """Train the tasks side by side; the class probabilities of each one's test captions."""
         from captious.bias.classifiers._stack import train
 

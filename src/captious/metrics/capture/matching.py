@@ -13,14 +13,13 @@ from typing import Literal, get_args
 import numpy as np
 
 from captious._typing import Floats
-from captious.metrics.meteor import resources
-from captious.metrics.meteor.tables import synsets
+from captious.metrics.meteor.synsets import Synsets
 from captious.syntax.scenegraph import Fact
 
 Kind = Literal["object", "attribute", "relation"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WEIGHTS: Mapping[Kind, float] = {"object": 0.5, "attribute": 0.5, "relation": 0.2}
-"""Of each F-score in CAPTURE."""
+"""The weight of each kind's F-score in CAPTURE."""
 Elements = Mapping[Kind, Sequence[Fact]]
 Way = Literal["equal", "synonym"]
 Vectors = Callable[[Sequence[str]], Floats]
@@ -58,8 +57,8 @@ class Synonyms:
     """
 
     def __init__(self, source: str | None = None) -> None:
-        self._source, self._tables = source, resources.load(source)
-        words = self._tables.words
+        self._source, self._synsets_of = source, Synsets(source)
+        words = self._synsets_of.tables.words
         order = np.argsort(words.values, kind="stable")
         self._synsets = words.values[order]
         self._members = np.repeat(np.arange(len(words.keys)), words.starts[1:] - words.starts[:-1])[order]
@@ -73,7 +72,7 @@ class Synonyms:
     def _names(self, label: str) -> frozenset[int]:
         """The words of all synsets of a label, as their rows in the table."""
         if label not in self._looked_up:
-            numbers = sorted(synsets(["_".join(label.lower().split())], self._tables)[0])
+            numbers = sorted(self._synsets_of(label))
             starts, stops = (np.searchsorted(self._synsets, numbers, side).tolist() for side in ("left", "right"))
             spans = [self._members[start:stop].tolist() for start, stop in zip(starts, stops, strict=True)]
             self._looked_up[label] = frozenset(row for span in spans for row in span)
@@ -84,8 +83,8 @@ class Synonyms:
 
     @property
     def mark(self) -> str:
-        """The tables by content."""
-        return self._tables.hash(("synonym",))
+        """A digest of the tables' content."""
+        return self._synsets_of.mark
 
 
 Alike = Callable[[str, str], bool]
@@ -98,7 +97,7 @@ class Pairing:
     ours: Sequence[Fact]
     theirs: Sequence[Fact]
     partners: Mapping[int, tuple[int, Way]]
-    """Of an element of ours that has one: its index among theirs, and in which way the two are the same."""
+    """The partner of each matched element: its index among the other side's elements, and how the two match."""
 
     @classmethod
     def of(cls, ours: Sequence[Fact], theirs: Sequence[Fact], synonymous: Alike | None) -> Pairing:

@@ -22,8 +22,9 @@ from captious.metrics.capture.matching import (
     Vectors,
     elements_of,
 )
-from captious.metrics.contract import MeanMetric, Need, Scored, Shared, candidate_means
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import caption_facts, stored_facts
 from captious.models.factual import Factual, is_factual, load_factual
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
@@ -38,16 +39,16 @@ STOP_NOUNS = Path(__file__).parent / "stop_nouns.txt"
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class CaptureResources:
     """What CAPTURE needs besides captions."""
 
     parser: str
-    """With its version, or its content where it is a FACTUAL model."""
+    """The parser with its version, or with a digest of its content where it is a FACTUAL model."""
     factual: Factual | None = None
     synonyms: Synonyms | None = None
     encoder: SentenceEncoder | None = None
     elements: dict[str, Elements] = field(default_factory=dict)
-    """Of the texts that were parsed so far."""
+    """The elements of every text that was parsed so far."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,6 @@ class Capture(MeanMetric):
     """METEOR's data or a folder of WordNet 3.0, for the synonyms; without it the usual places are searched."""
 
     name: ClassVar[str] = "capture"
-    explains: ClassVar[bool] = True
     main: ClassVar[str] = "subset"
     needs: ClassVar[tuple[Need, ...]] = ("references", "model")
     undefined_reason: ClassVar[str] = "its references have no element of this kind"
@@ -100,13 +100,13 @@ class Capture(MeanMetric):
         """CAPTURE with its subset."""
         return "CAPTURE" if self.subset == "all" else f"CAPTURE {self.subset}"
 
-    def prepare(self, captions: CaptionSet) -> Shared[Knowledge]:
+    def prepare(self, captions: CaptionSet) -> Shared[CaptureResources]:
         """The parser, the synonyms and the sentence encoder."""
         version, factual = parsing.version(self._spacy), None
         if is_factual(self.parser):
             factual = load_factual(self.parser)
             version = f"{factual.name}#{factual.fingerprint}+{version}"
-        knowledge = Knowledge(
+        knowledge = CaptureResources(
             version,
             factual,
             Synonyms(self.resources) if self.synonyms else None,
@@ -118,11 +118,11 @@ class Capture(MeanMetric):
     def _spacy(self) -> str:
         return parsing.DEFAULT if is_factual(self.parser) else self.parser
 
-    def settings(self, state: Shared[Knowledge]) -> Mapping[str, str]:
+    def settings(self, state: Shared[CaptureResources]) -> Mapping[str, str]:
         """The parser with its version, the synonyms and the sentence encoder by content."""
         return self._made_of(state.value)
 
-    def _made_of(self, knowledge: Knowledge) -> dict[str, str]:
+    def _made_of(self, knowledge: CaptureResources) -> dict[str, str]:
         settings = {"parser": knowledge.parser}
         if knowledge.synonyms is not None:
             settings["synonyms"] = f"wordnet-3.0#{knowledge.synonyms.mark}"
@@ -130,7 +130,7 @@ class Capture(MeanMetric):
             settings["model"] = f"{knowledge.encoder.name}#{knowledge.encoder.fingerprint}"
         return settings
 
-    def score_items(self, captions: CaptionSet, state: Shared[Knowledge]) -> Scored:
+    def score_items(self, captions: CaptionSet, state: Shared[CaptureResources]) -> Scored:
         """Rows: sums over the candidates of the value, and their number."""
         self._parse(captions, state.value)
         comparisons = [
@@ -149,22 +149,24 @@ class Capture(MeanMetric):
 
     @property
     def _weights(self) -> dict[Kind, float]:
-        """Of the F-score of each kind in the value."""
+        """The weight of each kind's F-score in the value."""
         if self.subset != "all":
             return {self.subset: 1.0}
         return {kind: weight / sum(WEIGHTS.values()) for kind, weight in WEIGHTS.items()}
 
-    def _comparisons(self, text: str, references: Sequence[str], knowledge: Knowledge) -> list[Comparison]:
+    def _comparisons(
+        self, text: str, references: Sequence[str], knowledge: CaptureResources
+    ) -> list[ReferencePairings]:
         """A caption with each of its references that say something."""
         alike = partial(_synonymous, knowledge.synonyms, self.whole_words) if knowledge.synonyms else None
         theirs = [knowledge.elements[one] for one in references]
         return [
-            Comparison.of(knowledge.elements[text], one, tuple(self._weights), alike)
+            ReferencePairings.of(knowledge.elements[text], one, tuple(self._weights), alike)
             for one in theirs
             if any(one[kind] for kind in self._weights)
         ]
 
-    def _vectors(self, comparisons: Iterable[Comparison], knowledge: Knowledge) -> Vectors | None:
+    def _vectors(self, comparisons: Iterable[ReferencePairings], knowledge: CaptureResources) -> Vectors | None:
         """What gives the vectors of phrases; each that is left anywhere is encoded once."""
         if knowledge.encoder is None:
             return None
@@ -173,7 +175,7 @@ class Capture(MeanMetric):
         encoded = np.nan_to_num(sentence_vectors(distinct, self.weights).astype(np.float64))
         return lambda phrases: encoded[[row[phrase] for phrase in phrases]]
 
-    def _parse(self, captions: CaptionSet, knowledge: Knowledge) -> None:
+    def _parse(self, captions: CaptionSet, knowledge: CaptureResources) -> None:
         """Parse the texts that are not known yet."""
         texts = dict.fromkeys((*captions.candidates.values, *captions.references.values))
         new = [text for text in texts if text not in knowledge.elements]
@@ -193,7 +195,7 @@ class Capture(MeanMetric):
             for text, parse in zip(texts, parses, strict=True)
         }
 
-    def break_down(self, item: CaptionSet, state: Shared[Knowledge]) -> Breakdown:
+    def break_down(self, item: CaptionSet, state: Shared[CaptureResources]) -> Breakdown:
         """Elements of the caption share the F-score of their kind by what they count; missed ones add nothing."""
         self._parse(item, state.value)
         texts = item.candidates.values
@@ -229,13 +231,13 @@ class Capture(MeanMetric):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ReferencePairings:
     """A caption with one reference: the pairing of each kind."""
 
     pairings: Mapping[Kind, Pairing]
 
     @classmethod
-    def of(cls, ours: Elements, theirs: Elements, kinds: Sequence[Kind], alike: Alike | None) -> Comparison:
+    def of(cls, ours: Elements, theirs: Elements, kinds: Sequence[Kind], alike: Alike | None) -> ReferencePairings:
         """The pairings of these kinds."""
         return cls({kind: Pairing.of(ours[kind], theirs[kind], alike) for kind in kinds})
 

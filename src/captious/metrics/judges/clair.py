@@ -60,7 +60,7 @@ class Clair(JudgedMetric):
         return 60 if self.reason else 10
 
     def prompts(self) -> dict[str, str]:
-        """The question."""
+        """The question that the judge is asked."""
         ending = "clair_reason" if self.reason else "clair_score"
         return {self.name: composed_prompt(self.prompt, self.fields, "clair", ending)}
 

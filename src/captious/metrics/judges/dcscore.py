@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
+from captious.io.formats import text_list
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Part
 from captious.metrics.judges.facts import (
@@ -31,23 +32,23 @@ from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
 EPSILON = 1e-8
-"""In the denominator of F1, as the original has it."""
+"""A small number added to the denominator of F1, as in the original."""
 BLANK = " " * 40
 """Stands for a fact in the estimate before a run."""
 ORACLE_LISTS = "oracle_lists"
-"""Under this name the signature counts captions whose oracle facts came with them."""
+"""The name under which the signature counts captions whose oracle facts came with them."""
 OWN_FACTS = "facts"
 """The column with the oracle facts of an item, where somebody has listed them."""
 
 NAMES = ("precision", "recall", "f1")
 Matches = tuple[int | None, ...]
-"""Of each fact, the index of its oracle fact or None."""
+"""The index of each fact's oracle fact, or None."""
 Checks = tuple[bool, ...]
-"""Of each fact, whether it is true."""
+"""Whether each fact is true."""
 T = TypeVar("T")
 
 
-class Fact(NamedTuple):
+class MatchedFact(NamedTuple):
     """A fact of a caption."""
 
     text: str
@@ -60,7 +61,7 @@ class Fact(NamedTuple):
 class FactLists(NamedTuple):
     """The facts of a caption and those of its references."""
 
-    facts: list[Fact]
+    facts: list[MatchedFact]
     oracle: list[str]
     own: bool = False
     """Whether the oracle facts came with the item."""
@@ -76,7 +77,7 @@ class FactLists(NamedTuple):
         return "" if match is None else self.oracle[match]
 
 
-class Scores(NamedTuple):
+class FactScores(NamedTuple):
     """Precision, recall and F1, with what each fact adds to each."""
 
     precision: float
@@ -116,7 +117,7 @@ class DCScore(FactMetric):
     samples: int = 3
     """How often facts are matched, and how often they are checked."""
     sharing: Literal["relevant", "all"] = "relevant"
-    """Among which facts those with the same match are counted, where only relevant ones are scored."""
+    """The facts among which equal matches are counted, where only relevant ones are scored."""
 
     name: ClassVar[str] = "dcscore"
     needs: ClassVar[tuple[Need, ...]] = ("image", "references", "judge")
@@ -144,7 +145,7 @@ class DCScore(FactMetric):
 
     @property
     def label(self) -> str:
-        """With the value, where it is not F1."""
+        """The label with the name of the value, where it is not F1."""
         return "DCScore" if self.value == "f1" else f"DCScore {self.value}"
 
     def prepare(self, captions: CaptionSet) -> Shared[Bench]:
@@ -171,13 +172,13 @@ class DCScore(FactMetric):
         checks = self._sampled(checking, [partial(read_checks, lists=one) for one in lists], bench, "checking")
         return [self._verdict(*parts) for parts in zip(lists, matches, checks, strict=True)]
 
-    def _extracted(self, requests: Sequence[Request], bench: Bench, where: str) -> list[list[Fact] | Failure]:
+    def _extracted(self, requests: Sequence[Request], bench: Bench, where: str) -> list[list[MatchedFact] | Failure]:
         """The facts in each reply; a text without any fails."""
         replies = ask_each(bench.judge, requests, [read_facts] * len(requests), f"{self.label}: facts {where}")
         return [one or Failure(f"no facts {where}") for one in replies]
 
     def _oracle_facts(self, captions: CaptionSet, bench: Bench) -> list[list[str] | Failure]:
-        """From the column, or by the judge from the references."""
+        """The oracle facts from the column, or listed by the judge from the references."""
         lists: list[list[str] | Failure] = [*map(own_facts, captions)]
         unlisted = [index for index, one in enumerate(lists) if not one]
         requests = [self._extraction(" ".join(captions.references[index]), bench) for index in unlisted]
@@ -279,7 +280,7 @@ class DCScore(FactMetric):
         """The oracle facts, unless they are listed; the matchings and the checks."""
         words = " ".join(item.references)
         oracle = own_facts(item) or [BLANK] * estimated_facts(words)
-        lists = FactLists([Fact(BLANK)] * facts, oracle)
+        lists = FactLists([MatchedFact(BLANK)] * facts, oracle)
         sampled = [self._matching(lists, bench), self._checking(item, lists, bench)]
         calls = [(request, self.samples, 12 * facts) for request in sampled]
         return calls if own_facts(item) else [(self._extraction(words, bench), 1, 30 * len(oracle)), *calls]
@@ -291,32 +292,21 @@ def own_facts(item: Item) -> list[str]:
     >>> own_facts(Item("7", fields={"facts": ["There is a dog.", "The dog is wet."]}))
     ['There is a dog.', 'The dog is wet.']
     """
-    value: Any = item.fields.get(OWN_FACTS)
-    facts = value.tolist() if hasattr(value, "tolist") else value
-    if facts is None or facts == "" or facts != facts:  # an empty cell of a table is NaN
-        return []
-    if isinstance(facts, str):
-        try:
-            facts = json.loads(facts)
-        except ValueError:
-            facts = None
-    if not isinstance(facts, (list, tuple)) or not all(isinstance(fact, str) and fact.strip() for fact in facts):
-        raise InputError(f"{item.id}: facts are {shortened(str(value))}, expected a list of texts")
-    return list(facts)
+    return text_list(item.fields.get(OWN_FACTS), item.id, OWN_FACTS) or []
 
 
-def paired(item: Item, facts: list[Fact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
+def paired(item: Item, facts: list[MatchedFact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
     """Both lists, or why one is missing."""
     if isinstance(facts, Failure):
         return facts
     return oracle if isinstance(oracle, Failure) else FactLists(facts, oracle, bool(own_facts(item)))
 
 
-def read_facts(reply: Reply) -> list[Fact]:
+def read_facts(reply: Reply) -> list[MatchedFact]:
     """The facts of a reply. One without a word on its relevance is relevant.
 
     >>> read_facts(Reply('[{"fact": "It is wet.", "identifier": "dog", "relevance": 0}]'))
-    [Fact(text='It is wet.', identifier='dog', relevant=False)]
+    [MatchedFact(text='It is wet.', identifier='dog', relevant=False)]
     """
     facts = []
     for entry in json_list(whole(reply)):
@@ -324,12 +314,12 @@ def read_facts(reply: Reply) -> list[Fact]:
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"no fact in {shortened(json.dumps(entry, default=str))}")
         relevant = read_flag(entry.get("relevance", 1), "relevance")
-        facts.append(Fact(text.strip(), str(entry.get("identifier") or ""), relevant))
+        facts.append(MatchedFact(text.strip(), str(entry.get("identifier") or ""), relevant))
     return facts
 
 
 def read_matches(reply: Reply, lists: FactLists | Failure) -> Matches:
-    """Of each fact, the index of its oracle fact or None."""
+    """The index of each fact's oracle fact, or None."""
     assert isinstance(lists, FactLists)
     entries = json_list(whole(reply))
     matches: list[int | None] = [None] * len(lists.facts)
@@ -361,7 +351,7 @@ def score(
     oracle: int,
     relevant: Sequence[bool] | None = None,
     sharing: Literal["relevant", "all"] = "relevant",
-) -> Scores:
+) -> FactScores:
     """Precision, recall and F1 of facts of which some are true and some have a match among so many oracle facts.
 
     Three facts, of which the first two have the same match and the third, which is true, none; 4 oracle facts:
@@ -387,10 +377,10 @@ def score(
         "recall": [credit / total for credit in credits],
         "f1": [factor * credit / total for credit in credits],
     }
-    return Scores(precision, recall, factor * recall, adds)
+    return FactScores(precision, recall, factor * recall, adds)
 
 
-def average(scores: Sequence[Scores]) -> Scores:
+def average(scores: Sequence[FactScores]) -> FactScores:
     """The mean of several scores, and of what each fact adds."""
     number = len(scores)
     adds = {
@@ -398,7 +388,7 @@ def average(scores: Sequence[Scores]) -> Scores:
         for name in scores[0].adds
     }
     precision, recall, f1 = (sum(values) / number for values in zip(*(one[:3] for one in scores), strict=True))
-    return Scores(precision, recall, f1, adds)
+    return FactScores(precision, recall, f1, adds)
 
 
 def whole_number(value: Any, what: str) -> int:

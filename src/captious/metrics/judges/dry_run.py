@@ -23,7 +23,7 @@ class DryRun(Result):
     """The calls of each metric on each set of captions."""
 
     plans: Mapping[tuple[str, str], CallPlan]
-    """By the name of the set and the written form of the metric."""
+    """Plans by the name of the set and the written form of the metric."""
     prices: tuple[float, float]
     warnings: tuple[str, ...] = ()
     """What could not be asked."""
@@ -33,11 +33,11 @@ class DryRun(Result):
 
     @property
     def total(self) -> CallPlan:
-        """Everything together."""
+        """The plan of all metrics on all sets together."""
         return reduce(add, self.plans.values(), CallPlan())
 
     def cost(self, plan: CallPlan) -> float:
-        """Of a plan, under the prices."""
+        """The cost of a plan under the prices."""
         return Usage(prompt_tokens=plan.prompt_tokens, reply_tokens=plan.reply_tokens).cost(self.prices)
 
     def document(self) -> Document:

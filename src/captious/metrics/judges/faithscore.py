@@ -22,7 +22,7 @@ from captious.metrics.judges.facts import (
     whole,
 )
 from captious.metrics.judges.judged import Bench, Verdict, shortened
-from captious.metrics.judges.yes_no import BY_WORDS, Answer, ask_yes_no, yes_no_request
+from captious.metrics.judges.yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -40,7 +40,7 @@ _NO_FACT = re.compile(r"\W*(none|n/a|nothing|not mentioned)?\W*", re.IGNORECASE)
 _BULLET = re.compile(r"^\s*[-*•]\s*")
 
 
-class Fact(NamedTuple):
+class AtomicFact(NamedTuple):
     """An atomic fact of a caption."""
 
     text: str
@@ -54,7 +54,7 @@ class Description(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As one text."""
+        """The sub-sentence as one text."""
         return " ".join(self.sentences)
 
 
@@ -102,7 +102,7 @@ class FaithScore(FactMetric):
 
     @property
     def label(self) -> str:
-        """With an S where sub-sentences are counted."""
+        """The label, with an S where sub-sentences are counted."""
         return "FaithScore" if self.level == "fact" else "FaithScore-S"
 
     @property
@@ -144,7 +144,7 @@ class FaithScore(FactMetric):
         return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 8))
 
     def _verdict(
-        self, described: Description | Failure, facts: list[Fact] | Failure, answers: list[Answer] | Failure
+        self, described: Description | Failure, facts: list[AtomicFact] | Failure, answers: list[YesNoAnswer] | Failure
     ) -> Verdict | Failure:
         if isinstance(described, Failure) or isinstance(facts, Failure) or isinstance(answers, Failure):
             return next(one for one in (described, facts, answers) if isinstance(one, Failure))
@@ -177,7 +177,7 @@ class FaithScore(FactMetric):
 
 
 def share(verdicts: Sequence[bool]) -> float:
-    """Of the true ones.
+    """The share of facts that are true.
 
     >>> share([True, False, True, True])
     0.75
@@ -207,26 +207,26 @@ def read_labels(reply: Reply, sentences: Sequence[str]) -> Description:
     return Description(tuple(sentences[number - 1] for number, label in sorted(labels) if label == "d"))
 
 
-def read_facts(reply: Reply) -> list[Fact]:
+def read_facts(reply: Reply) -> list[AtomicFact]:
     r"""The facts of a reply of five lines; those of a category may also stand on lines of their own below it.
 
     >>> [fact.text for fact in read_facts(Reply("Entities: There is a dog. There is a ball.\nColors: None"))]
     ['There is a dog.', 'There is a ball.']
     """
-    facts, category = list[Fact](), ""
+    facts, category = list[AtomicFact](), ""
     for line in whole(reply).splitlines():
         if heading := _HEADING.fullmatch(line.strip()):
             category = next(one for one in CATEGORIES if one[:3] == heading[1].lower()[:3])
             line = heading[2]
         texts = _FACT_ENDS.split(_BULLET.sub("", line.strip().strip("*").strip()))
         if category:
-            facts += [Fact(text, category) for text in texts if not _NO_FACT.fullmatch(text)]
+            facts += [AtomicFact(text, category) for text in texts if not _NO_FACT.fullmatch(text)]
     if not category:
         raise ValueError(f"none of the lines {', '.join(CATEGORIES)} in {shortened(reply.text)}")
     return facts
 
 
-def sentence_verdict(sentences: Sequence[str], facts: Sequence[Fact], verdicts: Sequence[bool]) -> Verdict:
+def sentence_verdict(sentences: Sequence[str], facts: Sequence[AtomicFact], verdicts: Sequence[bool]) -> Verdict:
     """The share of sub-sentences that name no entity of a false fact, and the false facts of the others.
 
     An entity is the last word of a fact of that category: "There is a dog." A final s does not count.

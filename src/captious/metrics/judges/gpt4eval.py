@@ -33,7 +33,7 @@ _WORDS = re.compile(
 )
 
 
-class Scores(NamedTuple):
+class ReviewScores(NamedTuple):
     """What a review gives the first and the second answer, and its explanation."""
 
     first: float
@@ -109,9 +109,9 @@ class Gpt4Eval(JudgedMetric):
         orders = [reviews[:number], [_turned(one) for one in reviews[number:]]] if self.swap else [reviews]
         return [self._verdict(list(same)) for same in zip(*orders, strict=True)]
 
-    def _verdict(self, reviews: list[Scores | Failure]) -> Verdict | Failure:
-        """Of the reviews of one caption in one or both orders, the reference's score first."""
-        scores = [one for one in reviews if isinstance(one, Scores)]
+    def _verdict(self, reviews: list[ReviewScores | Failure]) -> Verdict | Failure:
+        """The verdict from the reviews of one caption in one or both orders, the reference's score first."""
+        scores = [one for one in reviews if isinstance(one, ReviewScores)]
         if len(scores) < len(reviews):
             return next(one for one in reviews if isinstance(one, Failure))
         reference = sum(one.first for one in scores) / len(scores)
@@ -129,29 +129,29 @@ class Gpt4Eval(JudgedMetric):
         return Verdict(math.fsum(part.adds for part in parts), parts=parts, weight=weight, summary=summary)
 
 
-def _turned(review: Scores | Failure) -> Scores | Failure:
+def _turned(review: ReviewScores | Failure) -> ReviewScores | Failure:
     """A review of the other order, as if it were of the first."""
-    return review if isinstance(review, Failure) else Scores(review.second, review.first, review.reason)
+    return review if isinstance(review, Failure) else ReviewScores(review.second, review.first, review.reason)
 
 
-def parse_review(reply: Reply) -> Scores:
+def parse_review(reply: Reply) -> ReviewScores:
     r"""The two scores of a review.
 
     >>> parse_review(Reply("8, 9\nThe second has more detail."))
-    Scores(first=8.0, second=9.0, reason='The second has more detail.')
+    ReviewScores(first=8.0, second=9.0, reason='The second has more detail.')
     >>> parse_review(Reply("First, I look at both.\nAssistant 1: 4 (wrong)\nAssistant 2: 8/10"))[:2]
     (4.0, 8.0)
     """
     line, _, rest = reply.text.strip().partition("\n")
     pair = _labeled(line) or _bare(line)
     if pair:
-        return Scores(_on_scale(pair[0]), _on_scale(pair[1]), rest.strip())
+        return ReviewScores(_on_scale(pair[0]), _on_scale(pair[1]), rest.strip())
     pair = _labeled(reply.text)
     if not pair and (match := _PAIR.search(reply.text)):
         pair = match[1], match[2]
     if not pair:
         raise ValueError(f"no two scores in {shortened(reply.text)}")
-    return Scores(_on_scale(pair[0]), _on_scale(pair[1]), reply.text.strip())
+    return ReviewScores(_on_scale(pair[0]), _on_scale(pair[1]), reply.text.strip())
 
 
 def _labeled(text: str) -> tuple[str, str] | None:

@@ -71,7 +71,7 @@ class GVEval(SmoothedMetric):
         return "G-VEval" if self.mode == "both" else f"G-VEval ({self.mode})"
 
     def prompts(self) -> dict[str, str]:
-        """The question."""
+        """The question that the judge is asked."""
         return {self.name: composed_prompt(self.prompt, self.fields, f"gveval_{self.mode}", "gveval_steps")}
 
     def questions(self, captions: CaptionSet, bench: Bench) -> list[Request]:

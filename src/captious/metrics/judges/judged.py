@@ -13,18 +13,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._files import digest
+from captious._files import SMALL, digest, read_regular
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, one_line
-from captious.metrics.contract import MeanMetric, Scored, Shared, blank_texts
+from captious.metrics.contract import MeanMetric, Shared
 from captious.metrics.explanation import Breakdown, Explanation, Part, candidate_labels
+from captious.metrics.rows import Scored, blank_texts, missing_inputs
 from captious.models.chat.judge import Judge, Usage, estimated_tokens, load_judge
 from captious.models.chat.messages import Failure, Request
 from captious.options import current
 from captious.render import Column, Text, Why
 
 PROMPTS = Path(__file__).parent / "prompts"
+ALIKE = 10
+"""So many captions with one and the same value make a judge suspicious."""
 LONGEST_REPLY = 2000
 """Characters of a reply that could not be read, where it is shown; the store has all."""
 
@@ -101,7 +104,6 @@ class JudgedMetric(MeanMetric):
 
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
-    explains: ClassVar[bool] = True
     fields: ClassVar[tuple[str, ...]] = ("candidates", "references")
     """What a prompt must have in braces."""
     parse_rule: ClassVar[str] = "json"
@@ -115,7 +117,7 @@ class JudgedMetric(MeanMetric):
     part_unit: ClassVar[str] = "verdict"
     """What a part of an explanation is."""
     part_columns: ClassVar[Sequence[Column]] = ()
-    """Of the details of the verdicts' parts."""
+    """The columns of the details of the verdicts' parts."""
 
     def prepare(self, captions: CaptionSet) -> Shared[Bench]:
         """The judge and the prompts; nothing is asked yet."""
@@ -170,14 +172,21 @@ class JudgedMetric(MeanMetric):
             by_item.setdefault(int(owners[index]), reasons[index])
         counts["unreadable"] = sum(reason.startswith("unreadable") for reason in reasons.values())
         note = f"{self.label}: {usage.since(before).line(state.value.judge.judging.prices)}"
-        return Scored(rows, by_item, counts, notes=[note] if asked else [])
+        given = values[~np.isnan(values)]
+        warnings = []
+        if len(given) >= ALIKE and (given == given[0]).all():
+            warnings = [
+                f"{self.label}: the judge gave {given[0]:g} to all {len(given):,} captions, so the value says "
+                "nothing of them; explain an item to see what the model replied"
+            ]
+        return Scored(rows, by_item, counts, warnings, [note] if asked else [])
 
     def _units(self, captions: CaptionSet) -> tuple[CaptionSet, dict[int, str]]:
         """What is judged at a time, and why some of it cannot be."""
         units = captions
         if not self.candidates_together:
             units = captions.once("candidates alone", captions.candidates_alone)
-        return units, {**blank_texts(units, "references" in self.needs), **self._missing_inputs(units)}
+        return units, {**blank_texts(units, "references" in self.needs), **missing_inputs(units, self.needs)}
 
     def _owners(self, captions: CaptionSet) -> Ints:
         """The item of each unit."""
@@ -230,7 +239,7 @@ class JudgedMetric(MeanMetric):
         return Why(breakdown.summary, explanation.sections())
 
     def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
-        """Of the value that one item has by these."""
+        """The breakdown of the value that these verdicts give one item."""
         together = self.candidates_together or len(verdicts) == 1
         names = [self.label] if together else candidate_labels(len(verdicts))
         total = sum(one.weight for one in verdicts)
@@ -272,7 +281,7 @@ def _cut(reply: str) -> str:
 def read_prompt(path: str | Path, fields: Sequence[str]) -> str:
     """The text of a prompt, which has every field in braces."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_regular(path, SMALL).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)}), expected a text with a prompt") from None
     try:

@@ -33,15 +33,15 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["reason", "better"],
     "additionalProperties": False,
 }
-"""Of a reply, for servers that hold to one."""
+"""The JSON schema of a reply, for servers that hold to one."""
 
 
 @dataclass(frozen=True)
-class Opinion:
+class Preference:
     """What the judge said of two captions in one order."""
 
     better: Outcome
-    """Of the captions as they were shown."""
+    """The better of the captions in the order in which they were shown."""
     reason: str = ""
 
 
@@ -52,13 +52,16 @@ class Match:
     id: str
     systems: tuple[str, str]
     captions: tuple[str, str]
-    opinions: tuple[Opinion | Failure, ...] = ()
-    """With the captions in this order, and in the other; empty where they are equal and nothing was asked."""
+    opinions: tuple[Preference | Failure, ...] = ()
+    """The preferences with the captions in this order and in the other.
+
+    Empty where they are equal and nothing was asked.
+    """
 
     @property
     def verdicts(self) -> list[Outcome]:
         """Both opinions, in terms of ``systems``; empty where one of them is missing."""
-        opinions = [one for one in self.opinions if isinstance(one, Opinion)]
+        opinions = [one for one in self.opinions if isinstance(one, Preference)]
         return [opinions[0].better, SWAPPED[opinions[1].better]] if len(opinions) == 2 else []
 
     @property
@@ -161,7 +164,7 @@ def _questions(
     return request(one, other), request(other, one)
 
 
-def parse_opinion(reply: Reply) -> Opinion:
+def parse_opinion(reply: Reply) -> Preference:
     """The better caption and the reason of a reply.
 
     >>> parse_opinion(Reply('{"reason": "The second one names the dog.", "better": "second"}')).better
@@ -171,4 +174,4 @@ def parse_opinion(reply: Reply) -> Opinion:
     word = str(answer.get("better", "")).strip().lower().removesuffix(" caption")
     if word not in WORDS:
         raise ValueError(f"better is {shortened(word)}, expected first, second or tie")
-    return Opinion(WORDS[word], str(answer.get("reason") or ""))
+    return Preference(WORDS[word], str(answer.get("reason") or ""))

@@ -22,7 +22,7 @@ from captious.metrics.judges.facts import (
     whole,
 )
 from captious.metrics.judges.judged import Bench, Verdict
-from captious.metrics.judges.yes_no import BY_WORDS, Answer, ask_yes_no, yes_no_request
+from captious.metrics.judges.yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -70,7 +70,7 @@ class RlaifV(FactMetric):
 
     @property
     def label(self) -> str:
-        """With the value, where it is not the ratio."""
+        """The label with the name of the value, where it is not the ratio."""
         return "RLAIF-V" if self.value == "ratio" else f"RLAIF-V {self.value}"
 
     @property
@@ -106,7 +106,7 @@ class RlaifV(FactMetric):
         )
 
     def _verdict(
-        self, facts: list[str] | Failure, questions: list[str] | Failure, answers: list[Answer] | Failure
+        self, facts: list[str] | Failure, questions: list[str] | Failure, answers: list[YesNoAnswer] | Failure
     ) -> Verdict | Failure:
         if isinstance(facts, Failure) or isinstance(questions, Failure) or isinstance(answers, Failure):
             return next(one for one in (facts, questions, answers) if isinstance(one, Failure))
@@ -133,10 +133,10 @@ class RlaifV(FactMetric):
         return [(self._rewriting([" " * 40] * facts, bench), 1, 12 * facts), (check, facts, 2)]
 
 
-def fact_values(answers: Sequence[Answer], value: Literal["ratio", "rejected", "probability"]) -> list[float]:
+def fact_values(answers: Sequence[YesNoAnswer], value: Literal["ratio", "rejected", "probability"]) -> list[float]:
     """What each fact adds to the value of its caption.
 
-    >>> answers = [Answer(True, 0.9), Answer(False, 0.3)]
+    >>> answers = [YesNoAnswer(True, 0.9), YesNoAnswer(False, 0.3)]
     >>> fact_values(answers, "ratio"), fact_values(answers, "rejected"), sum(fact_values(answers, "probability"))
     ([0.5, 0.0], [0.0, -1.0], 0.6)
     """
@@ -152,5 +152,5 @@ def read_list(reply: Reply) -> list[str]:
 
 
 def read_questions(reply: Reply, number: int) -> list[str]:
-    """As many questions as there are facts."""
+    """The questions of a reply, as many as there are facts."""
     return read_numbered(whole(reply), number)

@@ -16,17 +16,17 @@ LONGEST = 16
 ALTERNATIVES = 20
 """Alternatives of the first token that are asked for: what OpenAI and vLLM give at most."""
 BY_WORDS = "by_words"
-"""Under this name the signature counts captions with an answer that words decided."""
+"""The name under which the signature counts captions with an answer that words decided."""
 _FIRST_WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 
 
-class Answer(NamedTuple):
+class YesNoAnswer(NamedTuple):
     """What a model answered."""
 
     yes: bool
     probability: float
-    """Of yes, against no; 1 or 0 where words decided."""
+    """The probability of yes against no; 1 or 0 where words decided."""
     by_words: bool = False
     """Whether the server sent no probabilities of yes and no."""
 
@@ -36,17 +36,17 @@ def ask_yes_no(
     questions: Sequence[Sequence[str] | Failure],
     images: Sequence[ImageSource | None],
     what: str,
-) -> list[list[Answer] | Failure]:
+) -> list[list[YesNoAnswer] | Failure]:
     """An answer to each question of each list, with the image of the list; one that has none fails the list."""
     lists = [() if isinstance(texts, Failure) else texts for texts in questions]
     top = ALTERNATIVES if any(lists) and judge.can("logprobs") else 0
     requests = [yes_no_request(text, image, top) for texts, image in zip(lists, images, strict=True) for text in texts]
     answers = iter(ask_and_parse(judge, requests, read_yes_no, what=what))
-    results: list[list[Answer] | Failure] = []
+    results: list[list[YesNoAnswer] | Failure] = []
     for question, texts in zip(questions, lists, strict=True):
         own = [next(answers) for _ in texts]
         failures = [one for one in (question, *own) if isinstance(one, Failure)]
-        results.append(failures[0] if failures else [one for one in own if isinstance(one, Answer)])
+        results.append(failures[0] if failures else [one for one in own if isinstance(one, YesNoAnswer)])
     return results
 
 
@@ -56,17 +56,17 @@ def yes_no_request(text: str, image: ImageSource | None, top: int = 0) -> Reques
     return Request((Turn("user", text.strip(), images),), max_tokens=LONGEST, top_logprobs=top)
 
 
-def read_yes_no(reply: Reply) -> Answer:
+def read_yes_no(reply: Reply) -> YesNoAnswer:
     """Yes if it is likelier than no at the first token of a reply; a tie is a no. Otherwise the words decide.
 
     >>> read_yes_no(Reply("No, the eyes are closed."))
-    Answer(yes=False, probability=0.0, by_words=True)
+    YesNoAnswer(yes=False, probability=0.0, by_words=True)
     """
     yes, no = yes_and_no(reply)
     if yes + no > 0:
-        return Answer(yes > no, yes / (yes + no))
+        return YesNoAnswer(yes > no, yes / (yes + no))
     answer = read_word(reply.text)
-    return Answer(answer, float(answer), by_words=True)
+    return YesNoAnswer(answer, float(answer), by_words=True)
 
 
 def yes_and_no(reply: Reply) -> tuple[float, float]:

@@ -27,7 +27,7 @@ _hash = lru_cache(maxsize=1 << 18)(text_hash)
 
 
 @dataclass(slots=True, eq=False)
-class Sentence:
+class IndexedSentence:
     """One caption within a batch."""
 
     words: list[int]
@@ -40,27 +40,27 @@ class Sentence:
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
+class SentenceBatch:
     """Captions that may be paired with each other."""
 
-    sentences: list[Sentence]
+    sentences: list[IndexedSentence]
     similar: dict[int, dict[int, int]]
-    """For a word, the other words of equal stem (bit :data:`STEM`) or common synset (bit :data:`SYNONYM`)."""
+    """The other words of equal stem (bit :data:`STEM`) or common synset (bit :data:`SYNONYM`), by word."""
     ranks: dict[tuple[int, int], int] = field(default_factory=dict)
     """The rank of a phrase's paraphrase among the paraphrases of that phrase in the table."""
     linked: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """For a phrase, its paraphrases and the phrases it is a paraphrase of."""
+    """The paraphrases of each phrase, in both directions."""
     lengths: list[int] = field(default_factory=list)
     """Words in each phrase."""
 
 
-def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Sequence[str]) -> Batch:
+def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Sequence[str]) -> SentenceBatch:
     """Number the words and phrases of tokenized captions, and relate them by the given modules."""
     vocabulary: dict[str, int] = {}
     numbered = [[vocabulary.setdefault(word, len(vocabulary)) for word in words] for words in captions]
     distinct = list(vocabulary)
     function = {number for word, number in vocabulary.items() if word in tables.function_words}
-    batch = Batch([], _similar(distinct, tables, modules))
+    batch = SentenceBatch([], _similar(distinct, tables, modules))
     phrases = _find_phrases(batch, numbered, distinct, tables) if "paraphrase" in modules else {}
     for number, words in enumerate(numbered):
         positions: dict[int, list[int]] = {}
@@ -72,7 +72,7 @@ def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Seque
                 positions[word] = [at]
             if word in function:
                 bits |= 1 << at
-        batch.sentences.append(Sentence(words, positions, bits, phrases.get(number, {})))
+        batch.sentences.append(IndexedSentence(words, positions, bits, phrases.get(number, {})))
     return batch
 
 
@@ -99,9 +99,12 @@ def _relate(similar: dict[int, dict[int, int]], groups: Iterable[list[int]], bit
 
 
 def _find_phrases(
-    batch: Batch, captions: list[list[int]], words: list[str], tables: Tables
+    batch: SentenceBatch, captions: list[list[int]], words: list[str], tables: Tables
 ) -> dict[int, dict[int, list[int]]]:
-    """Of each caption, where the phrases begin that have a paraphrase within the batch; the batch notes those."""
+    """The positions in each caption where phrases begin that have a paraphrase within the batch.
+
+    The batch records these phrases.
+    """
     starts, lengths, rows, owners = _spans(captions, words, tables)
     present, phrase = np.unique(rows, return_inverse=True)
     first = tables.phrases.starts[present].astype(np.int64)
@@ -173,8 +176,8 @@ Trail: TypeAlias = "tuple[Match, Trail | None]"
 class Candidate:
     """A candidate, and what it has for the words and phrases of references, noted when first asked."""
 
-    sentence: Sentence
-    batch: Batch
+    sentence: IndexedSentence
+    batch: SentenceBatch
     singles: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """Module and position of the one-word matches of a reference word, in the order in which they are tried."""
     partners: dict[int, list[int]] = field(default_factory=dict)
@@ -201,13 +204,13 @@ class Candidate:
 
 
 @dataclass(slots=True, eq=False)
-class Options:
+class MatchOptions:
     """All matches of a pair of captions; words are bits, `other_` are those of the candidate."""
 
     length: int
     """Words in the reference."""
     matches: dict[int, list[Match]]
-    """By the reference word they begin at, in the order in which the search tries them."""
+    """Matches by the reference word where they begin, in the order in which the search tries them."""
     covered: int = 0
     other_covered: int = 0
     twice: int = 0
@@ -233,7 +236,7 @@ class Options:
         self.other_covered, self.other_twice, self.other_exact = other_covered, other_twice, other_exact
 
 
-def matches(candidate: Candidate, reference: Sentence) -> Options:
+def matches(candidate: Candidate, reference: IndexedSentence) -> MatchOptions:
     """All matches of a candidate and a reference."""
     result: dict[int, list[Match]] = {}
     if candidate.sentence.words == reference.words:
@@ -243,7 +246,7 @@ def matches(candidate: Candidate, reference: Sentence) -> Options:
                     (at, at + 1, other, other + 1, EXACT_MODULE, 1 << other, -2 * _WORD, abs(at - other))
                     for other in positions
                 ]
-        return Options(len(reference.words), result)
+        return MatchOptions(len(reference.words), result)
     cached = candidate.singles
     for word, positions in reference.positions.items():
         if singles := cached[word] if word in cached else candidate.find_singles(word):
@@ -257,10 +260,10 @@ def matches(candidate: Candidate, reference: Sentence) -> Options:
             result[at].append(match)
         else:
             result[at] = [match]
-    return Options(len(reference.words), result)
+    return MatchOptions(len(reference.words), result)
 
 
-def _phrasal(candidate: Candidate, reference: Sentence) -> list[tuple[int, Match]]:
+def _phrasal(candidate: Candidate, reference: IndexedSentence) -> list[tuple[int, Match]]:
     """Matches of paraphrases: first those the table lists under the reference's phrase, then under the candidate's."""
     ranks, lengths, own = candidate.batch.ranks, candidate.batch.lengths, candidate.sentence.phrases
     cached = candidate.partners
@@ -283,7 +286,7 @@ def _phrasal(candidate: Candidate, reference: Sentence) -> list[tuple[int, Match
     return [(entry[0], entry[-1]) for entry in [*sorted(forth), *sorted(back)]]
 
 
-def align(options: Options) -> list[Match]:
+def align(options: MatchOptions) -> list[Match]:
     """The best alignment, from left to right over the reference."""
     fixed: dict[int, Match] = {}
     for at, choice in options.matches.items():

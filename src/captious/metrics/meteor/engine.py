@@ -22,7 +22,16 @@ import numpy.typing as npt
 
 from captious._typing import Floats, Ints
 from captious.errors import InputError, nearest
-from captious.metrics.meteor.align import Batch, Candidate, Match, Options, Sentence, align, matches, read_batch
+from captious.metrics.meteor.align import (
+    Candidate,
+    IndexedSentence,
+    Match,
+    MatchOptions,
+    SentenceBatch,
+    align,
+    matches,
+    read_batch,
+)
 from captious.metrics.meteor.tables import Tables
 
 # The alphabet of the original, written with escapes: Latin, Latin-1, Latin Extended-A (almost), Cyrillic, phonetic.
@@ -136,7 +145,7 @@ class Parameters:
     gamma: float
     delta: float
     weights: tuple[float, float, float, float]
-    """Of the modules, in the order of :data:`MODULES`."""
+    """The weights of the modules, in the order of :data:`MODULES`."""
 
 
 TASKS = {
@@ -270,7 +279,7 @@ class Aligned(NamedTuple):
     function: tuple[int, int]
     """Function words as bits, of the reference and of the candidate."""
     row: list[int]
-    """The counts; see :data:`COLUMNS`."""
+    """The counts of the pair; see :data:`COLUMNS`."""
 
 
 def aligned(
@@ -311,7 +320,7 @@ def _no_collection() -> Iterator[None]:
 
 def _read(
     candidates: Sequence[str], references: Sequence[Sequence[str]], tables: Tables, modules: Sequence[str]
-) -> tuple[dict[str, int], Batch, int]:
+) -> tuple[dict[str, int], SentenceBatch, int]:
     """The number of each distinct caption, the captions made ready, and how many of all had to be cleaned."""
     numbers: dict[str, int] = {}
     for captions in (candidates, *references):
@@ -328,7 +337,7 @@ def _read(
     return numbers, read_batch(tokens, tables, modules), count
 
 
-def _best(candidate: Candidate, references: Sequence[Sentence], tuning: Parameters) -> tuple[list[int], int]:
+def _best(candidate: Candidate, references: Sequence[IndexedSentence], tuning: Parameters) -> tuple[list[int], int]:
     """The counts of the reference with the highest score, and its number.
 
     References are taken in the order of the highest score they could reach, so that most need no search.
@@ -352,7 +361,7 @@ def _best(candidate: Candidate, references: Sequence[Sentence], tuning: Paramete
     return best, chosen
 
 
-def highest(candidate: Sentence, reference: Sentence, options: Options, tuning: Parameters) -> float:
+def highest(candidate: IndexedSentence, reference: IndexedSentence, options: MatchOptions, tuning: Parameters) -> float:
     """A score no alignment made of these matches exceeds: every word matched by its best module, in one chunk."""
     words, other_words = options.covered.bit_count(), options.other_covered.bit_count()
     if not words:
@@ -366,7 +375,7 @@ def highest(candidate: Sentence, reference: Sentence, options: Options, tuning: 
     )
 
 
-def _reach(covered: int, exact: int, sentence: Sentence, tuning: Parameters) -> float:
+def _reach(covered: int, exact: int, sentence: IndexedSentence, tuning: Parameters) -> float:
     function, delta = sentence.function, tuning.delta
     near = covered & ~exact
     exact_function, near_function = (exact & function).bit_count(), (near & function).bit_count()
@@ -377,7 +386,7 @@ def _reach(covered: int, exact: int, sentence: Sentence, tuning: Parameters) -> 
     return reached / (delta * (total - functional) + (1 - delta) * functional)
 
 
-def count_matches(candidate: Sentence, reference: Sentence, alignment: list[Match]) -> list[int]:
+def count_matches(candidate: IndexedSentence, reference: IndexedSentence, alignment: list[Match]) -> list[int]:
     """Count the matches of an alignment, which run from left to right over the reference; see :data:`COLUMNS`."""
     words, other_words = len(reference.words), len(candidate.words)
     function, other_function = reference.function, candidate.function

@@ -11,11 +11,12 @@ import numpy as np
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.metrics.contract import CandidateMetric, Scored
+from captious.metrics.contract import CandidateMetric
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
 from captious.metrics.meteor import resources
 from captious.metrics.meteor.engine import MODULES, Aligned, aligned, clean, count, parameters, score, weight
 from captious.metrics.meteor.tables import Tables
+from captious.metrics.rows import Scored
 from captious.render import Column
 
 
@@ -54,7 +55,6 @@ class Meteor(CandidateMetric):
     name: ClassVar[str] = "meteor"
     label: ClassVar[str] = "METEOR"
     main: ClassVar[str] = "task"
-    explains: ClassVar[bool] = True
     citation: ClassVar[str] = (
         "Denkowski, Lavie. Meteor Universal: language specific translation evaluation for any target language. "
         "WMT 2014."

@@ -22,7 +22,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -45,14 +44,14 @@ _PARAPHRASES = ("data/paraphrase-en.gz", "paraphrase-en.gz")
 
 
 @dataclass(frozen=True)
-class Source:
+class MeteorFiles:
     """Where METEOR's data files lie: a jar (or the folder it was unpacked to), and the paraphrase table."""
 
     entries: Path
     paraphrases: Path | None
 
     @classmethod
-    def at(cls, path: Path) -> Source | None:
+    def at(cls, path: Path) -> MeteorFiles | None:
         """The source in a folder, or beside a named jar; None where there is none."""
         folder = path.parent if path.is_file() else path
         paraphrases = next((folder / name for name in _PARAPHRASES if (folder / name).is_file()), None)
@@ -86,7 +85,7 @@ class Source:
             raise InputError(f"{self.entries}: not the data of METEOR 1.5 ({error})") from None
 
 
-def compile_tables(source: Source) -> Tables:
+def compile_tables(source: MeteorFiles) -> Tables:
     """Read the sources (about 15 s for METEOR 1.5, most of it the paraphrase table)."""
     entries = source.read()
     text = {name: data.decode("utf-8").splitlines() for name, data in entries.items()}
@@ -227,11 +226,10 @@ def _find(named: str | None) -> Tables:
     raise InputError(_REMEDY)
 
 
-def _package() -> Source | None:
-    """The sources in the installed pycocoevalcap."""
-    package = find_spec("pycocoevalcap")
-    folders = (package.submodule_search_locations or []) if package else []
-    return next(filter(None, (Source.at(Path(folder) / "meteor") for folder in folders)), None)
+def _package() -> MeteorFiles | None:
+    """The sources in an installed pycocoevalcap, also where a copy of it without them stands first on the path."""
+    folders = (Path(entry or ".") / "pycocoevalcap" / "meteor" for entry in sys.path)
+    return next((files for folder in folders if folder.is_dir() and (files := MeteorFiles.at(folder))), None)
 
 
 @lru_cache(maxsize=1)
@@ -263,8 +261,8 @@ def _wordnet(folder: Path, changed: int) -> Tables:
     )
 
 
-def _source(path: Path) -> Source:
-    source = Source.at(path)
+def _source(path: Path) -> MeteorFiles:
+    source = MeteorFiles.at(path)
     if source is None:
         raise InputError(f"{path}: holds no data of METEOR 1.5; {_WANTED}")
     return source
@@ -280,7 +278,7 @@ def _opened(path: Path) -> Tables:
         raise InputError(f"{error}; run again: captious cache add meteor PATH") from None
 
 
-def _compiled(source: Source) -> Tables:
+def _compiled(source: MeteorFiles) -> Tables:
     path = cache_folder() / f"meteor-en-{FORMAT}-{source.stamp}{_SUFFIX}"
     try:
         return _open(path)

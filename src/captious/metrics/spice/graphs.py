@@ -11,8 +11,6 @@ import numpy as np
 
 from captious._files import digest
 from captious._typing import Floats
-from captious.metrics.meteor import resources
-from captious.metrics.meteor.tables import synsets
 from captious.models._segments import Space, as_keys, text_key
 from captious.models.store import open_store
 from captious.options import current
@@ -45,7 +43,10 @@ LABELS = {
 }
 """The attributes of a subset."""
 ROW_BYTES = 1024
-"""Of the tuples of a caption in the cache; the tuples of a very long caption are computed each time."""
+"""The bytes that the tuples of a caption have in the cache.
+
+The tuples of a very long caption are computed each time.
+"""
 
 
 def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> dict[str, tuple[Fact, ...]]:
@@ -90,7 +91,7 @@ def stored_facts(
 
 
 FORMAT = "1"
-"""Of the rules: tuples that an older version cached are not read."""
+"""The version of the rules: tuples that an older version cached are not read."""
 
 
 @dataclass(eq=False)
@@ -122,7 +123,7 @@ class Concept:
 
     @property
     def label(self) -> str:
-        """Its words, joined as the original joins them."""
+        """The words of the node, joined as in the original."""
         return "/".join(sorted(self.words))
 
 
@@ -275,28 +276,6 @@ def soft_score(candidate: Floats, reference: Floats, subset: Subset) -> float:
     if not len(reference):
         return 0.0 if subset == "all" else float("nan")
     return float((candidate @ reference.T).max(axis=1).mean()) if len(candidate) else 0.0
-
-
-class Synsets:
-    """The synsets of words and phrases, from METEOR's tables or a folder of WordNet; each is looked up once."""
-
-    def __init__(self, source: str | None = None) -> None:
-        self._source, self._tables = source, resources.load(source)
-        self._looked_up: dict[str, frozenset[int]] = {}
-
-    def __call__(self, label: str) -> frozenset[int]:
-        """The synsets of a word or phrase."""
-        if label not in self._looked_up:
-            self._looked_up[label] = frozenset(synsets([label.lower().replace(" ", "_")], self._tables)[0])
-        return self._looked_up[label]
-
-    def __reduce__(self) -> tuple[type[Synsets], tuple[str | None]]:
-        return Synsets, (self._source,)
-
-    @property
-    def mark(self) -> str:
-        """The tables by content."""
-        return self._tables.hash(("synonym",))
 
 
 def no_synsets(label: str) -> frozenset[int]:

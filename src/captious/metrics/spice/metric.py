@@ -10,14 +10,15 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.metrics.contract import MeanMetric, Need, Scored, Shared, candidate_means
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
+from captious.metrics.meteor.synsets import Synsets
+from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import (
     LookUp,
     Matching,
     SceneGraph,
     Subset,
-    Synsets,
     caption_facts,
     compared,
     no_synsets,
@@ -36,7 +37,7 @@ SENTENCES = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class SpiceResources:
     """What SPICE needs besides captions: the parser, and synsets or a sentence encoder."""
 
     parser: str
@@ -78,7 +79,6 @@ class Spice(MeanMetric):
     """METEOR's data or a folder of WordNet 3.0, for the synsets; without it the usual places are searched."""
 
     name: ClassVar[str] = "spice"
-    explains: ClassVar[bool] = True
     main: ClassVar[str] = "subset"
     needs: ClassVar[tuple[Need, ...]] = ("references", "model")
     undefined_reason: ClassVar[str] = "its references have no tuple of this kind"
@@ -94,28 +94,28 @@ class Spice(MeanMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of an F-score, or of a cosine."""
+        """The range of an F-score, or of a cosine."""
         return (-1.0, 1.0) if self.matching == "soft" else (0.0, 1.0)
 
-    def prepare(self, captions: CaptionSet) -> Shared[Knowledge]:
+    def prepare(self, captions: CaptionSet) -> Shared[SpiceResources]:
         """The parser, which must be installed, and the synsets or the sentence encoder."""
         version = parsing.version(self.parser)
         if self.matching == "soft":
             encoder = load_sentences(self.weights)
-            return Shared(Knowledge(version, encoder=encoder), f"{version} and {encoder.fingerprint}")
+            return Shared(SpiceResources(version, encoder=encoder), f"{version} and {encoder.fingerprint}")
         if not self.synsets:
-            return Shared(Knowledge(version), version)
+            return Shared(SpiceResources(version), version)
         look_up = Synsets(self.resources)
-        return Shared(Knowledge(version, look_up, f"wordnet-3.0#{look_up.mark}"), f"{version} and {look_up.mark}")
+        return Shared(SpiceResources(version, look_up, f"wordnet-3.0#{look_up.mark}"), f"{version} and {look_up.mark}")
 
-    def settings(self, state: Shared[Knowledge]) -> Mapping[str, str]:
+    def settings(self, state: Shared[SpiceResources]) -> Mapping[str, str]:
         """The parser with its version, and the synsets or the sentence encoder by content."""
         encoder = state.value.encoder
         if encoder is not None:
             return {"parser": state.value.parser, "model": f"{encoder.name}#{encoder.fingerprint}"}
         return {"parser": state.value.parser, "synsets": state.value.synsets}
 
-    def score_items(self, captions: CaptionSet, state: Shared[Knowledge]) -> Scored:
+    def score_items(self, captions: CaptionSet, state: Shared[SpiceResources]) -> Scored:
         """Rows: sums over the candidates of F, 1, precision and recall; of the value and 1 where matching is soft."""
         if self.matching == "soft":
             return Scored(candidate_means(captions, self._soft(captions)))
@@ -131,17 +131,19 @@ class Spice(MeanMetric):
         """The scene graphs, where tuples match or do not."""
         return self.matching != "soft"
 
-    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[Knowledge]) -> list[Why]:
+    def page_explanations(
+        self, captions: CaptionSet, indices: Sequence[int], state: Shared[SpiceResources]
+    ) -> list[Why]:
         """The graphs of each item."""
         return [_why(self._drawings(captions, index, state)) for index in indices]
 
-    def _drawings(self, captions: CaptionSet, index: int, state: Shared[Knowledge]) -> list[Graph]:
+    def _drawings(self, captions: CaptionSet, index: int, state: Shared[SpiceResources]) -> list[Graph]:
         """The graph of each candidate of an item: tuples that match or do not, and those that it misses."""
         graphs, references = self.graphs(captions, state)
         start, stop = captions.candidates.offsets[index : index + 2].tolist()
         return [compared(graph, references[index], self.subset, self.matching) for graph in graphs[start:stop]]
 
-    def break_down(self, item: CaptionSet, state: Shared[Knowledge]) -> Breakdown:
+    def break_down(self, item: CaptionSet, state: Shared[SpiceResources]) -> Breakdown:
         """Tuples: matched ones share the F-score equally, wrong and missed ones add nothing."""
         if self.matching == "soft":
             return self._soft_parts(item)
@@ -223,12 +225,12 @@ class Spice(MeanMetric):
 
         return ours, theirs, rows
 
-    def graphs(self, captions: CaptionSet, state: Shared[Knowledge]) -> tuple[list[SceneGraph], list[SceneGraph]]:
+    def graphs(self, captions: CaptionSet, state: Shared[SpiceResources]) -> tuple[list[SceneGraph], list[SceneGraph]]:
         """The graph of each candidate, and that of each item's references."""
         key = ("spice", state.key, self.synsets, self.legacy_fragments)
         return captions.once(key, lambda: self._graphs(captions, state.value))
 
-    def _graphs(self, captions: CaptionSet, knowledge: Knowledge) -> tuple[list[SceneGraph], list[SceneGraph]]:
+    def _graphs(self, captions: CaptionSet, knowledge: SpiceResources) -> tuple[list[SceneGraph], list[SceneGraph]]:
         texts = (*captions.candidates.values, *captions.references.values)
         known = caption_facts(texts, self.parser, self.legacy_fragments)
         look_up, merge = knowledge.look_up, self.synsets

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Need, Scored, Shared, where
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part
+from captious.metrics.rows import Scored, where
 from captious.metrics.style.model import ORDERS, StyleModel, Whole, bare, opened, sorted_table
 from captious.render import Column
 from captious.text.tables import NgramTable, TextTable
@@ -29,7 +30,6 @@ class StyleMetric(MeanMetric):
     column: str = "style"
 
     title: ClassVar[str]
-    explains: ClassVar[bool] = True
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
     needs: ClassVar[tuple[Need, ...]] = ("style",)
@@ -171,7 +171,7 @@ COLUMNS = (
     Column("CNG", signed=True, key="score"),
     Column("styles"),
 )
-"""Of the parts of an OnlyStyle."""
+"""The columns of the parts of an OnlyStyle."""
 
 
 def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyReading = LITERAL) -> Breakdown:
@@ -211,15 +211,15 @@ def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyRe
     )
 
 
-class Rows(NamedTuple):
+class NgramRows(NamedTuple):
     """The n-grams of one order in all captions: rows (n-gram, caption, count), sorted by n-gram."""
 
     n: int
     grams: NgramTable
     located: Ints
-    """Of each n-gram of the captions, its number in the model; -1 where the model lacks it."""
+    """The index of each n-gram of the captions in the model; -1 where the model lacks it."""
     base: Floats
-    """Of each n-gram of the captions, the part of its score that all styles share."""
+    """The part of each n-gram's score that all styles share."""
     first: Ints
     """N-gram ``g`` has the rows ``first[g]`` up to ``first[g + 1]``."""
     entries: Ints
@@ -227,7 +227,7 @@ class Rows(NamedTuple):
     style_starts: Ints
     """Style ``p`` has ``entries[style_starts[p]:style_starts[p + 1]]``."""
     entry_gram: Ints
-    """Of each of ``entries``, the number of its n-gram in the captions."""
+    """The index of the n-gram of each of ``entries`` in the captions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,15 +249,15 @@ class ModelNgrams:
 
     @cached_property
     def located(self) -> list[Ints]:
-        """Per order, the number in the model of each n-gram of the captions, -1 where the model lacks it."""
+        """The indices in the model of the n-grams of the captions, per order; -1 where the model has no such n-gram."""
         return self.model.locate(self.table)
 
     @cached_property
-    def orders(self) -> tuple[Rows, ...]:
+    def orders(self) -> tuple[NgramRows, ...]:
         """The rows of each order."""
         return tuple(self._rows(n) for n in range(1, ORDERS + 1))
 
-    def _rows(self, n: int) -> Rows:
+    def _rows(self, n: int) -> NgramRows:
         grams, located = self.table.ngrams(n), self.located[n - 1]
         scores, order = self.model.scores[n - 1], self.model.orders[n - 1]
         inverse = np.full(len(order.last) + 1, -1, dtype=np.int64)
@@ -266,7 +266,7 @@ class ModelNgrams:
         entry_gram = inverse[scores.gram]
         entries = np.flatnonzero(entry_gram >= 0)
         entries = entries[np.argsort(order.style[entries], kind="stable")]
-        return Rows(
+        return NgramRows(
             n=n,
             grams=grams,
             located=located,
@@ -277,7 +277,7 @@ class ModelNgrams:
             entry_gram=entry_gram[entries],
         )
 
-    def weights(self, rows: Rows, style: int) -> tuple[Floats, Ints]:
+    def weights(self, rows: NgramRows, style: int) -> tuple[Floats, Ints]:
         """CNG under a style of each n-gram of the captions, and which of them occur in that style."""
         part = slice(rows.style_starts[style], rows.style_starts[style + 1])
         weights = -rows.base
@@ -285,7 +285,7 @@ class ModelNgrams:
         return weights, rows.entry_gram[part]
 
     def sizes(self, weights: Sequence[Whole]) -> list[Floats]:
-        """Per order, the summed weights of each caption's rows."""
+        """The summed weights of each caption's rows, per order."""
         pairs = zip(self.orders, weights, strict=True)
         return [added(rows.grams.caption, amount, self.captions) for rows, amount in pairs]
 
@@ -307,7 +307,7 @@ def added(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:
 
 
 def amounts(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:
-    """Per order, how often each row counts in the mean of its caption."""
+    """The weight of each row in the mean of its caption, per order."""
     weights: list[Whole] = []
     for rows in ngrams.orders:
         grams = rows.grams

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from captious._files import SMALL, read_regular
 from captious.errors import InputError, one_line, require
 
 TRIES = 8
@@ -55,7 +57,7 @@ class Endpoint:
         self._answered = 0
         self._key = key
         self._under_way = 0
-        self._halved = 0.0
+        self._halved = -math.inf
         self._free: asyncio.Condition
         self._idle: list[Any] = []
         self._new_client: Callable[[], Any]
@@ -168,7 +170,7 @@ def read_key(file: str | Path | None) -> str:
     """The key from a file, or from the variable OPENAI_API_KEY; empty where the server wants none."""
     source: Any = file or "OPENAI_API_KEY"
     try:
-        key = os.environ.get(source, "") if file is None else Path(file).read_text(encoding="utf-8")
+        key = os.environ.get(source, "") if file is None else read_regular(file, SMALL).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{source}: cannot be read ({one_line(error)}), expected a file with a key") from None
     key = key.strip()

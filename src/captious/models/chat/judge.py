@@ -32,7 +32,7 @@ Ability = Literal["logprobs", "schema", "images", "n", "seed"]
 LOCAL = "local:"
 """Stands before a folder or hub id of a model that runs in this process."""
 _STORES: dict[tuple[int, Path], ReplyStore] = {}
-"""By process and path: a connection to SQLite must not cross a fork."""
+"""Open stores by process and path: a connection to SQLite must not cross a fork."""
 _USAGE: dict[Judging, Usage] = {}
 """What was spent under the same options in this process: a ceiling holds for all metrics and models together."""
 
@@ -54,7 +54,7 @@ class Usage:
     prompt_tokens: int = 0
     reply_tokens: int = 0
     seconds: float = 0.0
-    """From the first question of a run to its last reply."""
+    """The time from the first question of a run to its last reply."""
 
     def add(self, reply: Reply) -> None:
         """Count a call."""
@@ -63,7 +63,7 @@ class Usage:
         self.reply_tokens += reply.reply_tokens
 
     def cost(self, prices: tuple[float, float]) -> float:
-        """In the currency of the prices, which are for a million tokens of prompt and of reply."""
+        """The cost in the currency of the prices, which are for a million tokens of prompt and of reply."""
         return (self.prompt_tokens * prices[0] + self.reply_tokens * prices[1]) / 1e6
 
     def since(self, before: Usage) -> Usage:

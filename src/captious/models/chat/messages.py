@@ -244,6 +244,6 @@ def _token(entry: Mapping[str, Any]) -> Token:
 
 
 def _bytes_of(entry: Mapping[str, Any]) -> bytes:
-    """Of a token that may be a part of a character."""
+    """The bytes of a token, which may be a part of a character."""
     raw = entry.get("bytes")
     return bytes(raw) if raw else str(entry.get("token", "")).encode()

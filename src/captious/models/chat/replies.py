@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from captious._files import data_folder
+from captious._files import data_folder, make_private
 from captious.errors import InputError
 
 VERSION = 1
@@ -70,6 +70,7 @@ class ReplyStore:
         fixed = self.path.exists() and not os.access(self.path, os.W_OK)  # such as one that came with a data set
         address = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1" if fixed else str(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self.path)
         return sqlite3.connect(address, timeout=60, isolation_level=None, check_same_thread=False, uri=fixed)
 
     def _create(self) -> None:
@@ -87,7 +88,7 @@ class ReplyStore:
         return {digest: json.loads(response) for digest, response in self._select("digest, response", digests)}
 
     def has(self, digests: Sequence[str]) -> set[str]:
-        """Those of the digests that have a response."""
+        """The digests that have a response."""
         return {digest for (digest,) in self._select("digest", digests)}
 
     def _select(self, columns: str, digests: Sequence[str], table: str = "reply") -> Iterator[Any]:

@@ -50,18 +50,10 @@ class ExplorerServer:
 
     def run(self) -> None:
         """Answer until Ctrl-C."""
-        import uvicorn
+        from captious.studio.connections import http_server
 
-        config = uvicorn.Config(
-            self.app,
-            access_log=False,
-            log_level="error",
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=2,
-        )
         try:
-            uvicorn.Server(config).run(sockets=[self.listener])
+            http_server(self.app, patience=2).run(sockets=[self.listener])
         except KeyboardInterrupt:  # uvicorn has stopped, and says it on
             pass
         finally:

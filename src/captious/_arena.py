@@ -22,7 +22,7 @@ from captious.io.join import first_few
 from captious.io.read import read
 from captious.metrics.judges.dry_run import DryRun
 from captious.metrics.judges.judged import PROMPTS, Bench, plan_requests, read_prompt
-from captious.metrics.judges.matches import FIELDS, PROMPT, Match, Opinion, ask, draw, questions
+from captious.metrics.judges.matches import FIELDS, PROMPT, Match, Preference, ask, draw, questions
 from captious.models.chat.judge import Judge, load_judge
 from captious.models.chat.messages import Failure
 from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value, using
@@ -333,10 +333,10 @@ SHARES = (CHANGED, FIRST, LONGER)
 def shares_of(match: Match) -> list[tuple[float, float]]:
     """Hits and trials of a comparison in each of `SHARES`.
 
-    >>> shares_of(Match("1", ("a", "b"), ("a dog", "dog"), (Opinion("first"), Opinion("second"))))
+    >>> shares_of(Match("1", ("a", "b"), ("a dog", "dog"), (Preference("first"), Preference("second"))))
     [(0.0, 1.0), (1.0, 2.0), (1.0, 1.0)]
     """
-    shown = [one.better for one in match.opinions if isinstance(one, Opinion) and one.better != "tie"]
+    shown = [one.better for one in match.opinions if isinstance(one, Preference) and one.better != "tie"]
     lengths = [len(text.split()) for text in match.captions]
     decided = match.winner is not None and lengths[0] != lengths[1]
     longer = decided and (match.outcome == "first") == (lengths[0] > lengths[1])
@@ -350,7 +350,7 @@ def shares_of(match: Match) -> list[tuple[float, float]]:
 def described(match: Match) -> Phrase:
     """The verdict of a comparison with the judge's reasons; both where they differ.
 
-    >>> opinions = Opinion("first", "It is full."), Opinion("tie", "Same.")
+    >>> opinions = Preference("first", "It is full."), Preference("tie", "Same.")
     >>> str(described(Match("1", ("a", "b"), ("a dog", "dog"), opinions)))
     'tie, changed with the order · a first: a, It is full. · b first: tie, Same.'
     """

@@ -9,12 +9,12 @@ import pytest
 from tests.models.chat.stub import StubModel, asked, pictures, response
 
 import captious
+from captious._arena import Arena, plan_arena, rate_of, shares_of
 from captious.errors import InputError
-from captious.metrics.judges.matches import Match, Opinion, draw, parse_opinion
+from captious.metrics.judges.matches import Match, Preference, draw, parse_opinion
 from captious.models.chat.endpoint import Unanswered
 from captious.models.chat.messages import Failure, Reply
 from captious.options import Judging, Resampling, Runtime
-from captious.tournament import Arena, plan_arena, rate_of, shares_of
 
 pytest.importorskip("httpx")
 REFERENCES = {str(number): ["a dog runs", "the dog"] for number in range(6)}
@@ -97,7 +97,7 @@ def test_a_verdict_that_changes_with_the_order_is_a_tie_and_counted(monkeypatch,
     ],
 )
 def test_the_outcome_of_two_opinions(own, swapped, outcome, changed):
-    match = Match("1", ("a", "b"), ("x", "y"), (Opinion(own), Opinion(swapped)))
+    match = Match("1", ("a", "b"), ("x", "y"), (Preference(own), Preference(swapped)))
     assert (match.outcome, match.changed) == (outcome, changed)
     assert match.winner == {"first": "a", "second": "b", "tie": None}[outcome]
 
@@ -186,7 +186,7 @@ def test_intervals_come_from_resampled_items():
             str(item),
             ("a", "b"),
             ("x x", "y"),
-            (Opinion("first"), Opinion("second")) if item < 30 else (Opinion("second"), Opinion("first")),
+            (Preference("first"), Preference("second")) if item < 30 else (Preference("second"), Preference("first")),
         )
         for item in range(40)
     )

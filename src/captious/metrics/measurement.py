@@ -1,0 +1,202 @@
+"""What a metric gives on a set: the measurement with its values, and the signature of everything that can move them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious._typing import Floats, Ints
+from captious._values import PlainState
+from captious._version import __version__
+from captious.captions import CaptionSet
+from captious.errors import InputError, UnknownKey
+from captious.metrics.rows import Rows, TypeSets, join_rows
+from captious.render import Column, Document, Table
+from captious.stats.resampling import Statistic, id_order
+
+if TYPE_CHECKING:
+    from captious.metrics.contract import Metric
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Everything that can move a number. Prints on one line; two numbers compare only if their signatures do.
+
+    ``settings`` must agree when shards are merged; the counts add up.
+    """
+
+    metric: str
+    settings: Mapping[str, str]
+    items: int
+    references: tuple[int, int]
+    """The smallest and the largest number of references of an item."""
+    fingerprint: int
+    """A fingerprint of ids and references, in any order.
+
+    The same items against the same references give the same one.
+    """
+    skipped: int = 0
+    unscored: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What the metric counted on the way, such as truncated captions; zeros are not printed."""
+
+    @classmethod
+    def of(
+        cls, metric: Metric, captions: CaptionSet, state: Any, unscored: int, counts: Mapping[str, int]
+    ) -> Signature:
+        """The signature of a metric on a set."""
+        references = captions.references.counts
+        return cls(
+            metric=str(metric),
+            settings={**metric.settings(state), **({"list": captions.selection} if captions.selection else {})},
+            items=len(captions),
+            references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
+            fingerprint=captions.fingerprint,
+            skipped=captions.skipped,
+            unscored=unscored,
+            counts=dict(counts),
+        )
+
+    def __str__(self) -> str:
+        low, high = self.references
+        parts = [self.metric, *(f"{key}:{value}" for key, value in self.settings.items()), f"items:{self.items}"]
+        if high:
+            parts.append(f"refs:{low}" if low == high else f"refs:{low}-{high}")
+            parts.append(f"data:{self.fingerprint:016x}"[:13])
+        parts += [f"{name}:{number}" for name, number in self.counts.items() if number]
+        if self.skipped:
+            parts.append(f"skipped:{self.skipped}")
+        if self.unscored:
+            parts.append(f"unscored:{self.unscored}")
+        return "|".join([*parts, f"captious:{__version__}"])
+
+    def merge(self, other: Signature) -> Signature:
+        """The signature of two shards together."""
+        if (self.metric, self.settings) != (other.metric, other.settings):
+            raise InputError(f"cannot merge measurements of different making: {self} and {other}")
+        return replace(
+            self,
+            items=self.items + other.items,
+            references=(
+                min(part.references[0] for part in (self, other) if part.items or not self.items + other.items),
+                max(self.references[1], other.references[1]),
+            ),
+            fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
+            skipped=self.skipped + other.skipped,
+            unscored=self.unscored + other.unscored,
+            counts={
+                name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in {**self.counts, **other.counts}
+            },
+        )
+
+
+class ItemValues(dict[str, float]):
+    """Values by item id, which may be asked for as a string or as a number."""
+
+    def __missing__(self, key: object) -> float:
+        if str(key) in self.keys():
+            return self[str(key)]
+        known = f"; ids are such as {next(iter(self))!r}" if self else ""
+        raise UnknownKey(f"no item with id {str(key)!r}{known}")
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(str(key))
+
+    def get(self, key: object, default: Any = None) -> Any:
+        """The value of an id, or the default where there is no such item."""
+        return super().get(str(key), default)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measurement(PlainState):
+    """One metric on one set: a value per item, a corpus value, and the rows to aggregate again without recomputing."""
+
+    metric: Metric
+    ids: tuple[str, ...]
+    rows: Rows
+    signature: Signature
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why an item has no value, by id."""
+    warnings: tuple[str, ...] = ()
+    """What a user should know of the set before trusting the numbers."""
+    notes: tuple[str, ...] = ()
+    """What a user may want to know of the computation, such as what it cost."""
+
+    @cached_property
+    def values(self) -> Floats:
+        """One value per item in the order of ``ids``; NaN where ``reasons`` says why."""
+        values = self.metric.aggregate(self.rows.counts if isinstance(self.rows, TypeSets) else self.rows)
+        if self.reasons:
+            values = np.where([key in self.reasons for key in self.ids], np.nan, values)
+        return values
+
+    @cached_property
+    def items(self) -> Mapping[str, float]:
+        """The value of each item by id."""
+        return ItemValues(zip(self.ids, self.values.tolist(), strict=True))
+
+    @cached_property
+    def corpus(self) -> float:
+        """The value of the whole set."""
+        if len(self.reasons) == len(self.ids):
+            return float("nan")
+        total = self.rows.total() if isinstance(self.rows, TypeSets) else _zeroed(self.rows).sum(axis=0)
+        return float(self.metric.aggregate(total[None, :])[0])
+
+    @property
+    def additive(self) -> bool:
+        """Whether the rows add up over items, which resampling needs."""
+        return not isinstance(self.rows, TypeSets)
+
+    @cached_property
+    def statistic(self) -> Statistic:
+        """The corpus value as resampling wants it."""
+        if isinstance(self.rows, TypeSets):
+            raise InputError(f"{self.metric} counts distinct things over the whole set and cannot be resampled")
+        rows = _zeroed(self.rows)
+        return Statistic(rows[_order(self.ids)], self.metric.aggregate, rows.sum(axis=0), self.corpus)
+
+    def merge(self, other: Measurement) -> Measurement:
+        """Two shards of one set as if they had been scored together."""
+        if twice := set(self.ids).intersection(other.ids):
+            raise InputError(f"cannot merge shards that share {len(twice)} ids, such as {min(twice)}")
+        signature = self.signature.merge(other.signature)
+        return Measurement(
+            self.metric,
+            self.ids + other.ids,
+            join_rows([self.rows, other.rows]),
+            signature,
+            {**self.reasons, **other.reasons},
+            tuple(dict.fromkeys(self.warnings + other.warnings)),
+            self.notes + other.notes,
+        )
+
+    def _repr_html_(self) -> str:
+        from captious.render.notebook import notebook
+
+        scored = self.values[~np.isnan(self.values)]
+        spread = np.percentile(scored, [0, 25, 50, 75, 100]).tolist() if len(scored) else [float("nan")] * 5
+        names = ("lowest", "lower quartile", "median", "upper quartile", "highest")
+        row = [self.metric.label, self.corpus, len(self.ids), len(self.reasons), *spread]
+        columns: list[Column | str] = ["metric", Column("value", bold=True), Column("items"), Column("unscored")]
+        title = f"{self.metric.label} over {len(self.ids):,} items"
+        table = Table("measurement", title, [*columns, *map(Column, names)], [row])
+        return notebook(Document(title, "", [table], self.warnings, signatures=[str(self.signature)]))
+
+    def __repr__(self) -> str:
+        return f"<Measurement {self.metric}: {self.corpus:.4f} over {len(self.ids)} items>"
+
+
+@lru_cache(maxsize=4)
+def _order(ids: tuple[str, ...]) -> Ints:
+    """`id_order` of the items of a run, which all its metrics share."""
+    return np.array(id_order(ids), dtype=np.int64)
+
+
+def _zeroed(rows: Floats) -> Floats:
+    """The rows with those of unscored items as zeros, which add nothing."""
+    return np.where(np.isnan(rows).any(axis=1, keepdims=True), 0.0, rows)

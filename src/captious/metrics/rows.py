@@ -1,0 +1,180 @@
+"""Rows of statistics, one for each item: what scoring gives, how rows are joined, and rows that many metrics share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+
+from captious._typing import Bools, Floats, Ints
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.io.columns import OBJECT_COLUMN
+
+LISTED = 5
+"""Ids that a warning lists before it only counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class TypeSets:
+    """Rows of distinct things, such as a vocabulary: over items they unite instead of adding up."""
+
+    types: tuple[frozenset[Any], ...]
+    tokens: Ints
+
+    @property
+    def counts(self) -> Floats:
+        """Distinct types and running tokens of each item."""
+        sizes = np.fromiter(map(len, self.types), dtype=np.float64, count=len(self.types))
+        return np.stack([sizes, self.tokens], axis=1)
+
+    @classmethod
+    def joined(cls, parts: Sequence[TypeSets]) -> TypeSets:
+        """The rows of several sets, one after the other."""
+        types = tuple(chain.from_iterable(part.types for part in parts))
+        return cls(types, np.concatenate([part.tokens for part in parts]))
+
+    def total(self) -> Floats:
+        """Distinct types and running tokens of all items."""
+        return np.array([len(frozenset().union(*self.types)), self.tokens.sum()], dtype=np.float64)
+
+
+Rows = Floats | TypeSets
+"""One row of statistics per item. Those of an array add up over items; NaN marks an item without a value."""
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """The rows of the parts of a set, one after the other."""
+    sets = [part for part in parts if isinstance(part, TypeSets)]
+    if len(sets) == len(parts):
+        return TypeSets.joined(sets)
+    if sets:
+        raise InputError("cannot merge rows of numbers and rows of distinct things")
+    return np.concatenate([part for part in parts if isinstance(part, np.ndarray)])
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What scoring the items of a set gives."""
+
+    rows: Rows
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """Why an item has no value, by its index."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Counts for the signature, such as truncated captions. They add up over shards; the names never vary."""
+    warnings: Sequence[str] = ()
+    """What a user should know of this set before trusting the numbers."""
+    notes: Sequence[str] = ()
+    """What a user may want to know of the computation, such as what it cost."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scored], sizes: Sequence[int]) -> Scored:
+        """The parts of one set, which hold so many items each, as if they had been scored together."""
+        if len(parts) == 1:
+            return parts[0]
+        reasons: dict[int, str] = {}
+        counts: dict[str, int] = {}
+        for part, first in zip(parts, accumulate(sizes, initial=0), strict=False):
+            reasons |= {first + index: reason for index, reason in part.reasons.items()}
+            for name, number in part.counts.items():
+                counts[name] = counts.get(name, 0) + number
+        return cls(
+            join_rows([part.rows for part in parts]),
+            reasons,
+            counts,
+            list(dict.fromkeys(chain.from_iterable(part.warnings for part in parts))),
+            list(chain.from_iterable(part.notes for part in parts)),
+        )
+
+    def completed(self, missing: Mapping[int, str], undefined: str) -> Scored:
+        """The same with a reason for every item without a value, and a row of NaN for every reason.
+
+        ``missing`` has the reasons of items that lack what the metric needs. ``undefined`` is that of other NaN rows.
+        """
+        reasons, rows = {**missing, **self.reasons, **missing}, self.rows
+        if isinstance(rows, np.ndarray):
+            for index in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
+                reasons.setdefault(index, undefined)
+            if reasons:
+                rows = rows.copy()
+                rows[list(reasons)] = np.nan
+        return replace(self, rows=rows, reasons=reasons)
+
+
+def missing_inputs(captions: CaptionSet, needs: Collection[str]) -> dict[int, str]:
+    """Reasons of items that lack what a metric needs, by index."""
+    missing = {"no candidate caption": captions.candidates.counts == 0}
+    if "references" in needs:
+        missing["no references"] = captions.references.counts == 0
+    if "several candidates" in needs:
+        missing["one candidate, needs several"] = captions.candidates.counts == 1
+    if "objects" in needs:
+        objects = captions.columns.get(OBJECT_COLUMN, (None,) * len(captions))
+        missing["no objects"] = np.array([value is None for value in objects], dtype=np.bool_)
+    if "image" in needs:
+        missing["no image"] = np.array([image is None for image in captions.images], dtype=np.bool_)
+    reasons: dict[int, str] = {}
+    for reason, mask in missing.items():
+        for index in np.flatnonzero(mask).tolist():
+            reasons.setdefault(index, reason)
+    return reasons
+
+
+def candidate_means(captions: CaptionSet, values: Floats, *others: Floats) -> Floats:
+    """Rows of a mean over captions: the sum of an item's values, their number, and the sums of ``others``.
+
+    Values stand in the order of the candidates; NaN where one candidate of an item has none.
+    """
+    columns = (values, np.ones(len(values)), *others)
+    owners = captions.candidates.owners
+    return np.stack([np.bincount(owners, weights=one, minlength=len(captions)) for one in columns], axis=1)
+
+
+def item_means(values: Floats) -> Floats:
+    """Rows of a mean over items: the value and 1."""
+    return np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1)
+
+
+def where(mask: Bools, reason: str) -> dict[int, str]:
+    """A reason for each item of a mask."""
+    return dict.fromkeys(np.flatnonzero(mask).tolist(), reason)
+
+
+def blank_texts(captions: CaptionSet, references: bool = False, candidates: bool = True) -> dict[int, str]:
+    """Reasons of items with a blank candidate and, where references are compared, of those with blank ones only.
+
+    Without ``candidates`` a blank candidate is no reason: the metric scores it.
+    """
+    ours, others = captions.candidates, captions.references
+    reasons = dict.fromkeys(ours.owners[ours.blank].tolist(), "empty caption") if candidates else {}
+    if references:
+        number = np.bincount(others.owners[~others.blank], minlength=len(captions))
+        reasons = {**where((number == 0) & (others.counts > 0), "all references are empty"), **reasons}
+    return reasons
+
+
+def encoded_means(
+    label: str, captions: CaptionSet, values: Floats, reasons: Mapping[int, str], lengths: Ints, limit: int
+) -> Scored:
+    """A mean over captions that an encoder read, with a count and a warning of those longer than its limit."""
+    truncated = captions.candidates.owners[lengths > limit].tolist()
+    warnings = truncation_warning(label, captions, truncated, limit)
+    return Scored(candidate_means(captions, values), reasons, {"truncated": len(truncated)}, warnings)
+
+
+def truncation_warning(label: str, captions: CaptionSet, items: Sequence[int], limit: int) -> list[str]:
+    """A warning on captions that were truncated, given the item of each; nothing where there are none."""
+    if not items:
+        return []
+    number = f"{len(items):,} caption{' is' if len(items) == 1 else 's are'}"
+    ids = listed_ids(captions, items)
+    return [f"{label}: {number} longer than the encoder's {limit} tokens and read only so far (ids {ids})"]
+
+
+def listed_ids(captions: CaptionSet, items: Sequence[int]) -> str:
+    """The first ids of these items, each once."""
+    ids = list(dict.fromkeys(captions.ids[item] for item in items))
+    return ", ".join(ids[:LISTED]) + (", …" if len(ids) > LISTED else "")
