@@ -195,9 +195,7 @@ def simulated_study(texts: list[str], what: str) -> Row:
         result = recall(read_answers([str(folder / "export" / "answers.jsonl")]))
     (one,) = result.painters.values()
     alpha = f", α {one.agreement.estimate.value:.2f}" if one.agreement is not None else ""
-    note = (
-        f"{len(rows)} pictures, {len(simulation.bots)} raters, {export.answers} answers, {simulation.requests} requests"
-    )
+    note = f"{len(rows)} pictures, {len(simulation.bots)} raters, {export.answers} answers"
     return Row.of(what, "drawn, simulated raters in the studio", one.recall, note=note + alpha)
 
 
