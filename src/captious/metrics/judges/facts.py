@@ -22,7 +22,7 @@ from captious.metrics.judges.judged import (
     read_prompt,
     shortened,
 )
-from captious.models.chat.judge import Judge, Usage, ask_and_parse, estimated_tokens
+from captious.models.chat.judge import Judge, Usage, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request
 
 S = TypeVar("S")
@@ -70,7 +70,7 @@ class FactMetric(JudgedMetric):
         plan = plan_requests(bench.judge, self.questions(items, bench), self.reply_tokens)
         for item in items:
             for request, calls, tokens in self.later_calls(item, estimated_facts(item.candidate), bench):
-                plan += CallPlan(calls, 0, calls * estimated_tokens(request), calls * tokens)
+                plan += CallPlan(calls, 0, calls * request.estimated_tokens, calls * tokens)
         return plan + CallPlan(stored=stored)
 
 

@@ -20,7 +20,7 @@ from captious.errors import InputError, one_line
 from captious.metrics.contract import MeanMetric, Shared
 from captious.metrics.explanation import Breakdown, Explanation, Part, candidate_labels
 from captious.metrics.rows import Scored, blank_texts, missing_inputs
-from captious.models.chat.judge import Judge, Usage, estimated_tokens, load_judge
+from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Request
 from captious.options import current
 from captious.render import Column, Text, Why
@@ -86,7 +86,9 @@ class CallPlan:
 def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) -> CallPlan:
     """The calls for these questions, of which some may be stored; each reply takes about so many tokens."""
     waiting, stored = judge.unanswered(requests)
-    return CallPlan(len(waiting), stored, sum(map(estimated_tokens, waiting)), len(waiting) * reply_tokens)
+    return CallPlan(
+        len(waiting), stored, sum(request.estimated_tokens for request in waiting), len(waiting) * reply_tokens
+    )
 
 
 @dataclass(frozen=True)
