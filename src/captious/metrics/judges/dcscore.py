@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
+from captious.io.formats import text_list
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Part
 from captious.metrics.judges.facts import (
@@ -291,18 +292,7 @@ def own_facts(item: Item) -> list[str]:
     >>> own_facts(Item("7", fields={"facts": ["There is a dog.", "The dog is wet."]}))
     ['There is a dog.', 'The dog is wet.']
     """
-    value: Any = item.fields.get(OWN_FACTS)
-    facts = value.tolist() if hasattr(value, "tolist") else value
-    if facts is None or facts == "" or facts != facts:  # an empty cell of a table is NaN
-        return []
-    if isinstance(facts, str):
-        try:
-            facts = json.loads(facts)
-        except ValueError:
-            facts = None
-    if not isinstance(facts, (list, tuple)) or not all(isinstance(fact, str) and fact.strip() for fact in facts):
-        raise InputError(f"{item.id}: facts are {shortened(str(value))}, expected a list of texts")
-    return list(facts)
+    return text_list(item.fields.get(OWN_FACTS), item.id, OWN_FACTS) or []
 
 
 def paired(item: Item, facts: list[MatchedFact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:

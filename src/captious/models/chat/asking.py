@@ -26,7 +26,7 @@ UNSTORED = 64
 """Replies that may wait for the disk; then nothing more is asked until it has taken them."""
 
 
-class Answer(NamedTuple):
+class StoredReply(NamedTuple):
     """A reply, and what is stored of it."""
 
     reply: Reply
@@ -72,7 +72,7 @@ class Asking:
             raise reached or self._stop[0]
 
     async def _ask_and_store(self) -> None:
-        queue = asyncio.Queue[Answer | None](UNSTORED)
+        queue = asyncio.Queue[StoredReply | None](UNSTORED)
         storing = asyncio.ensure_future(self._store(queue))
         try:
             async with self.judge.connect() as transport:
@@ -88,7 +88,7 @@ class Asking:
             await storing
             self.judge.store.claims.give_back(*self._claimed)
 
-    async def _ask(self, transport: Transport, queue: asyncio.Queue[Answer | None], insist: bool = False) -> None:
+    async def _ask(self, transport: Transport, queue: asyncio.Queue[StoredReply | None], insist: bool = False) -> None:
         """Ask one question after the other; several of these share the questions.
 
         What somebody else is asking is left for later, unless one must ``insist``.
@@ -123,7 +123,7 @@ class Asking:
                 self._paid.add(answer.reply)
                 await queue.put(answer)
 
-    async def _ask_one(self, transport: Transport, digest: str, request: Request) -> Answer | Failure:
+    async def _ask_one(self, transport: Transport, digest: str, request: Request) -> StoredReply | Failure:
         started, model = time.monotonic(), self.judge.model
         try:
             # Images are read and encoded beside the event loop, which goes on with other questions.
@@ -137,7 +137,7 @@ class Asking:
         except (Unanswered, ValueError) as error:
             return Failure(str(error))
         asked = request.payload(model, encoded=False) if request.images else body
-        return Answer(reply, Record(digest, asked, response, time.monotonic() - started))
+        return StoredReply(reply, Record(digest, asked, response, time.monotonic() - started))
 
     def _counted(self, reply: Reply, request: Request) -> Reply:
         """The reply with tokens for the ceiling, estimated where the server counts none."""
@@ -149,7 +149,7 @@ class Asking:
             self._runtime.log(f"{self.judge.model}: the server counts no tokens; the ceiling is of an estimate")
         return replace(reply, prompt_tokens=request.estimated_tokens)
 
-    async def _store(self, queue: asyncio.Queue[Answer | None]) -> None:
+    async def _store(self, queue: asyncio.Queue[StoredReply | None]) -> None:
         """Write replies until a None comes; then they count."""
         answer = await queue.get()
         while answer is not None:
@@ -159,7 +159,7 @@ class Asking:
             await self._store_group(group)
             answer = await queue.get() if answer is not None else None
 
-    async def _store_group(self, group: list[Answer]) -> None:
+    async def _store_group(self, group: list[StoredReply]) -> None:
         try:
             await asyncio.to_thread(self.judge.store.put, *(one.record for one in group))
         except InputError as error:

@@ -83,7 +83,7 @@ class Endpoint:
         self._answered = 0
         self._key = key
         self._under_way = 0
-        self._halved = 0.0
+        self._halved = -math.inf
         self._free: asyncio.Condition
         self._idle: list[Any] = []
         self._new_client: Callable[[], Any]

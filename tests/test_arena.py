@@ -9,12 +9,12 @@ import pytest
 from tests.models.chat.stub import StubModel, asked, pictures, response
 
 import captious
+from captious._arena import Arena, plan_arena, rate_of, shares_of
 from captious.errors import InputError
 from captious.metrics.judges.matches import Match, Preference, draw, parse_opinion
 from captious.models.chat.endpoint import Unanswered
 from captious.models.chat.messages import Failure, Reply
 from captious.options import Judging, Resampling, Runtime
-from captious.tournament import Arena, plan_arena, rate_of, shares_of
 
 pytest.importorskip("httpx")
 REFERENCES = {str(number): ["a dog runs", "the dog"] for number in range(6)}
