@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 from captious import _specs
@@ -102,7 +104,13 @@ _NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
 def names() -> list[str]:
     """All known metric names, those of installed packages included."""
-    return [*METRICS, *(point.name for point in entry_points(group="captious.metrics") if point.name not in METRICS)]
+    return [*METRICS, *(name for name in _installed(tuple(sys.path)) if name not in METRICS)]
+
+
+@lru_cache(maxsize=4)
+def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """Metrics of installed packages by name; looking for them anew takes longer than most filters."""
+    return {point.name: point for point in entry_points(group="captious.metrics")}
 
 
 def metric_class(name: str) -> type[Metric]:
@@ -111,7 +119,7 @@ def metric_class(name: str) -> type[Metric]:
         module, _, attribute = METRICS[name].partition(":")
         metric: type[Metric] = getattr(importlib.import_module(module), attribute)
         return metric
-    for point in entry_points(group="captious.metrics", name=name):
+    if point := _installed(tuple(sys.path)).get(name):
         plugin: type[Metric] = point.load()
         return plugin
     if name in ABSENT:
