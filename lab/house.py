@@ -333,7 +333,7 @@ def subjectless_docstrings(module: Module) -> Iterator[tuple[int, str]]:
         for statement in body if isinstance(body, list) else ():
             value = statement.value if isinstance(statement, ast.Expr) else None
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                sentence = re.split(r"(?<=[.:;])\s", " ".join(value.value.split("\n\n")[0].split()))[0]
+                sentence = re.split(r"(?<=[.;])\s", " ".join(value.value.split("\n\n")[0].split()))[0]
                 words = sentence.split()
                 if len(words) < 3 or words[0] in SUBJECTLESS:
                     yield statement.lineno, sentence

@@ -31,7 +31,6 @@ from captious._typing import Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.chunks import prepare_shard
 from captious.metrics.registry import parse
-from captious.metrics.states import merge_states, open_state, save_state
 from captious.text.counts import mix
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable
@@ -156,7 +155,7 @@ def count(folder: Path, numbers: range) -> dict[str, float]:
     metric, seconds, processor = parse("cider"), 0.0, 0.0
 
     def prepare(captions: CaptionSet, number: int) -> None:
-        save_state(prepare_shard(captions, [metric])[metric], folder / f"{number}")
+        prepare_shard(captions, [metric])[metric].save(folder / f"{number}")
 
     for number in numbers:
         took = timed(partial(prepare, shard(number), number))
@@ -167,9 +166,9 @@ def count(folder: Path, numbers: range) -> dict[str, float]:
 def merge(folder: Path, numbers: range) -> dict[str, float]:
     """The state of all these shards."""
     paths = [folder / f"{number}" for number in numbers]
-    seconds, processor = timed(lambda: merge_states(paths, folder / "whole"))
+    seconds, processor = timed(lambda: DocumentFrequency.merge_files(paths, folder / "whole"))
     figures = {"seconds": seconds, "processor": processor, "peak": peak()}
-    return {**figures, "entries": len(open_state(folder / "whole").counts)}
+    return {**figures, "entries": len(DocumentFrequency.load(folder / "whole").counts)}
 
 
 def look_up(folder: Path, numbers: range) -> dict[str, float]:
@@ -177,7 +176,7 @@ def look_up(folder: Path, numbers: range) -> dict[str, float]:
     table = TextTable.of(shard(numbers[0]))
     keys = [table.ngram_keys(n) for n in range(1, 5)]
     start = time.perf_counter()
-    state = open_state(folder / "whole")
+    state = DocumentFrequency.load(folder / "whole")
     opened = time.perf_counter() - start
     return {"open": opened, "look_up": timed(lambda: [state.counts.lookup(one) for one in keys])[0]}
 

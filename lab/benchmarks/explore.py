@@ -39,12 +39,14 @@ def write_run(folder: Path, system: str, items: int, images: list[str], seed: in
     """A run as ``captious score --out`` writes it from shards, with made-up captions and scores."""
     import pyarrow as pa
 
-    from captious.runs.folder import Run, parquet_bytes
+    from captious.runs.folder import ROW_GROUP, Run, parquet_bytes
     from captious.runs.marker import Marker, MetricFacts
 
     rng = np.random.default_rng(seed)
     candidates, references = (
-        pa.array([" ".join(words) for words in np.array(WORDS)[np.random.default_rng(kind).integers(0, len(WORDS), size)]])
+        pa.array(
+            [" ".join(words) for words in np.array(WORDS)[np.random.default_rng(kind).integers(0, len(WORDS), size)]]
+        )
         for kind, size in ((seed, (POOL, 9)), (0, (POOL, 10)))
     )
     parts: dict[str, int] = {}
@@ -62,7 +64,7 @@ def write_run(folder: Path, system: str, items: int, images: list[str], seed: in
             **{metric: rng.beta(2, 5, number) for metric in METRICS},
             "unscored": pa.nulls(number, pa.string()),
         }
-        run.storage.write(run.items_name(name), parquet_bytes(pa.table(columns)))
+        run.storage.write(run.items_name(name), parquet_bytes(pa.table(columns), ROW_GROUP))
         parts[name] = number
     replace(run, marker=replace(run.marker, parts=parts)).write_marker()
 
@@ -119,7 +121,9 @@ def served(*arguments: str) -> Iterator[tuple[str, int, float]]:
 def memory(pid: int) -> str:
     """Resident memory of a process, now and at most."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    sizes = {name: int(rest.split()[0]) // 1024 for name, _, rest in (line.partition(":") for line in lines) if "kB" in rest}
+    sizes = {
+        name: int(rest.split()[0]) // 1024 for name, _, rest in (line.partition(":") for line in lines) if "kB" in rest
+    }
     return f"{sizes['VmRSS']} MB, {sizes['VmHWM']} MB at most"
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from captious._hashing import text_hashes
 from captious._typing import Bools, Ints
+from captious._values import PlainState
 from captious.errors import InputError, UnknownKey, nearest
 from captious.render import Document, Entry, Gallery, Line, Picture
 
@@ -164,7 +165,7 @@ def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return pixels
 
 
-class Memo:
+class Memo(PlainState):
     """A base of immutable values: what several users need of one is computed by the first that asks."""
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
@@ -184,7 +185,7 @@ class Memo:
 
 
 @dataclass(frozen=True, eq=False)
-class Ragged(Sequence[tuple[str, ...]]):
+class Ragged(PlainState, Sequence[tuple[str, ...]]):
     """Lists of texts of any lengths, stored flat: list ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
 
     values: Sequence[str]
@@ -259,6 +260,8 @@ class CaptionSet(Memo):
     name: str = "captions"
     skipped: int = 0
     """How many ids were left out at reading because one side lacked them."""
+    selection: str = ""
+    """The list of items that were chosen at reading, such as the images of a paper."""
 
     def __post_init__(self) -> None:
         if len(self._positions) != len(self.ids):
@@ -399,12 +402,15 @@ class CaptionSet(Memo):
 
     @cached_property
     def fingerprint(self) -> int:
-        """Of ids and references, whatever the order of the items; those of shards add up modulo 2**64."""
+        """A fingerprint of ids and references, independent of the order of items.
+
+        Those of shards add up modulo 2**64.
+        """
         return int(self._digests.sum(dtype=np.uint64))
 
     @cached_property
     def _digests(self) -> npt.NDArray[np.uint64]:
-        """Of the id and the references of each item."""
+        """A digest of the id and the references of each item."""
         values, bounds = self.references.values, self.references.offsets.tolist()
         return text_hashes(
             "\x1f".join((key, *values[first:end]))

@@ -25,7 +25,7 @@ Executor = Literal["serial", "processes", "ray"]
 
 
 LARGEST = 2**31 - 1
-"""Of whole numbers, where an option does not say it: beyond it arrays have other types, and no run would end."""
+"""The largest whole number where an option sets no limit: beyond it arrays change their type, and no run would end."""
 SAMPLES, PERMUTATIONS, SEED, LEVEL = 1000, 10_000, 12345, 0.95
 """Bootstrap resamples, permutations of a paired test, random seed, confidence level: written here alone."""
 
@@ -57,12 +57,12 @@ class Declared(NamedTuple):
     """A field of an option dataclass, or a parameter of a command."""
 
     kind: Any
-    """Its type, less the metadata."""
+    """The type of the field without its metadata."""
     metadata: tuple[Any, ...]
 
     @property
     def option(self) -> Option | None:
-        """Its `Option`, or None."""
+        """The `Option` in the metadata of the field, or None."""
         return next((part for part in self.metadata if isinstance(part, Option)), None)
 
 
@@ -145,6 +145,10 @@ class Reading(Options):
         None
     )
     missing: Annotated[Missing, Option("Ids that one side lacks: stop, or leave them out.")] = "error"
+    items: Annotated[
+        str | None,
+        Option("Only these items: a file of ids, or a paper's list such as opera-500.", metavar="LIST"),
+    ] = None
     several: Annotated[bool, Option("Rows with one id are several candidates of one item.")] = False
     format: Annotated[Format | None, Option("Format of the captions, where the file name does not say it.")] = None
     id_column: Annotated[
@@ -229,7 +233,7 @@ class Engine(Options):
 
 
 def _ignore(*arguments: Any) -> None:
-    """Show nothing."""
+    """Ignore the progress report."""
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,16 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.evaluation import ByMetric, Specs
+from captious.evaluation import Specs
 from captious.io.formats import name_of, rows_of
 from captious.io.images import with_images
 from captious.io.join import first_few, gather_references
-from captious.metrics.contract import Metric, TokenMetric
+from captious.metrics.contract import CandidateMetric, Metric, TokenMetric
 from captious.metrics.measurement import Signature
 from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.rows import TypeSets, missing_inputs
 from captious.options import Reading, Runtime, current, using
+from captious.runs.report import ByMetric
 from captious.text.tables import TextTable
 
 
@@ -68,7 +70,7 @@ class Scorer:
         for metric in self.metrics:
             _refuse_unfit(metric, self._items)
         with using(self._runtime or current()):
-            self._states = {metric: metric.prepare(self._items) for metric in self.metrics}
+            self._states = {metric: metric.prepared(self._items) for metric in self.metrics}
         tokenizers = {metric.tokenizer for metric in self.metrics if isinstance(metric, TokenMetric)}
         # Copies leave the n-grams of all references behind, which only the document frequencies needed.
         self._tables = {name: replace(TextTable.of(self._items, name)) for name in tokenizers}
@@ -91,7 +93,7 @@ class Scorer:
         with using(self._runtime or current()):
             for metric, state in self._states.items():
                 values = np.empty(len(texts))
-                values[order] = metric.candidate_values(batch, state)
+                values[order] = _candidate_values(metric, batch, state)
                 scores[metric] = values.reshape(shape)
         return ByMetric(scores)
 
@@ -146,6 +148,20 @@ class Scorer:
         for name, table in self._tables.items():
             batch.once(("tokens", name), partial(table.with_candidates, candidates, items))
         return batch
+
+
+def _candidate_values(metric: Metric, captions: CaptionSet, state: Any) -> Floats:
+    """The value of each candidate as if it were the only one of its item, NaN where it has none."""
+    if isinstance(metric, CandidateMetric):
+        values = metric.aggregate(np.asarray(metric.score_candidates(captions, state).rows))
+        missing = np.zeros(len(captions), dtype=np.bool_)
+        missing[list(missing_inputs(captions, metric.needs))] = True
+        return np.where(missing[captions.candidates.owners], np.nan, values)
+    alone = captions.once("candidates alone", captions.candidates_alone)
+    scored = metric.score(alone, state)
+    values = metric.aggregate(scored.rows.counts if isinstance(scored.rows, TypeSets) else scored.rows)
+    values[list(scored.reasons)] = np.nan
+    return values
 
 
 def _items(references: Any, images: Any) -> CaptionSet:

@@ -3,15 +3,18 @@
 import json
 import math
 import shutil
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from captious import InputError
+import captious
+from captious import InputError, Resampling
 from captious.compat import pycocoevalcap as ours
 from captious.metrics.meteor import resources
+from captious.syntax.parsing import DEFAULT, STAND_INS
 
 pytest.importorskip("pycocoevalcap", reason="pycocoevalcap, the reference implementation, is not installed")
 from pycocoevalcap.bleu.bleu import Bleu
@@ -131,13 +134,40 @@ def test_what_a_constructor_cannot_do_is_said():
     ]  # fmt: skip
 
 
-def test_importing_spice_says_that_it_is_not_there():
-    with pytest.raises(
-        InputError, match="no Spice with the values of the original, expected Bleu, Cider, Meteor or Rouge"
-    ):
-        from captious.compat.pycocoevalcap import Spice  # noqa: F401
+def test_importing_spice_without_its_extra_is_an_import_error_and_an_input_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    for kind in (ImportError, InputError):
+        with pytest.raises(kind, match=r"this needs spacy, which is not installed: pip install 'captious\[spice\]'"):
+            from captious.compat.pycocoevalcap import Spice  # noqa: F401
     with pytest.raises(AttributeError):
         ours.Speice  # noqa: B018
+
+
+@pytest.fixture
+def english(meteor_home, monkeypatch):
+    """A parser of spaCy and METEOR's synsets."""
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install 'captious[spice]'")
+    if not any(spacy.util.is_package(name) for name in (DEFAULT, *STAND_INS[DEFAULT])):
+        pytest.skip("no English model of spaCy is installed")
+    monkeypatch.setenv("CAPTIOUS_HOME", str(meteor_home))
+
+
+def test_spice_has_the_originals_layout_and_the_values_of_captious(english, candidates, references):
+    from captious.compat.pycocoevalcap import Spice
+
+    with pytest.warns(UserWarning, match="SPICE is captious's, on spaCy's parses"):
+        scorer = Spice()
+    res = {key: [text] for key, text in candidates.items()}
+    score, scores = scorer.compute_score(references, res)
+    specs = ["spice", "spice(color)", "spice(relation)"]
+    report = captious.evaluate(candidates, specs, Resampling(0), references=references)
+    assert score == pytest.approx(report["spice"].corpus) and 0 < score < 1
+    for key, one in zip(references, scores, strict=True):
+        assert list(one) == ["All", "Object", "Attribute", "Relation", "Color", "Cardinality", "Size"]
+        assert set(one["All"]) == {"f", "pr", "re", "tp", "fp", "fn", "numImages"}
+        values = [one[name]["f"] for name in ("All", "Color", "Relation")]
+        assert values == pytest.approx([report[spec].items[key] for spec in specs], nan_ok=True)
+    assert scorer.method() == "SPICE"
 
 
 @pytest.mark.parametrize("record", ["a dog", {"text": "a dog"}, {"caption": 5}])
@@ -171,7 +201,7 @@ class TestWithJava:
     ):
         from pycocoevalcap import eval as original
 
-        class Spice:  # the original downloads models for it, and captious has none
+        class Spice:  # the original downloads models for it
             def compute_score(self, gts, res):
                 return 0.0, [0.0] * len(gts)
 
@@ -191,14 +221,17 @@ class TestWithJava:
         expected_lines = capsys.readouterr().out.splitlines()
         evaluation.evaluate()
         lines = capsys.readouterr().out.splitlines()
-        assert lines == [line for line in expected_lines if "SPICE" not in line]
+        assert [line for line in lines if "SPICE" not in line] == [
+            line for line in expected_lines if "SPICE" not in line
+        ]
+        assert [line.partition(":")[0] for line in lines if "SPICE:" in line] == ["SPICE"]
         assert evaluation.params == expected.params
-        del expected.eval["SPICE"]
+        del expected.eval["SPICE"], evaluation.eval["SPICE"]
         assert list(evaluation.eval) == list(expected.eval)
         assert evaluation.eval == pytest.approx(expected.eval, abs=1e-9)
         assert list(evaluation.imgToEval) == list(expected.imgToEval)
         for key, values in evaluation.imgToEval.items():
-            del expected.imgToEval[key]["SPICE"]
+            del expected.imgToEval[key]["SPICE"], values["SPICE"]
             assert values == pytest.approx(expected.imgToEval[key], abs=1e-9)
         assert evaluation.evalImgs == list(evaluation.imgToEval.values())
 
@@ -221,7 +254,7 @@ def files(tmp_path, candidates, references):
 @pytest.fixture
 def without_meteor(monkeypatch):
     """METEOR's tables are nowhere."""
-    monkeypatch.setattr(resources, "find_spec", lambda name: None)
+    monkeypatch.setattr(resources, "_package", lambda: None)
     monkeypatch.delenv(resources.VARIABLE, raising=False)
 
 
@@ -248,6 +281,143 @@ def test_meteor_without_tables_is_not_a_number_and_the_reason_is_printed(files, 
     assert "METEOR was not computed: METEOR's tables are not on this computer" in printed
     assert math.isnan(evaluation.eval["METEOR"]) and evaluation.eval["CIDEr"] > 0
     assert all(math.isnan(values["METEOR"]) for values in evaluation.evalImgs)
+
+
+def test_spice_without_a_parser_is_not_a_number_in_the_originals_layout(files, without_meteor, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    evaluation = ours.COCOEvalCap(*files)
+    evaluation.evaluate()
+    assert "SPICE was not computed: this needs spacy" in capsys.readouterr().out
+    assert math.isnan(evaluation.eval["SPICE"])
+    assert all(math.isnan(values["SPICE"]["All"]["f"]) for values in evaluation.evalImgs)
+
+
+@pytest.mark.parametrize("parser", [True, False])
+def test_language_eval_of_self_critical_training_runs(files, candidates, request, parser, monkeypatch, tmp_path):
+    """What its ``language_eval`` does with an evaluation: the values of SPICE's kinds, and everything as JSON."""
+    if parser:
+        request.getfixturevalue("english")
+    else:
+        request.getfixturevalue("without_meteor")
+        monkeypatch.setitem(sys.modules, "spacy", None)
+    coco = ours.COCO(str(files[0]))
+    valid = coco.getImgIds()
+    predictions = [{"image_id": key, "caption": text} for key, text in candidates.items()] + [
+        {"image_id": 5, "caption": "of another split"}
+    ]
+    kept = [prediction for prediction in predictions if prediction["image_id"] in valid]
+    (tmp_path / "cache.json").write_text(json.dumps(kept))
+    results = coco.loadRes(str(tmp_path / "cache.json"))
+    evaluation = ours.COCOEvalCap(coco, results)
+    evaluation.params["image_id"] = results.getImgIds()
+    evaluation.evaluate()
+    values = dict(evaluation.eval)
+    by_image = evaluation.imgToEval
+    for kind in next(iter(by_image.values()))["SPICE"]:
+        if kind != "All":
+            one = np.array([scores["SPICE"][kind]["f"] for scores in by_image.values()])
+            values[f"SPICE_{kind}"] = one[one == one].mean()
+    for prediction in kept:
+        by_image[prediction["image_id"]]["caption"] = prediction["caption"]
+    names = ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "METEOR", "ROUGE_L", "CIDEr", "SPICE"]
+    assert list(values)[:8] == names and len(by_image) == len(candidates)
+    assert ("SPICE_Color" in values) == parser
+    assert json.loads(json.dumps({"overall": values, "imgToEval": by_image}))["imgToEval"]["1146"]["caption"]
+
+
+def test_the_notebook_of_coco_caption(files, without_meteor, candidates, references, capsys):
+    """Its last cells: the captions of an image with a low score, by the ids of annotations."""
+    coco = ours.COCO(str(files[0]))
+    results = coco.loadRes(str(files[1]))
+    evaluation = ours.COCOEvalCap(coco, results)
+    evaluation.params["image_id"] = results.getImgIds()
+    evaluation.evaluate()
+    capsys.readouterr()
+    low = [one for one in evaluation.evalImgs if one["CIDEr"] < 30]
+    image = low[0]["image_id"]
+    coco.showAnns(coco.loadAnns(coco.getAnnIds(imgIds=image)))
+    results.showAnns(results.loadAnns(results.getAnnIds(imgIds=image)))
+    assert capsys.readouterr().out.splitlines() == [*references[image], candidates[image]]
+    assert coco.loadImgs(image)[0]["id"] == image and coco.getImgIds(imgIds=[image, 5]) == [image]
+
+
+def test_annotations_are_found_as_pycocotools_finds_them(files):
+    COCO = pytest.importorskip("pycocotools.coco").COCO
+    peer, coco = COCO(str(files[0])), ours.COCO(str(files[0]))
+    image = peer.getImgIds()[3]
+    for ids in ([], image, [image], peer.getImgIds()[:2]):
+        assert coco.getAnnIds(imgIds=ids) == peer.getAnnIds(imgIds=ids)
+    assert coco.loadAnns(coco.getAnnIds(image)) == peer.loadAnns(peer.getAnnIds(image))
+    assert coco.loadAnns(coco.getAnnIds(image)[0]) == peer.loadAnns(peer.getAnnIds(image)[0])
+    assert coco.loadImgs([image]) == peer.loadImgs([image]) and coco.getImgIds() == peer.getImgIds()
+    assert coco.dataset == peer.dataset and coco.imgToAnns == dict(peer.imgToAnns)
+
+
+def test_a_dataset_that_is_built_by_hand(candidates, references, without_meteor, capsys):
+    """As lmms-eval does it: ``COCO()`` without a file, ``dataset`` set, ``createIndex``, and scorers one by one."""
+    dataset, results = {"annotations": [], "images": []}, []
+    for key, caption in candidates.items():
+        results.append({"image_id": int(key), "caption": caption})
+        for text in references[key]:
+            dataset["annotations"].append({"image_id": int(key), "caption": text, "id": len(dataset["annotations"])})
+        dataset["images"].append({"id": key})
+    coco = ours.COCO()
+    assert coco.getImgIds() == [] == coco.getAnnIds()
+    coco.dataset = dataset
+    coco.createIndex()
+    evaluation = ours.COCOEvalCap(coco, coco.loadRes(results))
+    ids = evaluation.params["image_id"]
+    tokenizer = ours.PTBTokenizer()
+    gts = tokenizer.tokenize({key: evaluation.coco.imgToAnns[key] for key in ids})
+    res = tokenizer.tokenize({key: evaluation.cocoRes.imgToAnns[key] for key in ids})
+    evaluation.evaluate()
+    assert ours.Cider().compute_score(gts, res)[0] == pytest.approx(evaluation.eval["CIDEr"])
+
+
+def test_the_numbers_of_nlg_eval(meteor_home, monkeypatch):
+    """The sentences and the numbers of the tests of Maluuba/nlg-eval (MIT), which splits at spaces and ends Meteor."""
+    monkeypatch.setenv("CAPTIOUS_HOME", str(meteor_home))
+    scorers = [
+        (ours.Bleu(4), ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4"]),
+        (ours.Meteor(), ["METEOR"]),
+        (ours.Rouge(), ["ROUGE_L"]),
+        (ours.Cider(), ["CIDEr"]),
+    ]
+
+    def scores(*items):
+        gts = {number: list(refs) for number, (_, *refs) in enumerate(items)}
+        res = {number: [hypothesis] for number, (hypothesis, *_) in enumerate(items)}
+        values = {}
+        for scorer, names in scorers:
+            score, _ = scorer.compute_score(gts, res)
+            values |= dict(zip(names, score if isinstance(score, list) else [score], strict=True))
+        return values
+
+    one = scores(("this is a good test", "this is a test", "this is also a test"))
+    expected = {"Bleu_1": 0.799999, "Bleu_2": 0.632455, "Bleu_3": 0.5108729, "Bleu_4": 0.0000903602}
+    assert one == pytest.approx(expected | {"METEOR": 0.44434387, "ROUGE_L": 0.9070631, "CIDEr": 0.0}, abs=5e-6)
+    two = scores(
+        (
+            "this is the model generated sentence1 which seems good enough",
+            "this is one reference sentence for sentence1",
+            "this is one more reference sentence for sentence1",
+        ),
+        (
+            "this is sentence2 which has been generated by your model",
+            "this is a reference sentence for sentence2 which was generated by your model",
+            "this is the second reference sentence for sentence2",
+        ),
+    )
+    expected = {"Bleu_1": 0.55, "Bleu_2": 0.428174, "Bleu_3": 0.284043, "Bleu_4": 0.201143}
+    assert two == pytest.approx(expected | {"METEOR": 0.295797, "ROUGE_L": 0.522104, "CIDEr": 1.242192}, abs=5e-6)
+    french = scores(("Le test est en français.", "Test en français.", "Le test en français."))
+    expected = {"Bleu_1": 0.799999, "Bleu_2": 0.632455, "Bleu_3": 0.0000051, "Bleu_4": 0.0}
+    assert french == pytest.approx(
+        expected | {"METEOR": 0.48372379050300296, "ROUGE_L": 0.9070631, "CIDEr": 0.0}, abs=5e-6
+    )
+    assert ours.Meteor().compute_score({0: ["test"]}, {0: ["test"]}) == (1.0, [1.0])
+    assert ours.Meteor().compute_score({0: ["テスト"]}, {0: ["テスト"]}) == (1.0, [1.0])
+    scorers[1][0].close()
 
 
 def test_results_of_some_images(files, without_meteor, candidates, capsys):
@@ -287,3 +457,16 @@ def test_what_loadres_refuses(files):
         ours.COCO([{"caption": "a dog"}])
     with pytest.raises(InputError, match=r"nowhere\.json: no such file"):
         ours.COCO("nowhere.json")
+
+
+def test_the_numbers_of_aac_metrics():
+    """The example in the documentation and the tests of aac-metrics 0.6 (MIT)."""
+    candidates = ["a man is speaking", "rain falls"]
+    references = [
+        ["a man speaks.", "someone speaks.", "a man is speaking while a bird is chirping in the background"],
+        ["rain is falling hard on a surface"],
+    ]
+    report = captious.evaluate(candidates, "bleu(n=1), cider", Resampling(0), references=references)
+    assert report["bleu(n=1)"].corpus == pytest.approx(0.4278, abs=1e-4)
+    assert report["cider"].corpus == pytest.approx(0.9614, abs=1e-4)
+    assert report["cider"].values.tolist() == pytest.approx([1.3641, 0.5587], abs=1e-4)

@@ -6,6 +6,7 @@ import math
 import pickle
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
 import torch
+from PIL import Image
 from torchmetrics import MetricCollection, MetricTracker
 from torchmetrics.text import BLEUScore, ROUGEScore, SacreBLEUScore
 
@@ -215,6 +217,56 @@ def test_several_candidates_and_images(colors, photos):
     assert values["div_n(n=1)"] == pytest.approx(3 / 4)  # a red dog red: three distinct words of four; blue alike
 
 
+def test_images_are_what_evaluate_takes(colors, photos):
+    """Paths, PIL images, arrays, a batch in one tensor: the values of all are those of ``captious.evaluate``."""
+    paths = [photos / "red.png", photos / "blue.png"]
+    pictures = [Image.open(path) for path in paths]
+    arrays = [np.asarray(picture) for picture in pictures]
+    batch = torch.stack([torch.from_numpy(array.copy()).permute(2, 0, 1) for array in arrays])
+    preds, spec = ["a red dog", "a blue sky"], "clipscore(weights=colors)"
+    expected = captious.evaluate(preds, spec, Resampling(0), images=paths)[spec].values.tolist()
+    assert len(set(expected)) == 1 and expected[0] > 0
+    cmyk = [picture.convert("CMYK") for picture in pictures]
+    files = [path.read_bytes() for path in paths]
+    for images in (paths, list(map(str, paths)), pictures, arrays, batch, batch / 255, list(batch), cmyk, files):
+        metric = CaptionMetric(spec)
+        metric.update(preds[:1], images=images[:1])
+        metric.update(preds[1:], images=images[1:], ids=["second"])
+        metric = pickle.loads(pickle.dumps(metric))
+        assert metric.report(Resampling(0))[spec].values.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("synced", [False, True], ids=["here", "sync on step"])
+def test_what_torchmetrics_own_class_test_asks_of_a_text_metric(n, synced):
+    """Its steps: compile, pickle, two batches by ``forward``, hash, compute. The peer there is NLTK, as here."""
+    bleu_score = pytest.importorskip("nltk.translate.bleu_score", reason="NLTK is not installed")
+    batches = [
+        (
+            ["the dog runs over the green grass", "a man is riding a wave on a board"],
+            [["the dog runs over the grass now", "a dog on the green grass"], ["a man riding on a wave on a board"]],
+        ),
+        (
+            ["a plate with a slice of cake and a fork"],
+            [["a plate with a slice of cake", "a slice of chocolate cake and a fork"]],
+        ),
+    ]
+
+    def peer(preds, targets):
+        references = [[text.split() for text in texts] for texts in targets]
+        return bleu_score.corpus_bleu(references, [text.split() for text in preds], weights=[1 / n] * n)
+
+    metric = CaptionMetric(f"bleu(n={n}, tokenizer=whitespace)", dist_sync_on_step=synced)
+    torch.jit.script(metric)
+    metric = pickle.loads(pickle.dumps(metric))
+    for preds, targets in batches:
+        assert metric(preds, targets).item() == pytest.approx(peer(preds, targets), abs=1e-6)
+    assert hash(metric)
+    whole = [list(chain.from_iterable(sides)) for sides in zip(*batches, strict=True)]
+    assert metric.compute().item() == pytest.approx(peer(*whole), abs=1e-6)
+    assert peer(*whole) > 0.1
+
+
 def test_text_of_every_kind_survives_the_state():
     odd = ["a\ndog\u2028", "naïve 🐕", "tab\t\x1e\x85", "\ud800", ""]
     metric = CaptionMetric("rouge")
@@ -239,8 +291,17 @@ def test_report_has_intervals_and_items(samples):
         ({"preds": [7], "target": [["a"]]}, "preds[0] is 7, expected a text or a list of texts"),
         ({"preds": ["a"], "target": [[["a"]]]}, "target[0] is [['a']], expected a text or a list of texts"),
         (
-            {"preds": ["a"], "target": [["a"]], "images": [np.zeros(3)]},
-            "images[0] is a ndarray, expected the path of an image",
+            {"preds": ["a"], "target": [["a"]], "images": [7]},
+            "images: that of 0 is int, expected a path, a PIL image, an array or a tensor",
+        ),
+        (
+            {"preds": ["a"], "target": [["a"]], "images": torch.full((1, 3, 4, 4), -1.5)},
+            "images: image of 0 has floats from -1.5 to -1.5, expected floats from 0 to 1; is it normalized for a "
+            "model?",
+        ),
+        (
+            {"preds": ["a"], "target": [["a"]], "images": ["1.png", "2.png"]},
+            "images: 2 for 1 captions, expected one for each, in their order",
         ),
     ],
 )

@@ -13,7 +13,6 @@ from captious.errors import InputError
 from captious.metrics.chunks import measure_all
 from captious.metrics.contract import Metric
 from captious.metrics.registry import METRICS, metric_class, names, parse, parse_all
-from captious.metrics.states import merge_states, open_state, save_state
 from captious.options import Runtime, using
 
 FORMS = [(name, form) for name, forms in EXAMPLES.items() for form in forms]
@@ -74,15 +73,15 @@ def test_a_shard_scored_by_itself_has_the_values_of_the_whole_set(metric, whole,
         state = metric.prepare(whole.take([]))  # the same for every shard: workers prepare it before they read one
     else:
         for number, shard in enumerate(shards):
-            save_state(metric.prepare(shard), tmp_path / str(number))
+            metric.prepare(shard).save(tmp_path / str(number))
         for tree in ("012", "(01)2", "0(12)", "(20)1", "2(10)"):
             parts = [tmp_path / one for one in re.sub(r"\(.*\)", "", tree)]
             if inner := re.search(r"\((.*)\)", tree):
-                merge_states([tmp_path / one for one in inner[1]], tmp_path / "inner")
+                metric.corpus_state.merge_files([tmp_path / one for one in inner[1]], tmp_path / "inner")
                 parts.insert(tree.index("("), tmp_path / "inner")
-            merge_states(parts, tmp_path / tree)
+            metric.corpus_state.merge_files(parts, tmp_path / tree)
             assert (tmp_path / tree).read_bytes() == (tmp_path / "012").read_bytes()
-        state = open_state(tmp_path / "(20)1")
+        state = metric.corpus_state.load(tmp_path / "(20)1")
     measured = metric.measure(whole)
     merged = reduce(lambda one, other: one.merge(other), (metric.measure(shard, state) for shard in shards))
     assert str(merged.signature) == str(measured.signature) and merged.reasons == measured.reasons

@@ -13,7 +13,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.evaluation import evaluate, evaluate_shards
 from captious.metrics.imagine import Imagine
-from captious.metrics.registry import parse_all
+from captious.metrics.registry import parse, parse_all
 from captious.options import Resampling
 
 pytestmark = pytest.mark.usefixtures("colors")
@@ -127,9 +127,9 @@ def test_pictures_are_judged_by_clip_unless_other_weights_are_named():
 def test_its_written_form():
     text = str(Imagine(kind="text&image", painter="module:painter", seeds=3, steps=20))
     assert text == "imagine(kind=text&image,painter=module:painter,seeds=3,steps=20)"
-    read = Imagine.from_text({"kind": "text&image", "painter": "module:painter", "guidance": "5", "size": "none"})
+    read = parse("imagine(kind=text&image,painter=module:painter,guidance=5,size=none)")
     assert read == Imagine(kind="text&image", painter="module:painter", guidance=5.0)
     with pytest.raises(InputError, match="expected at least 1"):
         Imagine(seeds=0)
     with pytest.raises(InputError, match="expected one of image, text&image"):
-        Imagine.from_text({"kind": "picture"})
+        parse("imagine(kind=picture)")

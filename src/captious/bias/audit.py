@@ -82,7 +82,7 @@ class ClassifierRun:
 
     @property
     def score(self) -> float:
-        """In points."""
+        """The leakage score in points."""
         return POINTS * float(self.items.mean())
 
     @property
@@ -156,7 +156,7 @@ class Audit(Result):
     corpora: list[MaskedCorpus]
     rows: list[AuditRow]
     stored: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """By classifier, how many of the training runs were finished before and taken from the store, and of how many."""
+    """For each classifier, the number of training runs that came from the store, and the number of all runs."""
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{row.model} {row.classifier} {row.lic.lic:+.1f}" for row in self.rows)
@@ -343,7 +343,7 @@ class Audit(Result):
         )
 
     def _evidence(self) -> tuple[Table, Table]:
-        """For each row, for model and people, for each class: salient n-grams and surest captions."""
+        """Two tables for each row, for model and people, for each class: salient n-grams and surest captions."""
         names = ["model", "classifier", "captions of", "label"]
         symbol = f"[{self.protocol.mask.token.upper()}]"
         ngrams: list[Sequence[Value]] = []

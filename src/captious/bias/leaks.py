@@ -92,7 +92,7 @@ class SalientNgram(NamedTuple):
 def salient_ngrams(
     tested: Sequence[Prediction], classes: int, top: int = 15, orders: int = 2, least: int = 5
 ) -> list[list[SalientNgram]]:
-    """For each class, the n-grams that speak most for it.
+    """The n-grams that speak most for each class.
 
     With p the class's probability over all tested captions and p_g over the n captions with the n-gram, the weight is
     (mean p_g − mean p)·√n / sd p. N-grams of fewer than ``least`` captions, and those that only repeat a shorter or

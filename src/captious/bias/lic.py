@@ -16,7 +16,7 @@ POINTS = 100.0
 
 
 def item_scores(probabilities: Floats, truth: Ints) -> Floats:
-    """Per test caption, the probability of the true class where it is the most probable one, else 0 (equation 2).
+    """The score of each test caption: the probability of the true class where it is the largest, else 0 (equation 2).
 
     >>> item_scores(np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 0, 1])).tolist()
     [0.9, 0.0, 0.7]
@@ -52,9 +52,9 @@ class Lic:
     """
 
     model: Floats
-    """Per seed."""
+    """One value per seed."""
     human: Floats
-    """Per seed and human caption index."""
+    """One value per seed and index of the human caption."""
     ratio: float
     """Tested over trained images."""
     ddof: int = 0
@@ -105,7 +105,7 @@ class Lic:
 
     @property
     def p_value(self) -> float:
-        """Of LIC = 0, two-sided."""
+        """The two-sided p-value of LIC = 0."""
         if not self.error > 0:
             return math.nan if math.isnan(self.error) else float(self.lic == 0)
         ratio, seeds = abs(self.lic / self.error), len(self.model)

@@ -11,7 +11,7 @@ from captious.errors import InputError, nearest
 from captious.options import Resampling
 
 PUBLISHED_SEEDS = (0, 12, 456, 789, 100, 200, 300, 400, 500, 1234)
-"""Those of both papers' scripts; an audit of n seeds takes the first n of them, then 2000, 2001, …"""
+"""The seeds in both papers' scripts; an audit of n seeds takes the first n of them, then 2000, 2001, …"""
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,17 @@ class Protocol:
     vocabulary: str = "model"
     """Which words human captions keep: model, human, human:N, none, or a file with {model} in its name."""
     style: Style = "plain"
-    """The tokenizer; ``treebank`` is the originals' pair of tokenizers, which also cuts <unk> into three words."""
+    """The tokenizer that splits captions.
+
+    ``treebank`` is the originals' pair of tokenizers, which also cuts <unk> into three words.
+    """
     spaces: bool = False
     """Count the human vocabulary between spaces, as RELIC's appendix C did, whatever the tokenizer."""
     paired: bool = True
     """One split per seed for model and people; the originals draw two."""
     seeds: tuple[int, ...] = PUBLISHED_SEEDS
     ddof: int = 0
-    """Of the standard deviation over seeds; 1 for that of a sample."""
+    """Delta degrees of freedom of the standard deviation over seeds; 1 gives that of a sample."""
     level: float = Resampling.level
     preset: str = "none"
     quirks: tuple[str, ...] = ()
@@ -39,7 +42,7 @@ class Protocol:
     warnings: tuple[str, ...] = ()
 
     def settings(self) -> Mapping[str, Any]:
-        """For people and programs; the mask in full."""
+        """The settings as people and programs read them; the mask in full."""
         return {
             "preset": self.preset,
             "mask": self.mask.name,

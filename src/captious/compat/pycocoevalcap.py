@@ -2,7 +2,7 @@
 
 Change the import lines of a script, and nothing else::
 
-    from captious.compat.pycocoevalcap import Bleu, Cider, COCOEvalCap, Meteor, PTBTokenizer, Rouge
+    from captious.compat.pycocoevalcap import COCO, Bleu, Cider, COCOEvalCap, Meteor, PTBTokenizer, Rouge, Spice
 
 What differs on purpose:
 
@@ -12,25 +12,30 @@ What differs on purpose:
 - **A caption never looks at the next one.** The original tokenizes a stream, where the period of "the new Wii U."
   depends on how the next caption starts. This concerns 17 of the 860,369 captions we compared; all other tokens agree.
 - **Mistakes are named.** Where the original stops at an ``assert``, an `InputError` says which id is wrong and why.
-- **No SPICE.** captious's `spice` reads spaCy's parses, so its values are not those of the original.
-  `COCOEvalCap` gives the seven other values.
+- **SPICE is another one.** `Spice` is captious's, which reads spaCy's parses: its values are near the original's and
+  not equal, and a warning says so. Importing it needs ``captious[spice]``; without that, or without a model of spaCy,
+  `COCOEvalCap` prints why there is none, and gives NaN under its name.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
-from typing import Any
+from os import PathLike
+from typing import Any, get_args
 
 import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet, Ragged
-from captious.errors import InputError
-from captious.io.formats import rows_of
+from captious.errors import InputError, require
+from captious.io.formats import name_of, read_text, rows_of
 from captious.metrics import bleu, cider, rouge
 from captious.metrics.contract import MeanMetric
 from captious.metrics.meteor import metric as meteor
@@ -41,11 +46,9 @@ Captions = Mapping[Any, Sequence[str]]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Spice":  # an AttributeError would become an ImportError without this line
-        raise InputError(
-            "no Spice with the values of the original, expected Bleu, Cider, Meteor or Rouge; "
-            "captious.evaluate(..., 'spice') is SPICE on spaCy's parses"
-        )
+    if name == "Spice":
+        require("spacy", "spice")
+        return SpiceScorer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -182,6 +185,52 @@ class Meteor:
         """The name of the metric."""
         return "METEOR"
 
+    def close(self) -> None:
+        """End the Java process of other versions; here there is none."""
+
+
+OTHER_SPICE = (
+    "SPICE is captious's, on spaCy's parses: its values are close to those of the original in Java, and not equal"
+)
+
+
+class SpiceScorer:
+    """SPICE on spaCy's parses, under the name ``Spice``. A value is a dictionary of all tuples and of their kinds."""
+
+    def __init__(self) -> None:
+        warnings.warn(OTHER_SPICE, UserWarning, stacklevel=2)
+
+    def compute_score(self, gts: Captions, res: Captions) -> tuple[np.float64, list[dict[str, dict[str, float]]]]:
+        """The mean F-score, and for each image in the order of ``gts`` the scores of ``All``, ``Object`` and others."""
+        return self._score(_together(gts, res))
+
+    def _score(self, captions: CaptionSet) -> tuple[np.float64, list[dict[str, dict[str, float]]]]:
+        from captious.metrics.spice import graphs
+        from captious.metrics.spice import metric as spice
+
+        metric = spice.Spice()
+        candidates, references = metric.graphs(captions, metric.prepare(captions))
+        names = ("f", "pr", "re", "tp", "fp", "fn")
+        scores = [
+            {
+                subset.capitalize(): {
+                    **dict(zip(names, graphs.scores(ours, theirs, subset, metric.matching).tolist(), strict=True)),
+                    "numImages": 1.0,
+                }
+                for subset in get_args(graphs.Subset)
+            }
+            for ours, theirs in zip(candidates, references, strict=True)
+        ]
+        return np.mean([one["All"]["f"] for one in scores]), scores
+
+    def method(self) -> str:
+        """The name of the metric."""
+        return "SPICE"
+
+
+NO_SPICE = {"All": dict.fromkeys(("f", "pr", "re", "tp", "fp", "fn", "numImages"), math.nan)}
+"""The scores of an image where SPICE cannot be computed."""
+
 
 class PTBTokenizer:
     """The tokens of the Stanford PTBTokenizer 3.4.1, less the punctuation that coco-caption drops.
@@ -207,34 +256,68 @@ def _caption(key: Any, annotation: Any) -> str:
 
 
 class COCO:
-    """The part of pycocotools' ``COCO`` that the evaluation of captions needs, where pycocotools is not installed.
+    """The part of pycocotools' ``COCO`` that captions need, where pycocotools is not installed.
 
     The source is whatever ``captious.read`` takes for references: COCO annotations or results, as a path or as data.
-    Images stand in the order of their first captions.
+    Without one, set ``dataset`` and call ``createIndex``. Images stand in the order of the dataset's ``images``; those
+    that are not listed there follow in the order of their first captions.
 
     >>> coco = COCO({"annotations": [{"image_id": 7, "caption": "A dog."}, {"image_id": 7, "caption": "Dogs!"}]})
-    >>> coco.getImgIds(), len(coco.imgToAnns[7])
-    ([7], 2)
+    >>> coco.getImgIds(), len(coco.imgToAnns[7]), coco.loadAnns(coco.getAnnIds(imgIds=7))[1]["caption"]
+    ([7], 2, 'Dogs!')
     """
 
-    def __init__(self, annotation_file: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        source = annotation_file
-        if isinstance(source, Mapping) and "annotations" in source:
-            source = source["annotations"]
+    def __init__(
+        self, annotation_file: str | PathLike[str] | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> None:
+        self.dataset: dict[str, Any] = {}
+        self.anns: dict[Any, dict[str, Any]] = {}
+        self.imgs: dict[Any, dict[str, Any]] = {}
         self.imgToAnns: dict[Any, list[dict[str, Any]]] = {}
-        for row in rows_of(source):
-            key = row.fields.get("image_id", row.fields.get("id"))
-            if key is None:
-                raise InputError(f"{row.where}: has no image_id")
-            texts = row.fields.get("caption")
-            for text in texts if isinstance(texts, (list, tuple)) else [texts]:
-                self.imgToAnns.setdefault(key, []).append({"image_id": key, "caption": text})
+        if annotation_file is not None:
+            self.dataset = _dataset(annotation_file)
+            self.createIndex()
 
-    def getImgIds(self) -> list[Any]:
-        """The ids of all images."""
-        return list(self.imgToAnns)
+    def createIndex(self) -> None:
+        """Fill ``anns``, ``imgs`` and ``imgToAnns`` from ``dataset``."""
+        annotations = list(map(dict, self.dataset.get("annotations", ())))
+        for number, annotation in enumerate(annotations, start=1):
+            if annotation.get("image_id") is None:
+                raise InputError(f"captions: entry {number}: has no image_id")
+            annotation.setdefault("id", number)
+        captioned: dict[Any, list[dict[str, Any]]] = {}
+        for annotation in annotations:
+            captioned.setdefault(annotation["image_id"], []).append(annotation)
+        listed = {image["id"]: dict(image) for image in self.dataset.get("images") or () if "id" in image}
+        order = [*(key for key in listed if key in captioned), *(key for key in captioned if key not in listed)]
+        self.anns = {annotation["id"]: annotation for annotation in annotations}
+        self.imgs = {**listed, **{key: {"id": key} for key in captioned if key not in listed}}
+        self.imgToAnns = {key: captioned[key] for key in order}
 
-    def loadRes(self, resFile: str | Path | Sequence[Mapping[str, Any]]) -> COCO:
+    def getImgIds(self, imgIds: Any = (), catIds: Any = ()) -> list[Any]:
+        """The ids of all images that have captions, or of those among ``imgIds``."""
+        wanted = _listed(imgIds)
+        return [key for key in self.imgToAnns if not wanted or key in wanted]
+
+    def getAnnIds(self, imgIds: Any = (), catIds: Any = (), areaRng: Any = (), iscrowd: Any = None) -> list[Any]:
+        """The ids of the captions of some images, or of all."""
+        images = _listed(imgIds) or list(self.imgToAnns)
+        return [annotation["id"] for key in images for annotation in self.imgToAnns.get(key, ())]
+
+    def loadAnns(self, ids: Any = ()) -> list[dict[str, Any]]:
+        """The captions with these ids."""
+        return [self.anns[key] for key in _listed(ids)]
+
+    def loadImgs(self, ids: Any = ()) -> list[dict[str, Any]]:
+        """The images with these ids."""
+        return [self.imgs[key] for key in _listed(ids)]
+
+    def showAnns(self, anns: Sequence[Mapping[str, Any]]) -> None:
+        """Print captions."""
+        for annotation in anns:
+            print(annotation["caption"])
+
+    def loadRes(self, resFile: str | PathLike[str] | Sequence[Mapping[str, Any]]) -> COCO:
         """Captions of some of these images."""
         results = COCO(resFile)
         known = set(map(str, self.imgToAnns))
@@ -243,12 +326,40 @@ class COCO:
         return results
 
 
+def _listed(ids: Any) -> list[Any]:
+    """One id or several, as a list."""
+    return [ids] if isinstance(ids, (str, bytes)) or not hasattr(ids, "__iter__") else list(ids)
+
+
+def _dataset(source: Any) -> dict[str, Any]:
+    """Images and annotations as COCO has them, of any file of captions."""
+    if isinstance(source, (str, PathLike)):
+        try:
+            content = json.loads(read_text(name_of(source)))
+        except ValueError:  # another format, or a mistake which whoever reads the rows names
+            content = None
+        source = content if isinstance(content, Mapping) and "annotations" in content else source
+    if isinstance(source, Mapping) and "annotations" in source:
+        return dict(source)
+    return {"annotations": list(_annotations(source))}
+
+
+def _annotations(source: Any) -> Iterator[dict[str, Any]]:
+    for row in rows_of(source):
+        key = row.fields.get("image_id", row.fields.get("id"))
+        if key is None:
+            raise InputError(f"{row.where}: has no image_id")
+        texts = row.fields.get("caption")
+        for text in texts if isinstance(texts, (list, tuple)) else [texts]:
+            yield {**({} if row.keyed else row.fields), "image_id": key, "caption": text}
+
+
 class COCOEvalCap:
     """Every value of a caption file: ``evaluate()`` fills ``eval``, ``imgToEval`` and ``evalImgs``.
 
     ``coco`` and ``cocoRes`` are ``COCO`` objects, of pycocotools or of this module, or paths to their files.
     ``params["image_id"]`` are the images to score; the ids 7 and "7" name one image. A value that cannot be computed is
-    NaN, and a line says why.
+    NaN, and a line says why. SPICE is captious's, see `SpiceScorer`.
     """
 
     def __init__(self, coco: Any, cocoRes: Any) -> None:
@@ -266,19 +377,23 @@ class COCOEvalCap:
         captions = _together(self._tokenized(self.coco, "coco", ids), self._tokenized(self.cocoRes, "cocoRes", ids))
         print("setting up scorers...")
         self.imgToEval = {key: {"image_id": key} for key in ids}
-        scorers: list[tuple[Bleu | Meteor | Rouge | Cider, list[str]]] = [
+        scorers: list[tuple[Bleu | Meteor | Rouge | Cider | SpiceScorer, list[str]]] = [
             (Bleu(4), ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4"]),
             (Meteor(), ["METEOR"]),
             (Rouge(), ["ROUGE_L"]),
             (Cider(), ["CIDEr"]),
+            (SpiceScorer(), ["SPICE"]),
         ]
+        score: Any
+        scores: Any
         for scorer, names in scorers:
             print(f"computing {scorer.method()} score...")
             try:
                 score, scores = scorer._score(captions)
-            except InputError as error:  # METEOR's tables are not installed
+            except InputError as error:  # METEOR's tables or a parser are not installed
                 print(f"{scorer.method()} was not computed: {error}")
-                score, scores = float("nan"), [float("nan")] * len(ids)
+                score = math.nan
+                scores = [deepcopy(NO_SPICE) if names == ["SPICE"] else math.nan for _ in ids]
             columns = zip(score, scores, strict=True) if isinstance(score, list) else [(score, scores)]
             for name, (value, values) in zip(names, columns, strict=True):
                 self.eval[name] = value

@@ -8,25 +8,29 @@
     metric.update(preds, target)  # in the validation loop
     metric.compute()              # {"bleu(n=4)": tensor(...), "cider(idf=coco-train)": tensor(...)}
 
-The state is text. A metric such as CIDEr with ``idf=refs`` depends on the whole corpus, so the scores of batches cannot
-be averaged. Each sample becomes a line of JSON, and the state is a list of ``uint8`` tensors that hold such lines.
-torchmetrics gathers such a state by itself (``dist_reduce_fx="cat"``): the lines of all processes, one after the other,
-are again lines. They travel over NCCL and gloo, move with ``.to(device)``, and merge by ``merge_state``. Every process
-then scores the same whole set, so the values equal those of one process that saw all samples.
+The state is text, and the bytes of images that are given as pixels. A metric such as CIDEr with ``idf=refs`` depends
+on the whole corpus, so the scores of batches cannot be averaged. Each sample becomes a line of JSON, and the state is
+a list of ``uint8`` tensors that hold such lines. torchmetrics gathers such a state by itself
+(``dist_reduce_fx="cat"``): the lines of all processes, one after the other, are again lines. They travel over NCCL and
+gloo, move with ``.to(device)``, and merge by ``merge_state``. Every process then scores the same whole set, so the
+values equal those of one process that saw all samples.
 """
 
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Sequence
-from os import PathLike, fspath
-from typing import Any
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from captious import CaptionSet, InputError, Report, evaluate
+from captious.captions import ImageData, ImageSource
 from captious.errors import require
 from captious.evaluation import Specs
+from captious.io.images import images_of
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Resampling
 
@@ -56,7 +60,8 @@ class CaptionMetric(Metric):
 
     is_differentiable = False
     full_state_update = False
-    samples: list[Tensor] | Tensor
+    if TYPE_CHECKING:  # torch.jit.script cannot read such an annotation
+        samples: list[Tensor] | Tensor
 
     def __init__(self, metrics: Specs = DEFAULT, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -74,7 +79,7 @@ class CaptionMetric(Metric):
         preds: str | Sequence[Texts],
         target: str | Sequence[Texts] | None = None,
         ids: Iterable[Any] | None = None,
-        images: Sequence[str | PathLike[str] | None] | None = None,
+        images: Any = None,
     ) -> None:
         """Add samples.
 
@@ -88,21 +93,24 @@ class CaptionMetric(Metric):
             The id of each sample, as a list or a tensor. Of several samples with one id the first counts: those that a
             ``DistributedSampler`` repeats to fill the last batch count once.
         images
-            The path of each sample's image, for metrics that need it.
+            The image of each sample, for metrics that need it, as ``captious.evaluate`` takes it: a list of paths, PIL
+            images, arrays or tensors of pixels, or a batch of them in one tensor. Pixels become part of the state, as
+            the bytes of a PNG file; a path stays a path.
         """
         candidates = [preds] if isinstance(preds, str) else list(preds)
         references = [target] if isinstance(target, str) else [()] * len(candidates) if target is None else target
         keys = ids.tolist() if isinstance(ids, Tensor) else ids
         missing = [None] * len(candidates)
-        columns = [
+        columns: list[list[Any]] = [
             [_texts("preds", index, texts) for index, texts in enumerate(candidates)],
             [_texts("target", index, texts) for index, texts in enumerate(references)],
             missing if keys is None else list(map(str, keys)),
-            missing if images is None else [_path(index, image) for index, image in enumerate(images)],
         ]
-        for name, column in zip(("target", "ids", "images"), columns[1:], strict=True):
+        for name, column in zip(("target", "ids"), columns[1:], strict=True):
             if len(column) != len(candidates):
                 raise InputError(f"{name} has {len(column)} entries, expected {len(candidates)}: one for each of preds")
+        names = [str(index) if key is None else key for index, key in enumerate(columns[2])]
+        columns.append(missing if images is None else list(map(_stored, images_of(images, names))))
         lines = "".join(f"{json.dumps(sample)}\n" for sample in zip(*columns, strict=True))
         assert isinstance(self.samples, list)
         self.samples.append(torch.from_numpy(np.frombuffer(bytearray(lines.encode()), np.uint8)).to(self.device))
@@ -130,7 +138,8 @@ class CaptionMetric(Metric):
             sample = json.loads(line)
             samples.setdefault(index if sample[2] is None else sample[2], sample)
         ids = [f"#{key}" if isinstance(key, int) else key for key in samples]
-        candidates, references, _, images = zip(*samples.values(), strict=True) if samples else ((),) * 4
+        candidates, references, _, stored = zip(*samples.values(), strict=True) if samples else ((),) * 4
+        images = [_restored(image, key) for image, key in zip(stored, ids, strict=True)]
         return CaptionSet.of(
             dict(zip(ids, candidates, strict=True)),
             dict(zip(ids, references, strict=True)),
@@ -161,7 +170,24 @@ def _texts(name: str, index: int, texts: Any) -> list[str]:
     raise InputError(f"{name}[{index}] is {texts!r:.60}, expected a text or a list of texts")
 
 
-def _path(index: int, image: Any) -> str | None:
-    if image is None or isinstance(image, (str, PathLike)):
-        return None if image is None else fspath(image)
-    raise InputError(f"images[{index}] is a {type(image).__name__}, expected the path of an image")
+_PNG = ("1", "L", "LA", "P", "RGB", "RGBA")
+"""Modes of images that a PNG file keeps as they are."""
+
+
+def _stored(image: ImageSource | None) -> str | dict[str, str] | None:
+    """An image in the state: its path, or the bytes of its file as text."""
+    if image is None or isinstance(image, str):
+        return image
+    content = image.value
+    if not isinstance(content, bytes):
+        try:
+            picture, file = image.picture(), BytesIO()
+        except InputError as error:
+            raise InputError(f"images: {image} {error}") from None
+        picture.save(file, "PNG" if picture.mode in _PNG else "TIFF", exif=picture.getexif())
+        content = file.getvalue()
+    return {"bytes": b64encode(content).decode()}
+
+
+def _restored(image: str | dict[str, str] | None, key: str) -> ImageSource | None:
+    return ImageData(b64decode(image["bytes"]), f"image of {key}") if isinstance(image, dict) else image

@@ -23,7 +23,7 @@ class Finished(Generic[Result]):
     """The end of a task: its result, or the one line that says why there is none."""
 
     index: int
-    """Of the task."""
+    """The index of the task."""
     result: Result | None = None
     error: str = ""
 

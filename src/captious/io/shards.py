@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from captious._files import MARKER, SHARDS_MARKER, digest
+from captious._files import MARKER, digest
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, one_line
 from captious.io.braces import expand_braces
@@ -79,7 +79,7 @@ def is_sharded(source: Any) -> bool:
     if is_remote(text) or MAGIC.search(text) or next(expand_braces(text)) != text:
         return True
     files = Disk(text).sizes() if _exists(text, Path.is_dir) else {}
-    return files.keys().isdisjoint((MARKER, SHARDS_MARKER)) and any(map(format_of, files))
+    return MARKER not in files and any(map(format_of, files))
 
 
 def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:
@@ -308,6 +308,8 @@ def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True) 
         bytes that are not decoded.
     """
     refuse_unused(reading)
+    if reading.items is not None:
+        raise InputError(f"items={reading.items!r} chooses among the items of one file, not of shards; leave it out")
     reading = reading if images else replace(reading, images=None)
     faults = Faults()
     candidates = _candidates(_rows(shard, reading, images, faults), shard, reading, faults)

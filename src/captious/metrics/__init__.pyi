@@ -1,6 +1,7 @@
 from captious.metrics.contract import MeanMetric as MeanMetric
 from captious.metrics.contract import Metric as Metric
 from captious.metrics.contract import Need as Need
+from captious.metrics.contract import Shared as Shared
 from captious.metrics.contract import TokenMetric as TokenMetric
 from captious.metrics.explanation import Breakdown as Breakdown
 from captious.metrics.explanation import Explanation as Explanation
@@ -14,12 +15,11 @@ from captious.metrics.registry import parse as parse
 from captious.metrics.registry import parse_all as parse_all
 from captious.metrics.rows import Scored as Scored
 from captious.metrics.rows import TypeSets as TypeSets
-from captious.metrics.states import Shared as Shared
-from captious.metrics.states import merge_states as merge_states
-from captious.metrics.states import open_state as open_state
-from captious.metrics.states import save_state as save_state
+from captious.metrics.rows import candidate_means as candidate_means
+from captious.metrics.rows import item_means as item_means
 from captious.metrics.style.explain import explain
 from captious.metrics.style.model import fit, save
+from captious.text.states import State as State
 
 explain_style = explain
 fit_style = fit

@@ -17,7 +17,7 @@ from captious.metrics.rows import Scored, blank_texts, encoded_means
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import OomBackoff
 from captious.options import current
-from captious.text.counts import CorpusState, CountsKind, KeyCounts
+from captious.text.counts import CountsKind, CountsState, KeyCounts
 
 Weigh = Callable[[Sequence[int]], Floats]
 """How much each token of a text counts."""
@@ -29,7 +29,7 @@ BLOCK = 128
 
 
 @dataclass(frozen=True, eq=False)
-class TokenWeights(CorpusState):
+class TokenWeights(CountsState):
     """The model by its id, and how many references each token occurs in; shards add up."""
 
     model: str
@@ -87,7 +87,7 @@ class BertScore(MeanMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of a cosine, stretched by the baseline."""
+        """The range of a cosine, rescaled by the baseline."""
         return ((-1 - self.baseline) / (1 - self.baseline), 1.0)
 
     @property
@@ -96,9 +96,9 @@ class BertScore(MeanMetric):
         return "BERTScore" if self.value == "f1" else f"BERTScore {self.value}"
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether tokens are weighted by their idf among the references."""
-        return self.idf == "refs"
+    def corpus_state(self) -> type[TokenWeights] | None:
+        """The weights of tokens, where these are their idf among the references."""
+        return TokenWeights if self.idf == "refs" else None
 
     def model(self) -> Contextual:
         """The language model, read up to the layer."""
@@ -194,7 +194,7 @@ def _encoded(model: Contextual, texts: list[Ids]) -> list[Any]:
 
 
 def _block(candidates: list[Any], references: list[Any], weights: list[Any], others: list[Any]) -> Floats:
-    """Of pairs of states with their tokens' weights."""
+    """Precision, recall and F1 of pairs of hidden states, weighted by token."""
     torch = require("torch", "clip")
 
     def padded(rows: list[Any]) -> Any:

@@ -44,7 +44,6 @@ class Bleu(NgramMetric, CandidateMetric):
 
     name: ClassVar[str] = "bleu"
     highest_n: ClassVar[int] = ORDERS
-    explains: ClassVar[bool] = True
     variants: ClassVar[Mapping[str, tuple[int, ...]]] = {"n": (1, 2, 3, 4)}
     citation: ClassVar[str] = "Papineni, Roukos, Ward, Zhu. BLEU: a method for automatic evaluation. ACL 2002."
 
@@ -152,7 +151,7 @@ def _against_references(table: TextTable) -> Floats:
 
 
 def closest_reference_length(table: TextTable) -> Ints:
-    """Of each candidate, the length of the reference closest to its own, the shorter of two equally close."""
+    """The length of the reference closest in length to each candidate, the shorter of two equally close."""
     lengths = table.lengths
     result = np.zeros(len(table.candidates), dtype=np.int64)
     references = np.flatnonzero(~table.is_candidate)

@@ -13,9 +13,8 @@ from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.clip.encoded import pairs_of_items
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.rows import Scored, blank_texts, candidate_means, listed_ids
-from captious.metrics.states import Shared
 from captious.models.bleurt import BleurtModel, load_bleurt, pair_scores
 
 
@@ -61,7 +60,7 @@ class Bleurt(MeanMetric):
             raise InputError(f"bleurt(limit={self.limit}): expected at least 4, of which 3 are special tokens")
 
     def prepare(self, captions: CaptionSet) -> Shared[BleurtModel]:
-        """The checkpoint."""
+        """Load the checkpoint."""
         model = load_bleurt(self.weights, self.activation, self.limit)
         return Shared(model, _model_id(model))
 
@@ -89,7 +88,7 @@ class Bleurt(MeanMetric):
 
 
 def _joined(captions: CaptionSet, model: BleurtModel) -> tuple[Floats, Floats, Ints]:
-    """Of each candidate the highest and the mean score over its references, and the tokens of its longest pair."""
+    """The highest and the mean score of each candidate over its references, and the tokens of its longest pair."""
     candidates, references = captions.candidates, captions.references
     filled = np.flatnonzero(~references.blank)
     left, right, starts = pairs_of_items(candidates.owners, references.owners[filled])

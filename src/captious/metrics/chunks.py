@@ -57,12 +57,12 @@ def prepare_shard(captions: CaptionSet, metrics: Sequence[Metric]) -> dict[Metri
     for chunk, _ in _chunks(captions):
         for metric, tree in trees.items():
             tree.add(_prepared(metric, chunk, captions))
-    return {metric: trees[metric].merged() if metric.by_chunk else metric.prepare(captions) for metric in metrics}
+    return {metric: trees[metric].merged() if metric.by_chunk else metric.prepared(captions) for metric in metrics}
 
 
 def _prepared(metric: Metric, chunk: CaptionSet, captions: CaptionSet) -> Any:
     """The state of a chunk; that of one among several does not keep the n-gram tables."""
-    state = metric.prepare(chunk)
+    state = metric.prepared(chunk)
     if chunk is not captions:
         state.release()
     return state

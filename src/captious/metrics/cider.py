@@ -52,7 +52,6 @@ class Cider(CandidateMetric, MeanMetric):
     name: ClassVar[str] = "cider"
     main: ClassVar[str] = "idf"
     range: ClassVar[tuple[float, float]] = (0.0, 10.0)
-    explains: ClassVar[bool] = True
     citation: ClassVar[str] = (
         "Vedantam, Zitnick, Parikh. CIDEr: consensus-based image description evaluation. CVPR 2015."
     )
@@ -64,9 +63,9 @@ class Cider(CandidateMetric, MeanMetric):
         return name if self.idf == "refs" else f"{name} ({self.idf})"
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether the references of the set are counted, and no corpus is named."""
-        return self.idf == "refs"
+    def corpus_state(self) -> type[DocumentFrequency] | None:
+        """Document frequencies, where the references of the set are counted and no corpus is named."""
+        return DocumentFrequency if self.idf == "refs" else None
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
@@ -139,7 +138,10 @@ class Cider(CandidateMetric, MeanMetric):
                 yield Part(table.ngram(n, gram), float(adds.sum()), rank, details)
 
     def _length_penalties(self, table: TextTable) -> Floats:
-        """Of each candidate (rows) with each reference (columns) of the one item; 1 without a penalty."""
+        """The length penalty of each candidate (rows) with each reference (columns) of the one item.
+
+        It is 1 without a penalty.
+        """
         bigrams = np.maximum(table.lengths - 1, 0)
         differences = bigrams[table.candidates, None] - bigrams[None, table.references]
         penalties: Floats = np.exp(-np.square(differences) / (2 * SIGMA**2))

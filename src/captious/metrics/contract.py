@@ -8,29 +8,30 @@ of shards follow from these.
 
 from __future__ import annotations
 
-import math
+import inspect
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from captious import _written
+from captious import _specs
 from captious._typing import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.images import NO_SUCH
+from captious.metrics.abilities import Explains, ExplainsMissing
 from captious.metrics.explanation import Breakdown, Explanation
 from captious.metrics.measurement import Measurement, Signature
-from captious.metrics.rows import Scored, TypeSets
-from captious.metrics.states import Shared
-from captious.render import Why
+from captious.metrics.rows import Rows, Scored, TypeSets, item_means, missing_inputs
+from captious.text.states import State
 from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
 
-Need = Literal["references", "several candidates", "image", "style", "model", "judge"]
+T = TypeVar("T")
+Need = Literal["references", "several candidates", "image", "style", "objects", "model", "judge"]
 
 HINTS = {
     "no references": "; pass references=..., a file of references",
@@ -39,20 +40,35 @@ HINTS = {
     f"image: {NO_SUCH}": "; none of the image files exists: pass images=..., the folder that holds them",
     "no source text": "; give a column 'source'",
 }
-"""What would mend a reason for having no value."""
+"""What helps where an item has no value for some reason."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shared(Generic[T]):
+    """What `Metric.prepare` returns that is the same for every shard, such as a model: merging only checks that."""
+
+    value: T
+    key: str
+
+    def merge(self, other: Shared[T]) -> Shared[T]:
+        """The state itself."""
+        if self.key != other.key:
+            raise InputError(f"cannot merge shards scored by {self.key} and {other.key}")
+        return self
 
 
 @dataclass(frozen=True)
 class Metric(ABC):
     """Base of all metrics. A subclass is a frozen dataclass whose fields are the parameters.
 
-    What is declared here as a property may be a class variable, or depend on the parameters. CONTRIBUTING.md shows how
-    to add a metric.
+    What is declared here as a property may be a class variable, or depend on the parameters. A metric must have a name,
+    `score_items`, and `aggregate`, which `MeanMetric` has already. Usually it also declares what it needs, its range
+    and its label. The guide "Add a metric" has examples, and `captious.metrics.abilities` lists what else a metric may
+    offer.
     """
 
     name: ClassVar[str]
     citation: ClassVar[str] = ""
-    higher_is_better: ClassVar[bool] = True
     main: ClassVar[str] = ""
     """The parameter that may be written without its name, as in ``clipscore(captious-mini)``."""
     always_shown: ClassVar[tuple[str, ...]] = ()
@@ -61,8 +77,6 @@ class Metric(ABC):
     """A parameter and its values: a written form that leaves it out stands for one metric of each value."""
     by_chunk: ClassVar[bool] = False
     """Whether a large set is scored chunk by chunk. A metric that asks a model makes batches itself."""
-    undefined_reason: ClassVar[str] = "the value is undefined"
-    """Why an item has no value whose row is NaN without a reason of its own."""
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -70,19 +84,27 @@ class Metric(ABC):
         return ("references",)
 
     @property
-    def installed(self) -> bool:
-        """Whether this computer has the tables that the metric reads, where it reads any."""
-        return True
-
-    @property
     def range(self) -> tuple[float, float]:
         """The lowest and the highest value possible."""
         return (0.0, 1.0)
 
     @property
-    def is_count(self) -> bool:
-        """Whether the value is a number of things: tables show it without decimals and never × 100."""
-        return self.range == (0.0, math.inf)
+    def higher_is_better(self) -> bool:
+        """Whether the better of two captions has the higher value."""
+        return True
+
+    @property
+    def decimals(self) -> int | None:
+        """Decimals that tables print of a value on a scale of its own, such as 0 for a number of words; never × 100.
+
+        None: the value is a score, printed as scores are, with four decimals or in per cent with one.
+        """
+        return None
+
+    @property
+    def undefined_reason(self) -> str:
+        """Why an item has no value whose row is NaN without a reason of its own, or is 0 / 0 in a ratio of sums."""
+        return "the value is undefined"
 
     @property
     def label(self) -> str:
@@ -90,15 +112,23 @@ class Metric(ABC):
         return str(self)
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether a value depends on the other items, so that all shards are prepared before one is scored.
+    def corpus_state(self) -> type[State] | None:
+        """The class of what `prepare` returns where a value depends on the other items; None where it does not.
 
-        The states of shards are then merged (`captious.metrics.states`). Otherwise each shard prepares its own.
+        Then all shards are prepared before one is scored, and their states are merged.
         """
-        return False
+        return None
+
+    @property
+    def needs_corpus(self) -> bool:
+        """Whether a value depends on the other items. This follows from `corpus_state` and is not declared."""
+        return self.corpus_state is not None
 
     def prepare(self, captions: CaptionSet) -> Any:
-        """What the metric must know of the whole corpus first, such as document frequencies; it merges over shards."""
+        """What the metric must know before it scores: of the whole corpus a `corpus_state`, otherwise what it likes.
+
+        What is the same for every shard, such as a model, is returned as `Shared`.
+        """
         return Shared(None, "")
 
     @abstractmethod
@@ -113,14 +143,10 @@ class Metric(ABC):
         """What enters the signature beyond the parameters."""
         return {}
 
-    def seed_values(self, measurement: Measurement) -> Floats | None:
-        """Items × random seeds: the values under each seed; None where the metric does not depend on any."""
-        return None
-
     @property
     def explains(self) -> bool:
-        """Whether `explain` says what made the value of an item."""
-        return False
+        """Whether `explain` says what made the value of an item: whether the metric has `Explains.break_down`."""
+        return isinstance(self, Explains)
 
     def explain(self, captions: CaptionSet, id: Any, state: Any = None) -> Explanation:
         """Why an item has its value: parts that add up to it.
@@ -128,58 +154,80 @@ class Metric(ABC):
         The item is one of a set, whose statistics count, such as document frequencies. ``state`` is what `prepare`
         returned; without it the set is prepared, once for all its items.
         """
-        if not self.explains:
+        if not isinstance(self, Explains):
             raise InputError(f"{self} does not explain single values")
         index = captions.position(id)
         if state is None:
-            state = captions.once(("state", self), lambda: self._prepared(captions, self._missing_inputs(captions)))
+            state = captions.once(("state", self), lambda: self.prepared(captions))
         item = captions.take([index])
         measured, key = self.measure(item, state), captions.ids[index]
         reason = measured.reasons.get(key, "")
+        if not reason:
+            breakdown = self.break_down(item, state)
+        else:
+            breakdown = self.break_down_missing(item, state) if isinstance(self, ExplainsMissing) else Breakdown([])
         return Explanation(
             metric=str(self),
             label=self.label,
             id=key,
             value=float(measured.values[0]),
-            breakdown=self.break_down_missing(item, state) if reason else self.break_down(item, state),
+            breakdown=breakdown,
             reason=reason,
             signature=str(Signature.of(self, captions, state, 0, {})),
         )
 
-    def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
-        """What made the value of the one item of a set, which has a value. The parts must add up to it."""
-        raise NotImplementedError
-
-    def break_down_missing(self, item: CaptionSet, state: Any) -> Breakdown:
-        """What is known of the one item of a set that has no value, in its notes."""
-        return Breakdown([])
-
-    @property
-    def explains_on_page(self) -> bool:
-        """Whether the report's page shows what made the values of items."""
-        return False
-
-    def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Any) -> list[Why]:
-        """What the report's page shows of these items; nothing at all where it cannot be said any more."""
-        raise NotImplementedError
-
-    def compares_with(self, other: Metric) -> bool:
-        """Whether its values, which another program computed, are those that a metric of captious stands for."""
-        return False
-
     def hint(self, reason: str) -> str:
-        """What would mend a reason for having no value, to follow it in a message."""
+        """What helps where an item has no value for this reason, to follow it in a message."""
         return HINTS.get(reason, "")
 
     def measure(self, captions: CaptionSet, state: Any = None) -> Measurement:
         """Score a set. ``state`` is what `prepare` returned, for a shard of a larger corpus that of the whole."""
         if state is None:
-            state = self._prepared(captions, self._missing_inputs(captions))
+            state = self.prepared(captions)
         return self.measurement(captions, state, self.score(captions, state))
 
     def score(self, captions: CaptionSet, state: Any) -> Scored:
         """The rows of a set, with a reason for every item without a value."""
-        return self._complete(self.score_items(captions, state), self._missing_inputs(captions))
+        scored = self.score_items(captions, state)
+        if not isinstance(scored, Scored):
+            raise InputError(f"{self}: score_items returned {type(scored).__name__}, expected Scored(rows)")
+        rows = self._checked_rows(scored.rows, captions)
+        scored = replace(scored, rows=rows).completed(missing_inputs(captions, self.needs), self.undefined_reason)
+        return self._with_undefined(scored)
+
+    def _with_undefined(self, scored: Scored) -> Scored:
+        """What was scored, with a reason for every item whose finite row has no value: 0 / 0 in a ratio of sums.
+
+        The row stays. The item has its part in the value of the set, and in paired tests.
+        """
+        if isinstance(scored.rows, TypeSets) or not len(scored.rows):
+            return scored
+        undefined = np.flatnonzero(np.isnan(self.aggregate(scored.rows))).tolist()
+        return replace(scored, reasons={**dict.fromkeys(undefined, self.undefined_reason), **scored.reasons})
+
+    def _checked_rows(self, rows: Rows, captions: CaptionSet) -> Rows:
+        """The rows that `score_items` gave; rows of another number than the items are refused."""
+        if isinstance(rows, TypeSets):
+            shape: tuple[int, ...] = (len(rows.types), 2)
+        else:
+            try:
+                rows = np.asarray(rows, dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise InputError(f"{self}: score_items gave rows that are no numbers ({error})") from None
+            rows = self._as_rows(rows, len(captions))
+            shape = rows.shape
+        if len(shape) == 2 and shape[0] == len(captions):
+            return rows
+        candidates = shape and shape[0] == len(captions.candidates.values)
+        helper = "candidate_means(captions, values)" if candidates else "item_means(values)"
+        raise InputError(
+            f"{self}: score_items gave rows of the shape {shape}, expected a row of statistics for each of "
+            f"{len(captions)} items; captious.metrics.{helper} makes the rows of a mean"
+        )
+
+    def _as_rows(self, array: Floats, items: int) -> Floats:
+        """The rows that an array stands for, if it is not the rows themselves."""
+        return array
 
     def measurement(self, captions: CaptionSet, state: Any, scored: Scored) -> Measurement:
         """The measurement of a set from its rows."""
@@ -193,76 +241,47 @@ class Metric(ABC):
             tuple(scored.notes),
         )
 
-    def candidate_values(self, captions: CaptionSet, state: Any) -> Floats:
-        """The value of each candidate as if it were the only one of its item, NaN where it has none."""
-        alone = captions.once("candidates alone", captions.candidates_alone)
-        scored = self.score(alone, state)
-        values = self.aggregate(scored.rows.counts if isinstance(scored.rows, TypeSets) else scored.rows)
-        values[list(scored.reasons)] = np.nan
-        return values
-
-    def _complete(self, scored: Scored, missing: Mapping[int, str]) -> Scored:
-        """What was scored, with a reason for every item without a value and a row of NaN for every reason."""
-        reasons, rows = {**missing, **scored.reasons, **missing}, scored.rows
-        if isinstance(rows, np.ndarray):
-            for index in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
-                reasons.setdefault(index, self.undefined_reason)
-            if reasons:
-                rows = rows.astype(np.float64)  # a copy, and of floats where no item has a candidate
-                rows[list(reasons)] = np.nan
-        return replace(scored, rows=rows, reasons=reasons)
-
     def refuse_unfit(self, captions: CaptionSet) -> None:
         """Raise an error, before anything is computed, where not one item has what the metric needs."""
-        missing = self._missing_inputs(captions)
+        missing = missing_inputs(captions, self.needs)
         if missing and len(missing) == len(captions):
             raise self._refusal(missing.values(), captions.name)
 
     def refuse_empty(self, measurement: Measurement, name: str) -> None:
-        """Raise an error where not one item of a whole set has a value, and say what would mend it."""
+        """Raise an error where not one item of a whole set has a value, and say what helps."""
         if measurement.ids and len(measurement.reasons) == len(measurement.ids):
             raise self._refusal(measurement.reasons.values(), name)
 
-    def _missing_inputs(self, captions: CaptionSet) -> dict[int, str]:
-        """Items that lack what the metric needs, by index."""
-        missing = {"no candidate caption": captions.candidates.counts == 0}
-        if "references" in self.needs:
-            missing["no references"] = captions.references.counts == 0
-        if "several candidates" in self.needs:
-            missing["one candidate, needs several"] = captions.candidates.counts == 1
-        if "image" in self.needs:
-            missing["no image"] = np.array([image is None for image in captions.images], dtype=np.bool_)
-        reasons: dict[int, str] = {}
-        for reason, mask in missing.items():
-            for index in np.flatnonzero(mask).tolist():
-                reasons.setdefault(index, reason)
-        return reasons
-
-    def _prepared(self, captions: CaptionSet, reasons: Mapping[int, str]) -> Any:
-        """The state; where it fails and no item could be scored anyway, the error says that first."""
+    def prepared(self, captions: CaptionSet) -> Any:
+        """What `prepare` returns, checked. Where it fails and no item could be scored anyway, the error says that."""
         try:
-            return self.prepare(captions)
+            state = self.prepare(captions)
         except InputError:
-            if reasons and len(reasons) == len(captions):
-                raise self._refusal(reasons.values(), captions.name) from None
+            self.refuse_unfit(captions)
             raise
+        if self.corpus_state is not None and not isinstance(state, self.corpus_state):
+            found, expected = type(state).__name__, self.corpus_state.__name__
+            raise InputError(f"{self}: prepare returned {found}, expected {expected}, which is its corpus_state")
+        return state
 
-    def _refusal(self, reasons: Any, name: str) -> InputError:
+    def _refusal(self, reasons: Iterable[str], name: str) -> InputError:
         ((reason, _),) = Counter(reasons).most_common(1)
         return InputError(f"{self} cannot score {name}: {reason}{self.hint(reason)}")
 
     def __str__(self) -> str:
-        return _written.write(self, self.name, self.always_shown)
-
-    @classmethod
-    def from_text(cls, values: Mapping[str, str]) -> Metric:
-        """The metric from its parameters as written between the parentheses of its name."""
-        return cls(**_written.arguments(cls, values, cls.name, main=cls.main))
+        return _specs.write(self, self.name, self.always_shown)
 
 
 @dataclass(frozen=True)
 class MeanMetric(Metric):
-    """A metric whose corpus value is the mean over captions or items: rows are (sum of values, number of values)."""
+    """A metric whose corpus value is the mean over captions or items.
+
+    A row is the sum of an item's values and their number. `candidate_means` makes rows from a value for each candidate.
+    A value for each item is accepted in place of a row: its row is the value and 1.
+    """
+
+    def _as_rows(self, array: Floats, items: int) -> Floats:
+        return item_means(array) if array.shape == (items,) else array
 
     def aggregate(self, rows: Floats) -> Floats:
         """Sum of values over their number."""
@@ -299,13 +318,6 @@ class CandidateMetric(TokenMetric):
         scored = self.score_candidates(captions, state)
         return replace(scored, rows=self.table(captions).per_item(np.asarray(scored.rows)))
 
-    def candidate_values(self, captions: CaptionSet, state: Any) -> Floats:
-        """The value of each candidate, NaN where its item lacks what the metric needs."""
-        values = self.aggregate(np.asarray(self.score_candidates(captions, state).rows))
-        missing = np.zeros(len(captions), dtype=np.bool_)
-        missing[list(self._missing_inputs(captions))] = True
-        return np.where(missing[captions.candidates.owners], np.nan, values)
-
 
 class NgramMetric(TokenMetric):
     """A metric over n-grams of one order, which is a parameter and always printed."""
@@ -320,3 +332,18 @@ class NgramMetric(TokenMetric):
         if self.n < 1 or (self.highest_n and self.n > self.highest_n):
             legal = f"from 1 to {self.highest_n}" if self.highest_n else "of at least 1"
             raise InputError(f"{self.name}(n={self.n}): expected n {legal}")
+
+
+def refuse_undeclared(metric: Metric) -> None:
+    """Refuse a metric that depends on the whole corpus and does not say by which state, before anything is read."""
+    state = metric.corpus_state
+    if state is not None and not (isinstance(state, type) and issubclass(state, State)):
+        raise InputError(f"{metric}: corpus_state is {state!r}, expected a subclass of captious.metrics.State")
+    if state is not None and inspect.isabstract(state):
+        methods = ", ".join(sorted(getattr(state, "__abstractmethods__", ())))
+        raise InputError(f"{metric}: the corpus_state {state.__name__} must have: {methods}")
+    if metric.needs_corpus != (state is not None):
+        raise InputError(
+            f"{metric} declares needs_corpus={metric.needs_corpus}, which follows from corpus_state: declare that "
+            "instead, the class of what prepare returns, a subclass of captious.metrics.State"
+        )

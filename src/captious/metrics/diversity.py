@@ -20,7 +20,7 @@ from captious.metrics.bleu import ORDERS, bleu, statistics
 from captious.metrics.cider import frequencies, similarities
 from captious.metrics.contract import MeanMetric, Need, NgramMetric, TokenMetric
 from captious.metrics.rows import Scored, TypeSets, item_means, where
-from captious.text.counts import CorpusState, CountsKind, KeyCounts
+from captious.text.counts import CountsKind, CountsState, KeyCounts
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import NgramTable, TextTable, changes
 
@@ -49,7 +49,7 @@ class DivN(NgramMetric, MeanMetric):
 
     @property
     def label(self) -> str:
-        """div-n."""
+        """The label div-n."""
         return f"div-{self.n}"
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
@@ -92,13 +92,14 @@ class VocabSize(TokenMetric):
     name: ClassVar[str] = "vocab_size"
     needs: ClassVar[tuple[Need, ...]] = ()
     range: ClassVar[tuple[float, float]] = (0.0, inf)
+    decimals: ClassVar[int | None] = 0
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: the words of each item."""
         return Scored(type_sets(self.table(captions), 1))
 
     def aggregate(self, rows: Floats) -> Floats:
-        """Distinct tokens."""
+        """The number of distinct tokens."""
         return rows[..., 0]
 
 
@@ -148,7 +149,7 @@ class DistinctN(NgramMetric):
 
     @property
     def label(self) -> str:
-        """distinct-n."""
+        """The label distinct-n."""
         return f"distinct-{self.n}" + (" (corpus)" if self.over == "corpus" else "")
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
@@ -214,9 +215,9 @@ class SelfCider(TokenMetric, MeanMetric):
     citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether the references of the set are counted, and no corpus is named."""
-        return self.idf == "refs"
+    def corpus_state(self) -> type[DocumentFrequency] | None:
+        """Document frequencies, where the references of the set are counted and no corpus is named."""
+        return DocumentFrequency if self.idf == "refs" else None
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
         """Document frequencies: of the references, or of the corpus named."""
@@ -304,7 +305,7 @@ class MBleu(NgramMetric, MeanMetric):
 
     @property
     def label(self) -> str:
-        """mBLEU-n."""
+        """The label mBLEU-n."""
         return f"mBLEU-{self.n}"
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
@@ -345,7 +346,7 @@ def _closest_other_length(table: TextTable) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownCaptions(CorpusState):
+class KnownCaptions(CountsState):
     """Captions that are not new, by the hash of their tokens; shards unite.
 
     Of 1e8 new captions against 5e8 known ones, 3e-3 are expected to meet a known hash by chance.
@@ -396,9 +397,9 @@ class Novelty(TokenMetric, MeanMetric):
         return ("references",) if self.against == "refs" else ()
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether the references of the set are the known captions."""
-        return self.against == "refs"
+    def corpus_state(self) -> type[KnownCaptions] | None:
+        """The known captions, where these are the references of the set."""
+        return KnownCaptions if self.against == "refs" else None
 
     def prepare(self, captions: CaptionSet) -> KnownCaptions:
         """The captions that are not new."""

@@ -12,10 +12,9 @@ from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.clip.encoded import pairs_of_items
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import Scored, blank_texts, candidate_means, listed_ids, where
-from captious.metrics.states import Shared
 from captious.models import loading
 from captious.models.encoder import Encoder, Features, encoder_id
 from captious.models.features import EncodedRows, text_features
@@ -153,7 +152,7 @@ class Imagine(MeanMetric):
         }
 
     def _warnings(self, captions: CaptionSet, painter: Painter, result: Likeness) -> list[str]:
-        """On texts that were truncated, pictures that failed, and how much the value depends on the seed."""
+        """Warnings about truncated texts, failed pictures, and how much the value depends on the seed."""
         warnings, label = [], f"{self.label} ({painter.name}#{painter.fingerprint})"
         if result.truncated:
             number = f"{len(result.truncated):,} text{' is' if len(result.truncated) == 1 else 's are'}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._typing import Floats, Ints
+from captious._values import PlainState
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
@@ -34,7 +35,10 @@ class Signature:
     references: tuple[int, int]
     """The smallest and the largest number of references of an item."""
     fingerprint: int
-    """Of ids and references, in any order: the same items against the same references give the same one."""
+    """A fingerprint of ids and references, in any order.
+
+    The same items against the same references give the same one.
+    """
     skipped: int = 0
     unscored: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -48,7 +52,7 @@ class Signature:
         references = captions.references.counts
         return cls(
             metric=str(metric),
-            settings=dict(metric.settings(state)),
+            settings={**metric.settings(state), **({"list": captions.selection} if captions.selection else {})},
             items=len(captions),
             references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
             fingerprint=captions.fingerprint,
@@ -108,7 +112,7 @@ class ItemValues(dict[str, float]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Measurement:
+class Measurement(PlainState):
     """One metric on one set: a value per item, a corpus value, and the rows to aggregate again without recomputing."""
 
     metric: Metric

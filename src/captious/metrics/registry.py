@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from captious import _written
-from captious.errors import InputError, UnknownKey, choices_for, nearest
+from captious import _specs
+from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -25,6 +27,7 @@ METRICS = {
     "spice": "captious.metrics.spice.metric:Spice",
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "capture": "captious.metrics.capture.metric:Capture",
+    "chair": "captious.metrics.hallucination.chair:Chair",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
@@ -82,7 +85,7 @@ LABELS = {
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
-    "bartscore", "blipscore", "bridge", "chair", "chrf", "cider-r", "comet",
+    "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
     "dsg", "emscore", "faier", "fense", "fid", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
@@ -91,7 +94,7 @@ ABSENT = (
 
 DEFAULT = "bleu,rouge,cider"
 ALL = "all"
-"""In place of metrics: every one that the captions at hand allow and that needs no model and no download."""
+"""The word for every metric that the captions at hand allow and that needs no model and no download."""
 
 LONGEST = 80
 """Characters of an unknown name that a message repeats."""
@@ -101,7 +104,13 @@ _NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
 def names() -> list[str]:
     """All known metric names, those of installed packages included."""
-    return [*METRICS, *(point.name for point in entry_points(group="captious.metrics") if point.name not in METRICS)]
+    return [*METRICS, *(name for name in _installed(tuple(sys.path)) if name not in METRICS)]
+
+
+@lru_cache(maxsize=4)
+def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """Metrics of installed packages by name; looking for them anew takes longer than most filters."""
+    return {point.name: point for point in entry_points(group="captious.metrics")}
 
 
 def metric_class(name: str) -> type[Metric]:
@@ -110,7 +119,7 @@ def metric_class(name: str) -> type[Metric]:
         module, _, attribute = METRICS[name].partition(":")
         metric: type[Metric] = getattr(importlib.import_module(module), attribute)
         return metric
-    for point in entry_points(group="captious.metrics", name=name):
+    if point := _installed(tuple(sys.path)).get(name):
         plugin: type[Metric] = point.load()
         return plugin
     if name in ABSENT:
@@ -125,7 +134,7 @@ def parse(text: str) -> Metric:
     cider(idf=coco) bleu(n=4) bleu(n=2) clipscore(weights=captious-mini)
     """
     kind, values = _read(text)
-    return kind.from_text(values)
+    return _made(kind, values)
 
 
 def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
@@ -157,7 +166,7 @@ def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
             return keys[0]
     begin = f"{where}: " if where else ""
     if several := exact or meant:
-        raise UnknownKey(f"{begin}{name!r} names {len(several)} metrics, expected one of {', '.join(several)}")
+        raise AmbiguousKey(f"{begin}{name!r} names {len(several)} metrics, expected one of {', '.join(several)}")
     spellings = dict.fromkeys([*labels, *labels.values(), *(key.partition("(")[0] for key in labels)])
     hint = "" if name.lower() in ABSENT else nearest(name.lower(), spellings)
     raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{choices_for(name, labels, hint)}")
@@ -167,7 +176,7 @@ def _spelled_out(name: str) -> tuple[str, str]:
     """The whole written form that a name stands for, and the short name where it has no parameters."""
     try:
         kind, values = _read(name)
-        return str(kind.from_text(values)), "" if values else kind.name
+        return str(_made(kind, values)), "" if values else kind.name
     except InputError:
         return name, name.strip().lower()
 
@@ -202,7 +211,7 @@ def parse_all(
     >>> [str(metric) for metric in parse_all("bleu, cider(idf=refs)")]
     ['bleu(n=1)', 'bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider']
     """
-    from captious.metrics.contract import Metric
+    from captious.metrics.contract import Metric, refuse_undeclared
 
     if isinstance(specs, (str, Metric)):
         specs = [specs]
@@ -211,11 +220,13 @@ def parse_all(
         if isinstance(spec, Metric):
             metrics[spec] = None
             continue
-        parts = _written.split(spec)
+        parts = _specs.split(spec)
         for part in [name for one in parts for name in (_allowed(captions) if one.lower() == ALL else [one])]:
             kind, values = _read(part)
             for variant in _variants(kind, values):
-                metrics[kind.from_text(variant)] = None
+                metrics[_made(kind, variant)] = None
+    for metric in metrics:
+        refuse_undeclared(metric)
     if not metrics:
         raise InputError("no metric named, expected a list such as bleu,rouge,cider")
     return list(metrics)
@@ -228,17 +239,28 @@ def _allowed(captions: Collection[CaptionSet] | None) -> list[str]:
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
     metrics = [metric_class(name)() for name in names()]
-    return [metric.name for metric in metrics if supplied.issuperset(metric.needs) and metric.installed]
+    return [metric.name for metric in metrics if supplied.issuperset(metric.needs) and _is_installed(metric)]
+
+
+def _is_installed(metric: Metric) -> bool:
+    from captious.metrics.abilities import HasTables
+
+    return not isinstance(metric, HasTables) or metric.installed
 
 
 def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     """The class and the parameters of a written form."""
     name, values = text.strip().lower(), dict[str, str]()
     if name not in LABELS:
-        name, values = _written.parse(text, "metric", "bleu or cider(idf=refs)")
+        name, values = _specs.parse(text, "metric", "bleu or cider(idf=refs)")
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
         return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
     return metric_class(LABELS.get(name, name)), values
+
+
+def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
+    """The metric with the parameters that are written between the parentheses of its name."""
+    return kind(**_specs.arguments(kind, values, kind.name, main=kind.main))
 
 
 def _variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:

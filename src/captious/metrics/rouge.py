@@ -46,7 +46,6 @@ class Rouge(CandidateMetric, MeanMetric):
 
     name: ClassVar[str] = "rouge"
     label: ClassVar[str] = "ROUGE-L"
-    explains: ClassVar[bool] = True
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
 
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
@@ -91,7 +90,7 @@ class Rouge(CandidateMetric, MeanMetric):
         )
 
     def settings(self, state: Any) -> Mapping[str, str]:
-        """β."""
+        """The weight β of recall."""
         return {**super().settings(state), "beta": str(BETA)}
 
 
@@ -101,7 +100,7 @@ class Common(NamedTuple):
     words: list[str]
     reference: list[str]
     positions: list[tuple[int, int]]
-    """In both."""
+    """Positions of the matched words in both texts."""
 
     @property
     def precision(self) -> float:
@@ -214,7 +213,6 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "rouge_n"
-    explains: ClassVar[bool] = True
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.io.columns import OBJECT_COLUMN
 
 LISTED = 5
 """Ids that a warning lists before it only counts."""
@@ -87,6 +88,39 @@ class Scored:
             list(dict.fromkeys(chain.from_iterable(part.warnings for part in parts))),
             list(chain.from_iterable(part.notes for part in parts)),
         )
+
+    def completed(self, missing: Mapping[int, str], undefined: str) -> Scored:
+        """The same with a reason for every item without a value, and a row of NaN for every reason.
+
+        ``missing`` has the reasons of items that lack what the metric needs. ``undefined`` is that of other NaN rows.
+        """
+        reasons, rows = {**missing, **self.reasons, **missing}, self.rows
+        if isinstance(rows, np.ndarray):
+            for index in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
+                reasons.setdefault(index, undefined)
+            if reasons:
+                rows = rows.copy()
+                rows[list(reasons)] = np.nan
+        return replace(self, rows=rows, reasons=reasons)
+
+
+def missing_inputs(captions: CaptionSet, needs: Collection[str]) -> dict[int, str]:
+    """Reasons of items that lack what a metric needs, by index."""
+    missing = {"no candidate caption": captions.candidates.counts == 0}
+    if "references" in needs:
+        missing["no references"] = captions.references.counts == 0
+    if "several candidates" in needs:
+        missing["one candidate, needs several"] = captions.candidates.counts == 1
+    if "objects" in needs:
+        objects = captions.columns.get(OBJECT_COLUMN, (None,) * len(captions))
+        missing["no objects"] = np.array([value is None for value in objects], dtype=np.bool_)
+    if "image" in needs:
+        missing["no image"] = np.array([image is None for image in captions.images], dtype=np.bool_)
+    reasons: dict[int, str] = {}
+    for reason, mask in missing.items():
+        for index in np.flatnonzero(mask).tolist():
+            reasons.setdefault(index, reason)
+    return reasons
 
 
 def candidate_means(captions: CaptionSet, values: Floats, *others: Floats) -> Floats:

@@ -8,9 +8,8 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet
 from captious.metrics.clip.encoded import to_references
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.rows import Scored, blank_texts, encoded_means
-from captious.metrics.states import Shared
 from captious.models.features import text_features
 from captious.models.sentences import SentenceEncoder, load_sentences
 
@@ -45,7 +44,7 @@ class Sbert(MeanMetric):
     )
 
     def prepare(self, captions: CaptionSet) -> Shared[SentenceEncoder]:
-        """The model."""
+        """Load the sentence encoder."""
         encoder = load_sentences(self.weights)
         return Shared(encoder, _model_id(encoder))
 

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class TorchEncoder:
-    """See :class:`captious.models.encoder.Encoder`. Made by :func:`wrap`; after training, save and load it again."""
+    """An :class:`captious.models.encoder.Encoder` in PyTorch, made by :func:`wrap`.
+
+    After training, save and load it again.
+    """
 
     name: str
     fingerprint: str

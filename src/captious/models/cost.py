@@ -20,7 +20,7 @@ class Cost:
     parameters: int
     image_flops: float
     text_flops: float
-    """Of one text as long as the token limit."""
+    """The operations for one text as long as the token limit."""
 
     @property
     def flops(self) -> float:

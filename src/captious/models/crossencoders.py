@@ -75,7 +75,7 @@ class Texts(Protocol):
 
 
 class Backbone(ABC):
-    """A cross-encoder. ``module``, ``device`` and ``save`` are what a training asks for."""
+    """A cross-encoder of images and texts. ``module``, ``device`` and ``save`` are what a training asks for."""
 
     name: ClassVar[str]
     module: Any
@@ -142,7 +142,7 @@ class Ids:
 
     @classmethod
     def of(cls, tokens: Tokens, limit: int, device: Any) -> Ids:
-        """From a padded batch."""
+        """The ids of a padded batch."""
         counts = np.minimum(tokens.lengths, limit)
         inside = np.arange(tokens.ids.shape[1]) < counts[:, None]
         return cls(tokens.ids[inside], np.cumsum(counts) - counts, counts, tokens.lengths, device)

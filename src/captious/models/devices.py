@@ -57,7 +57,7 @@ def torch_dtype(precision: str) -> Any:
 
 @contextmanager
 def tf32_products() -> Iterator[None]:
-    """On a GPU multiply in TF32: three decimal digits of each factor, sums in float32; elsewhere it changes nothing."""
+    """Multiply in TF32 on a GPU: three decimal digits of each factor, sums in float32; elsewhere it changes nothing."""
     matmul = require("torch", "clip").backends.cuda.matmul
     before = matmul.allow_tf32
     matmul.allow_tf32 = True

@@ -62,7 +62,7 @@ _DIVISIBLE = {"return_dict", "generator", "force_not_quantize"}
 
 
 def settle(pipeline: Any, device: Any, compile: bool) -> None:
-    """To the device, and as it computes fastest there."""
+    """Move the pipeline to the device, in the form that computes fastest there."""
     if compile and device.type != "cuda":
         raise InputError("compile is for a GPU; leave it out")
     pipeline.to(device)
@@ -129,7 +129,7 @@ hours; ``--batch`` may ask for fewer, and memory may force fewer."""
 
 @dataclass(eq=False)
 class Diffusion:
-    """See :class:`captious.models.painters.Painter`. Made by :func:`load_diffusion`."""
+    """A :class:`captious.models.painters.Painter` over a diffusion pipeline, made by :func:`load_diffusion`."""
 
     name: str
     fingerprint: str
@@ -147,7 +147,7 @@ class Diffusion:
     pace: OomBackoff = field(default_factory=lambda: OomBackoff(lambda line: None))
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
-        """Those beyond the limit of every tokenizer of the pipeline."""
+        """Which texts are longer than the limit of every tokenizer of the pipeline."""
         return beyond([getattr(self.pipeline, name, None) for name in TOKENIZERS], texts)
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
@@ -342,7 +342,7 @@ class LazyPipeline:
 
     @cached_property
     def tokenizers(self) -> list[Any]:
-        """Those of the pipeline, without the rest of it."""
+        """The tokenizers of the pipeline, loaded without the rest of it."""
         index = load_json(self.folder / "model_index.json")
         named = {part: index[part] for part in TOKENIZERS if index.get(part, [None])[0]}
         if any(library != "transformers" for library, _ in named.values()):
@@ -352,11 +352,11 @@ class LazyPipeline:
             return [getattr(library, kind).from_pretrained(self.folder / part) for part, (_, kind) in named.items()]
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
-        """As the pipeline says, by its tokenizers alone."""
+        """Which texts the pipeline would truncate, by its tokenizers alone."""
         return beyond(self.tokenizers, texts)
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
-        """As the pipeline does."""
+        """Paint as the pipeline does, which is loaded now."""
         if prompts:
             yield from self.painter.paint(prompts)
 

@@ -60,7 +60,7 @@ def _opened(image: ImageSource) -> Image | None:
 
 
 def _spread(values: Sequence[Value], most: int) -> list[Value]:
-    """At most so many of the values, at even distances.
+    """A selection of at most so many values, at even distances.
 
     >>> _spread("abcdef", 3)
     ['a', 'c', 'e']

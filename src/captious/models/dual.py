@@ -240,12 +240,12 @@ class DualEncoder(TorchEncoder):
         return cast("torch.Tensor", self.module.pooled_texts(ids, self.attention_mask(ids)))
 
     def image_head(self, frozen: torch.Tensor) -> torch.Tensor:
-        """From what :meth:`frozen_images` gives to the common space."""
+        """Project the output of :meth:`frozen_images` into the common space."""
         pooled = frozen if self.frozen_layers is None else self.module.run_upper(frozen, self.frozen_layers)
         return cast("torch.Tensor", self.module.image_head(pooled))
 
     def text_head(self, pooled: torch.Tensor) -> torch.Tensor:
-        """From pooled vectors of texts to the common space."""
+        """Project pooled vectors of texts into the common space."""
         return cast("torch.Tensor", self.module.text_head(pooled))
 
     def save(self, folder: str | Path) -> None:

@@ -206,7 +206,10 @@ def gather(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, In
 
 
 def _expand(rows: Features, lengths: Ints32, index: Ints, faults: dict[int, str], distinct: Ints) -> EncodedRows:
-    """From distinct inputs to all of them; ``distinct`` is the number of each input among the distinct ones."""
+    """Expand the features of distinct inputs to all inputs.
+
+    ``distinct`` is the number of each input among the distinct ones.
+    """
     inputs = index[distinct]
     counts = np.append(lengths.astype(np.int64), 0)[inputs] if len(inputs) else np.zeros(0, np.int64)
     return EncodedRows(rows, inputs, counts, {i: faults[int(distinct[i])] for i in np.flatnonzero(inputs < 0).tolist()})

@@ -35,7 +35,7 @@ DECODERS = ("VQModel", "AutoencoderKL")
 
 @dataclass(eq=False)
 class Guided:
-    """See :class:`captious.models.painters.Painter`. Made by :func:`load_guided`."""
+    """A :class:`captious.models.painters.Painter` guided by an encoder, made by :func:`load_guided`."""
 
     name: str
     fingerprint: str
@@ -49,7 +49,7 @@ class Guided:
     cache_pictures: bool = True
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
-        """Those beyond the guide's limit."""
+        """Which texts are longer than the guide's token limit."""
         return token_counts(self.guide, texts) > self.guide.limit
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:

@@ -1,4 +1,4 @@
-"""From an opened image to the square of pixels a model wants, rounding for rounding as the reference of each metric.
+"""An opened image becomes the square of pixels that a model expects, rounded exactly as in each metric's reference.
 
 OpenAI's CLIP, and with it CLIPScore, PAC-S, LongCLIP and SPECS, resizes and crops in the image's own mode and converts
 to RGB last (``crop-first``): a palette image is then resized to the nearest pixel, an image with alpha weighted by it.
@@ -28,7 +28,7 @@ Order = Literal["crop-first", "rgb-first"]
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 RESAMPLES = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
-"""By Pillow's number, which is what configuration files hold."""
+"""Names of the filters by Pillow's number, which is what configuration files hold."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ _LOADED: ModelRegistry[SentenceEncoder] = ModelRegistry(limit=2)
 
 @dataclass(eq=False)
 class SentenceEncoder:
-    """See :class:`captious.models.encoder.TextEncoder`. Made by :func:`load_sentences`."""
+    """A :class:`captious.models.encoder.TextEncoder` of sentence-transformers, made by :func:`load_sentences`."""
 
     name: str
     fingerprint: str

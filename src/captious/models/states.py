@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import isqrt
 from typing import TYPE_CHECKING, Any, cast
@@ -77,7 +77,7 @@ class HiddenStates(TorchEncoder):
     """
 
     def __init__(self, encoder: TorchEncoder, tokens: int = 0) -> None:
-        vars(self).update(vars(encoder))
+        super().__init__(**{one.name: getattr(encoder, one.name) for one in fields(TorchEncoder) if one.init})
         self.tokens = tokens
         states = tokens * self.text_width if tokens else self.image_shape[0] * self.image_shape[1]
         self.dimension = states + encoder.dimension
@@ -95,7 +95,7 @@ class HiddenStates(TorchEncoder):
 
     @cached_property
     def text_width(self) -> int:
-        """Of a token's state."""
+        """The width of a token's hidden state."""
         ids = torch.from_numpy(self.tokenize(["a"]).ids).to(self.device)
         with torch.inference_mode():
             return int(self.of_texts(ids)[0].shape[2])
@@ -169,7 +169,7 @@ def _row(states: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
 
 
 SHARE = 0.4
-"""Of the free memory that states may take; beyond that those of images are read from disk batch by batch."""
+"""The share of the free memory that states may take; beyond it, states of images are read from disk batch by batch."""
 
 
 @dataclass(frozen=True, eq=False)

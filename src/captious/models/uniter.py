@@ -189,7 +189,7 @@ class Uniter(Backbone):
 
     @property
     def reads(self) -> str:
-        """The tokenizer."""
+        """The name of the tokenizer that reads texts."""
         return self.tokenizer.text
 
     def files(self, paths: Sequence[ImageSource]) -> list[ImageSource]:
@@ -230,7 +230,7 @@ class Uniter(Backbone):
 
 
 def load_uniter(folder: str | Path, regions: str | None = None) -> Uniter:
-    """From a folder with ``config.json``, the vocabulary, and weights (``model.safetensors``, or any ``.pt`` file)."""
+    """Load UNITER from a folder with ``config.json``, the vocabulary and weights (``.safetensors`` or ``.pt``)."""
     folder = Path(folder)
     settings = read_json(folder / "config.json", "that of UNITER beside its weights")
     config = require("transformers", "clip").BertConfig.from_dict(settings)

@@ -57,7 +57,7 @@ class Influence:
     group: str
     tokens: int
     frequency: float
-    """Of all tokens that were taken out."""
+    """The share of all tokens that were removed."""
     decrease: Estimate
     """(baseline − masked) / baseline, over the tokens of the group, with an interval over texts."""
     common: tuple[str, ...]
@@ -71,7 +71,7 @@ class Masking(Probe):
     unit = "texts"
     rows: Sequence[Influence]
     baseline: Floats
-    """Of each text, the mean cosine of its pictures from different seeds; NaN where it could not be painted."""
+    """The mean cosine between the pictures of each text from different seeds; NaN where it could not be painted."""
     unpainted: int
     """Texts without one word that cannot be compared, because they or the text itself were not painted."""
     settings: str

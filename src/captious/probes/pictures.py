@@ -48,14 +48,17 @@ class PaintedText:
 
 @dataclass(frozen=True, repr=False)
 class PictureGallery(Result):
-    """A gallery; saved, it has the pictures beside its page, and ``gallery.json`` says what they show."""
+    """A gallery of painted captions.
+
+    Saved, it has the pictures beside its page, and ``gallery.json`` says what they show.
+    """
 
     name: str
     texts: Sequence[PaintedText]
     painter: Painter
     seeds: Sequence[int]
     pictures: dict[tuple[str, int], tuple[Pixels, int]]
-    """By text and seed: the pixels, and why there is no picture, as in ``FAULTS``."""
+    """The pixels by text and seed, and the code in ``FAULTS`` that says why a picture is missing."""
     signature: str
     empty: int = 0
     """Texts that say nothing, left out."""

@@ -32,7 +32,7 @@ class Recall:
     queries: int
     gallery: int
     recall: tuple[Estimate, ...]
-    """At 1, 5 and 10."""
+    """Recall at 1, 5 and 10."""
     median_rank: float
 
 
@@ -94,7 +94,10 @@ def recalls(space: Embedded, resampling: Resampling) -> list[Recall]:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """For each query: entries nearer than the right answer, those as near, and right answers as near as the best."""
+    """The ranks of queries.
+
+    Each query has entries nearer than the right answer, entries as near, and right answers as near as the best.
+    """
 
     nearer: Floats
     equal: Floats
@@ -121,7 +124,7 @@ class Ranks:
 
 
 def ranks_both_ways(images: Vectors, texts: Vectors, owner: Ints) -> tuple[Ranks, Ranks]:
-    """From each text to its image, and from each image that has a text to the nearest of its texts.
+    """The ranks from each text to its image, and from each image that has a text to the nearest of its texts.
 
     ``owner`` is the image of each text. Ties are broken at random: with e others as near as the right one, every order
     among them is equally likely. So an encoder that gives the same vector to everything reaches chance, not 100.

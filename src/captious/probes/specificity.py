@@ -27,6 +27,7 @@ from captious.io.columns import (
     WRONG_UNIT_COLUMNS,
 )
 from captious.io.formats import Row, name_of, rows_of
+from captious.io.images import image_of
 from captious.io.join import gather_references
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.clip.specs import Specs, SpecsRouted
@@ -34,7 +35,7 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.models.encoder import Encoder, token_counts
 from captious.options import SEED, Resampling
-from captious.probes._rows import image_of, image_paths, text_of, texts_of
+from captious.probes._rows import image_paths, text_of, texts_of
 from captious.probes.probe import TIE, Probe, forest, measure_all
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.render.document import Value
@@ -51,7 +52,7 @@ NEGATIVE_COLUMNS = ("negatives", "neg_captions")
 TRIES = 100
 """Random captions that are looked at for one of another image, before the first such caption is taken."""
 CONTROL = ", wrong image"
-"""After the name of a metric that was shown other images than the captions'."""
+"""The suffix of a metric's name where it was shown other images than the captions'."""
 STEPS = 12
 """Steps that the second chart shows one by one."""
 
@@ -307,7 +308,9 @@ class Steps:
 
     @classmethod
     def of(cls, values: Floats, captions: Ints, negatives: Ints) -> Steps:
-        """From the values of every chain: its captions as they grow, then its negatives; and how many it has of each.
+        """The steps from the values of every chain: its captions as they grow, then its negatives.
+
+        ``captions`` and ``negatives`` say how many it has of each.
 
         >>> steps = Steps.of(np.array([0.1, 0.3, 0.2]), np.array([2]), np.array([1]))
         >>> steps.base.tolist(), steps.right.tolist(), steps.wrong.tolist()

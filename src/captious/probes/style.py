@@ -116,9 +116,9 @@ class StyleRanks:
     """Equation 9 and the rank of the true style, caption by caption."""
 
     wins: Floats
-    """Of each caption, the share of other styles under which it scores lower than under its own."""
+    """The share of other styles under which each caption scores lower than under its own."""
     ranks: Ints
-    """Of each caption, the rank of its own style among all; a tie counts against it."""
+    """The rank of each caption's own style among all styles; a tie counts against it."""
     styles: int
 
     @property
@@ -187,7 +187,7 @@ class StyledCaptions:
 
     @property
     def known(self) -> float:
-        """Of the captions of four words or more, the share whose 4-grams all occur in the model under their style."""
+        """The share of captions of four words or more whose 4-grams all occur in the model under their style."""
         rows = self.ngrams.orders[-1]
         caption = rows.grams.caption
         unseen = ~self.model.occurs(rows.n, rows.located[rows.grams.gram], self.style[caption])
@@ -223,7 +223,7 @@ class StyledCaptions:
 
 
 def shares_below(scores: Floats, own: Ints) -> Floats:
-    """Of each caption, the share of styles (columns) it scores lower under than under its own; ties fail."""
+    """The share of styles (columns) under which each caption scores lower than under its own; ties fail."""
     mine = scores[np.arange(len(own)), own]
     others = np.isfinite(scores).sum(axis=1) - 1
     below = (scores < mine[:, None] - TIE).sum(axis=1)
@@ -243,9 +243,9 @@ class _Order(NamedTuple):
     first: Ints
     """N-gram ``g`` has the entries ``first[g]`` up to ``first[g + 1]``."""
     in_model: Ints
-    """Of each caption, how many of its n-grams the model knows."""
+    """The number of n-grams of each caption that the model knows."""
     shared: Floats
-    """Of each caption, the squared length of its vector if none of its n-grams occurred in the style."""
+    """The squared length of each caption's vector if none of its n-grams occurred in the style."""
 
 
 def _order(rows: NgramRows, style: Ints, captions: int) -> _Order:
@@ -290,7 +290,7 @@ def _similarities(checked: StyledCaptions) -> Iterator[tuple[Ints, Floats]]:
 
 
 def _dots(ngrams: ModelNgrams, order: _Order, number: int, start: int, end: int) -> tuple[Floats, Floats]:
-    """Of the captions of one style, under its weights: their summed cosines to each style, and their lengths.
+    """The summed cosines of one style's captions, under its weights, to each style, and their lengths.
 
     Only n-grams that occur in the style, in the model or in the captions, can matter.
     """
@@ -327,7 +327,7 @@ def _summed(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
 MOSTLY = 0.5
 """Where a larger share of the captions is known to the model word for word, it was fitted on captions like these."""
 TENTH = 10
-"""From so many styles on, the top tenth is more than the first."""
+"""The number of styles from which on the top tenth holds more than the first style."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -341,7 +341,7 @@ class StyleCheck(Result):
     folds: int = 0
     """How many models were fitted, each to the captions outside of the fold that it tests; 0: one model, as given."""
     seed: int = 0
-    """Of the folds."""
+    """The random seed of the folds."""
 
     def __repr__(self) -> str:
         return f"<StyleCheck {self.captions.corpus.name}: OnlyStyle {self.retrieval.value:.4f}, {self.tested}>"
@@ -364,7 +364,7 @@ class StyleCheck(Result):
 
     @property
     def warnings(self) -> list[str]:
-        """That shares of fitted captions are too high, and those of empty ones too low."""
+        """Warnings that shares of fitted captions are too high, and those of empty ones too low."""
         blank = sum(not text.strip() for text in self.captions.corpus.texts)
         warnings = [f"{blank:,} empty captions: no n-gram of any style, so they count as failures"] if blank else []
         if self.tested == "held out":
@@ -456,7 +456,7 @@ def check(
 
 
 def _dealt(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
-    """Of each fold, which captions it holds; the captions of an id are in one fold."""
+    """The captions that each fold holds; the captions of an id are in one fold."""
     ids = sorted(set(corpus.ids))
     if not 2 <= folds <= len(ids):
         raise InputError(f"{corpus.name}: {folds} folds of {len(ids)} ids, expected 2 to {len(ids)}")

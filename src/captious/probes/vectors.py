@@ -33,7 +33,7 @@ class Vectors:
         return len(self.index)
 
     def block(self, first: int, size: int) -> Features:
-        """Consecutive vectors."""
+        """A block of consecutive vectors."""
         return self.rows[self.index[first : first + size]]
 
     def take(self, indices: Ints) -> Vectors:

@@ -24,7 +24,7 @@ from captious.render.tables import finite
 WIDTH, PANEL, STEP = 420, 240, 22
 """Pixels: the width of a chart, of one of several beside each other, and the height of a row."""
 BINS, SUBTITLE = 24, 100
-"""Of a distribution, and letters in a line of the note."""
+"""The number of bins of a distribution, and of letters in a line of the note."""
 QUANTILES = {"p5": 5, "p25": 25, "p50": 50, "p75": 75, "p95": 95}
 ITEMS = "items"
 

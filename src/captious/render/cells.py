@@ -12,7 +12,7 @@ from captious.render.document import NAN, Cell, Column, Phrase, Table, Value
 
 DASH = "—"
 LARGE = 1e6
-"""From here on a number with decimals is printed with an exponent."""
+"""The number from which on decimals are printed with an exponent."""
 
 
 def p_value(p: float | None) -> str:
@@ -63,7 +63,7 @@ class PrintedColumn:
 
     heading: str
     index: int
-    """Of the table's column that it shows."""
+    """The index of the table's column that it shows."""
     column: Column
     cells: Sequence[str | Phrase]
     marks: Sequence[str]

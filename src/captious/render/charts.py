@@ -70,7 +70,7 @@ def _color(index: int) -> str:
 
 
 def _tag(tag: str, content: str = "", /, **attributes: object) -> str:
-    """An element; an underscore at the end or inside a name stands for nothing or a hyphen."""
+    """An SVG element; an underscore at the end or inside a name stands for nothing or a hyphen."""
     parts = "".join(f' {name.rstrip("_").replace("_", "-")}="{value}"' for name, value in attributes.items())
     return f"<{tag}{parts}>{content}</{tag}>" if content else f"<{tag}{parts}/>"
 
@@ -207,7 +207,7 @@ def _plane(chart: Chart, x: Axis | Sequence[str], y: Axis) -> list[str]:
 
 
 _X, _Y = (64, HALF - 14), (250, 14)
-"""From left to right, and from bottom to top."""
+"""The pixels from left to right, and from bottom to top."""
 
 
 def _tick(index: float, ticks: int) -> float:

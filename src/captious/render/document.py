@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NAN = float("nan")
-Tone: TypeAlias = Literal["", "good", "bad", "strong", "struck", "quiet"]
+Tone: TypeAlias = Literal["", "good", "bad", "unsure", "strong", "struck", "quiet"]
 ChartKind: TypeAlias = Literal["intervals", "lines", "bars", "dots", "scatter", "histogram"]
 
 
@@ -96,9 +96,9 @@ class Cell:
     note: str = ""
     """Shown on the page when the reader points at the cell."""
     decimals: int | None = None
-    """In place of the column's."""
+    """The decimals, in place of the column's."""
     scale: float | None = None
-    """In place of the column's, also where scores are shown × 100: 1 for a count among scores."""
+    """The factor, in place of the column's, also where scores are shown × 100: 1 for a count among scores."""
     href: str = ""
     """Makes the value a link on the page, as that of a ``Span``."""
 
@@ -119,7 +119,7 @@ class Column:
     kind: Literal["text", "number", "p"] = "number"
     """A column of p-values prints ``< 0.001`` for the small ones."""
     decimals: int | None = 4
-    """Of a float; None prints as many as it needs. Integers are printed as they are."""
+    """The decimals of a float; None prints as many as it needs. Integers are printed as they are."""
     scale: float = 1.0
     """The shown number is multiplied by this, 100 for shares in per cent."""
     percent: int | None = None
@@ -156,7 +156,7 @@ class Text:
     title: str = ""
     bullets: bool = False
     detail: bool = False
-    """On the page only; the terminal and the notebook leave it out."""
+    """Whether it is shown on the page only; the terminal and the notebook leave it out."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Table:
     breaks: Sequence[int] = ()
     """Indices of rows that begin a new group; a line is drawn above them."""
     detail: bool = False
-    """On the page and in files; the terminal, the notebook and LaTeX leave it out."""
+    """Whether it is shown on the page and in files only; the terminal, the notebook and LaTeX leave it out."""
     turned: bool = False
     """The page shows each row as a column, in the colors of the items' systems. Rows have one name each."""
 
@@ -241,9 +241,9 @@ class Chart:
     reference_name: str = ""
     decimals: int = 1
     bands: Sequence[int] = ()
-    """Of a chart of rows: a number per row, rows of equal number share a shade."""
+    """A number per row of a chart of rows; rows of equal number share a shade."""
     trend: bool = True
-    """Of a scatter: whether the mean of y is drawn in steps of x. Without it the dots are few: large, and unshifted."""
+    """Whether a scatter chart draws the mean of y in steps of x. Without it the dots are few: large, and unshifted."""
 
 
 class ItemMetric(NamedTuple):
@@ -290,15 +290,15 @@ class Items:
     metrics: Sequence[ItemMetric]
     systems: Sequence[str]
     values: Sequence[Sequence[Floats]]
-    """By system and metric, one value per item; NaN where there is none."""
+    """One value per item, by system and metric; NaN where there is none."""
     texts: Sequence[Sequence[Sequence[str]]]
-    """By system and item, its candidate texts."""
+    """The candidate texts by system and item."""
     references: Sequence[Sequence[str]] = ()
-    """By item."""
+    """The references by item."""
     reasons: Sequence[Sequence[Mapping[str, str]]] = ()
-    """By system and metric: why an item, named by its id, has no value."""
+    """The reasons why items have no value, by system, metric and id."""
     images: Sequence[str | HasPicture | None] = ()
-    """By item, the path of its image, or the image itself."""
+    """The path of each item's image, or the image itself."""
     fields: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Further columns, by name and item."""
     limit: int = 5000
@@ -314,7 +314,7 @@ class Why(NamedTuple):
     """What made a value of an item, as the page shows it when the reader asks."""
 
     summary: str
-    """In a line, which stands there before that."""
+    """The explanation in one line, shown before it is opened."""
     sections: Sequence[Section]
 
 
@@ -382,6 +382,9 @@ class Result(ABC):
     A dataclass that inherits from it is declared with ``repr=False`` and defines a ``__repr__`` of one line.
     """
 
+    json_file: ClassVar[str] = MARKER
+    """The file of a saved folder that has the data of the document."""
+
     @abstractmethod
     def document(self) -> Document:
         """Everything the result shows."""
@@ -432,27 +435,30 @@ class Result(ABC):
         A path that ends in ``.csv``, ``.json``, ``.parquet``, ``.html``, ``.tex`` or ``.txt`` is one file: the page,
         the text, or the first table. ``percent`` shows scores × 100 where people read them.
         """
-        from captious.render import html, latex, tables, terminal
-
-        document = self.in_percent() if percent else self.document()
         refuse_output(path, overwrite)
         if is_file(path):
             with whole_file(path) as draft:
                 suffix = Path(path).suffix.lower()
-                _write_one(self.document() if suffix == ".json" else document, draft, suffix)
+                shown = self.in_percent() if percent and suffix != ".json" else self.document()
+                _write_one(shown, draft, suffix)
             return
         with whole_folder(path, overwrite) as folder:
             self.write_files(folder)
-            for key, table in document.tables.items():
-                tables.write_csv(table, folder / f"{key}.csv")
-            texts = {
-                f"{document.name}.html": html.page(document),
-                f"{document.name}.tex": latex.document(document),
-                f"{document.name}.txt": terminal.plain_text(document, terminal.WIDE, signatures=True) + "\n",
-                MARKER: tables.to_json(self.document()),
-            }
-            for name, text in texts.items():
-                (folder / name).write_text(text, encoding="utf-8", errors="replace")
+            for name, text in self.files(percent).items():
+                (folder / name).write_text(text, encoding="utf-8", errors="replace", newline="")
+
+    def files(self, percent: bool = False) -> dict[str, str]:
+        """What a saved result shows, by the name of the file: a CSV file per table, the page, LaTeX, text and JSON."""
+        from captious.render import html, latex, tables, terminal
+
+        document = self.in_percent() if percent else self.document()
+        return {
+            **{f"{key}.csv": tables.csv_text(table) for key, table in document.tables.items()},
+            f"{document.name}.html": html.page(document),
+            f"{document.name}.tex": latex.document(document),
+            f"{document.name}.txt": terminal.plain_text(document, terminal.WIDE, signatures=True) + "\n",
+            self.json_file: tables.to_json(self.document()),
+        }
 
     def to_latex(self) -> str:
         """The tables for a paper."""
@@ -483,6 +489,13 @@ class Result(ABC):
         from captious.render.tables import columns
 
         return columns(self.document().table(table))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The data of the document as plain values, as JSON holds them."""
+        import json
+
+        values: dict[str, Any] = json.loads(self.to_json())
+        return values
 
     def to_json(self) -> str:
         """The data of the document as JSON text."""

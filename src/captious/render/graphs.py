@@ -22,7 +22,7 @@ NODE, CHIP, LEVEL, PORT = 30, 22, 30, 15
 GAP, CORNER, MARGIN = 26, 9, 4
 NODE_FONT, FONT = 14.0, 12.0
 LETTERS = 28
-"""Of a label that are shown."""
+"""The number of letters of a label that are shown."""
 OBJECTS, CHIPS, ARROWS = 30, 8, 60
 """Objects and relations of a graph, and attributes of an object, that are drawn; the lists of tuples hold all."""
 

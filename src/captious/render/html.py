@@ -163,7 +163,7 @@ def _graph(graph: Graph) -> str:
 
 
 def _table(table: Table) -> str:
-    """A table; bars stand beside their column, or beneath the number where its interval is in the same cell."""
+    """A table as HTML; bars stand beside their column, or beneath the number where its interval is in the same cell."""
     if table.turned:
         return _turned(table)
     shown = layout(table)

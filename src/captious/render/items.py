@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 DECIMALS = 6
-"""Of the values on the page; files hold them in full."""
+"""The decimals of the values on the page; files hold them in full."""
 FIELD = 200
 """Letters of a further column that are shown."""
 EXPLANATIONS = 1000
 """Explanations on a page at most, over all systems and metrics: those of items without a value and of the worst."""
 UNSCORED = 4
-"""At most one in so many of them is of an item without a value."""
+"""At most one in so many explanations is of an item without a value."""
 ROWS = 60
 """Rows of a table in an explanation, such as facts."""
 ITEMS = 100_000
@@ -86,7 +86,7 @@ def _with_remainder(shown: Sequence[int], items: int) -> list[int]:
 
 
 def _explanations(items: Items, shown: Sequence[int], numbers: Mapping[int, int]) -> list[dict[str, Any]]:
-    """For each explained metric why items have their values, by system and the item's number on the page."""
+    """The explanations of each metric that has any, by system and the item's number on the page."""
     explained = [number for number, metric in enumerate(items.metrics) if metric.explained]
     if items.explain is None or not explained:
         return []

@@ -116,6 +116,7 @@ STYLES = {
     # Words.
     "tone-good": "background:rgba(31,157,116,.3);border-radius:3px;padding:0 2px",
     "tone-bad": "background:rgba(217,122,26,.3);border-radius:3px;padding:0 2px",
+    "tone-unsure": "text-decoration:underline dotted",
     "tone-strong": "font-weight:600",
     "tone-struck": "text-decoration:line-through",
     "tone-quiet": "opacity:.65",
@@ -161,4 +162,4 @@ STYLES = {
     "rect.band": "fill:currentColor;fill-opacity:.06",
     "hollow": "fill:transparent;stroke-width:2",
 }
-"""By tag, by class, and by both; a later one of an element wins."""
+"""Styles by tag, by class, and by both; a later one of an element wins."""

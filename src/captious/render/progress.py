@@ -16,11 +16,11 @@ class Display(NamedTuple):
     """What to call as work goes on."""
 
     step: Callable[[str], None]
-    """With the name of each step as it begins."""
+    """Called with the name of each step as it begins."""
     advance: Advance
-    """With what is counted, how much is done, of how much."""
+    """Called with what is counted, how much is done, and of how much."""
     log: Callable[[str], None]
-    """With a line that a person should see."""
+    """Called with a line that a person should see."""
 
 
 @contextmanager

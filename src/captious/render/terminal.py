@@ -31,13 +31,16 @@ WIDE = 120
 """Columns where the output is no terminal and the variable COLUMNS does not say."""
 NARROWEST, BAR = 16, 20
 """Columns that a folded text keeps, and those of the longest bar."""
-STYLES = {"": "", "good": "green", "bad": "dark_orange3", "strong": "bold", "struck": "red strike", "quiet": "dim"}
+STYLES = {
+    "": "", "good": "green", "bad": "dark_orange3", "unsure": "underline", "strong": "bold", "struck": "red strike",
+    "quiet": "dim",
+}  # fmt: skip
 FAINT = 0.05
 """A tone of a lower weight is drawn dim, one above half in bold."""
 _BARS = Column("", "text")
 _SETTING = re.compile(r"[a-z]+:\S")
 Lines = Literal["frame", "rule", "none"]
-"""Those of a table: around every cell, below the headings alone, or none."""
+"""The lines of a table: around every cell, below the headings alone, or none."""
 
 
 def output() -> Console:
@@ -57,7 +60,7 @@ def _console(terminal: bool, wide: int, stderr: bool) -> Console:
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """Print warnings."""
+    """Print warnings on stderr."""
     console = messages()
     for warning in warnings:
         text = f"warning: {' '.join(warning.split())}"

@@ -40,7 +40,7 @@ class Estimate:
 
     @classmethod
     def of(cls, value: float, draws: Floats, level: float = LEVEL) -> Estimate:
-        """From the value and its draws; without two defined draws there is no interval.
+        """The estimate from a value and its draws; without two defined draws there is no interval.
 
         >>> Estimate.of(0.5, np.array([0.0, 1.0, np.nan]), 0.5)
         Estimate(value=0.5, low=0.25, high=0.75, error=0.7071067811865476, undefined=1)

@@ -38,7 +38,7 @@ class Moments:
     def of(
         cls, values: Floats, human: Floats, cluster: Ints, clusters: int, scale: tuple[float, float] | None = None
     ) -> Moments:
-        """From one value and one rating per row."""
+        """The moments of one value and one rating per row."""
         low, high = scale or (float(human.min()), float(human.max()))
         unit = (human - low) / ((high - low) or 1.0)
         x, y = values - values.mean(), unit - unit.mean()
@@ -69,7 +69,7 @@ class Spearman:
     rows: Kendall
 
     def __call__(self, weights: Floats) -> dict[str, Floats]:
-        """Under each column of weights; NaN where a side is constant."""
+        """The correlations under each column of weights; NaN where a side is constant."""
         return {"spearman": np.concatenate([self._chunk(part) for part in narrow(weights)])}
 
     def _chunk(self, weights: Floats) -> Floats:
@@ -118,7 +118,7 @@ class SystemMeans:
     system: Ints
 
     def __call__(self, weights: Floats) -> dict[str, Floats]:
-        """Under each column of weights; NaN where systems tie throughout or one was not drawn."""
+        """The correlations under each column of weights; NaN where systems tie throughout or one was not drawn."""
         key, number = self.system * self.clusters + self.cluster, int(self.system.max()) + 1
         n, x, y = (
             np.bincount(key, part, minlength=number * self.clusters).reshape(number, -1) @ weights
@@ -160,7 +160,7 @@ class Within:
 
     @classmethod
     def of(cls, values: Floats, mean: Floats, cluster: Ints, clusters: int) -> Within:
-        """From one value and one mean rating per caption."""
+        """The pairs of captions from one value and one mean rating per caption."""
         order = np.argsort(cluster, kind="stable")
         sizes = np.bincount(cluster, minlength=clusters)
         firsts = np.cumsum(sizes) - sizes
@@ -178,7 +178,7 @@ class Within:
         return cls(gap[by_size], np.round(mean[a] - mean[b], 9), cluster[a], clusters)
 
     def __call__(self, weights: Floats) -> dict[str, Floats]:
-        """Under each column of weights."""
+        """The accuracies under each column of weights."""
         pairs = np.bincount(self.cluster, minlength=self.clusters) @ weights
         right = np.bincount(self.cluster, np.sign(self.gap) == np.sign(self.human), minlength=self.clusters) @ weights
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -190,7 +190,7 @@ class Within:
 
     @cached_property
     def _gains(self) -> tuple[Floats, Floats]:
-        """By image: agreement with no tie made, and what each threshold adds to it (thresholds × images)."""
+        """The agreement of each image without ties, and what each threshold adds to it (thresholds × images)."""
         beyond, gain = self._agreement
         steps = self._steps
         if len(steps) > THRESHOLDS:
@@ -204,7 +204,7 @@ class Within:
 
     @cached_property
     def _agreement(self) -> tuple[Bools, Floats]:
-        """By pair: whether both sides have the same order, and what tying the metric would add to the agreement."""
+        """Whether both sides order each pair alike, and what tying the metric would add to the agreement."""
         beyond = (np.sign(self.gap) == np.sign(self.human)) & (self.gap != 0)
         return beyond, (self.human == 0).astype(np.float64) - beyond
 

@@ -55,7 +55,10 @@ class Kendall:
 
     @classmethod
     def of(cls, values: Floats, human: Floats, item: Ints | None = None, cluster: Ints | None = None) -> Kendall:
-        """From one value per item and one rating per row; without ``item`` and ``cluster`` every row is its own."""
+        """The statistic of one value per item and one rating per row.
+
+        Without ``item`` and ``cluster`` every row is its own.
+        """
         item = np.arange(len(values)) if item is None else item
         cluster = np.arange(len(values)) if cluster is None else cluster
         x = np.unique(values, return_inverse=True)[1].astype(np.int64)
@@ -271,7 +274,7 @@ def _bit_order(x: Ints, level: Ints, bit: int) -> Bit | None:
 
 
 def _edges(new: Bools) -> tuple[Ints, Ints]:
-    """For every row the first row of its run, and the one after its last."""
+    """The first row of every row's run, and the one after its last."""
     starts = np.flatnonzero(new)
     run = np.cumsum(new) - 1
     return starts[run], np.append(starts[1:], len(new))[run]

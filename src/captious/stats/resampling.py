@@ -52,7 +52,7 @@ def swap_masks(items: int, samples: int = SAMPLES, seed: int = SEED) -> Iterator
 
 
 def _block_sizes(items: int, samples: int) -> list[int]:
-    """Of the blocks in which samples are drawn."""
+    """The sizes of the blocks in which samples are drawn."""
     rows = max(1, BLOCK // max(items, 1))
     return [min(rows, samples - first) for first in range(0, samples, rows)]
 

@@ -58,7 +58,7 @@ class Test(NamedTuple):
     statistic: float
     degrees: float
     p: float
-    """Two-sided."""
+    """The two-sided p-value."""
     p_greater: float
     """One-sided: the correlation is above zero, or the first is above the second."""
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from captious._typing import Ints
+from captious.captions import ImageData
 from captious.errors import InputError, nearest
+from captious.filters import matching_rows
 from captious.metrics.contract import Metric
 from captious.options import SAMPLES, Missing, Resampling, Runtime, choices_of, current, using
+from captious.render.tables import finite, to_arrow
 from captious.study.contests import TestName
 from captious.study.design import Pairs, RatingRows, build_design, family_of
 from captious.study.ratings import Preferences, Ratings, as_ratings
@@ -36,6 +41,7 @@ def correlate(
     runtime: Runtime | None = None,
     references: Any = None,
     images: Any = None,
+    where: str | None = None,
 ) -> Study:
     """Correlate metrics with human ratings, and test which metric agrees better.
 
@@ -65,6 +71,10 @@ def correlate(
         Where and how encoders run.
     references, images
         Of the rated captions, as in ``captious.read``, where ``ratings`` is a file or its rows.
+    where
+        A filter such as ``words > 10 and system != "human"``: only the captions for which it holds, and of pairs those
+        of which both captions pass. It may name metrics, ``rating`` (the mean of a caption's), ``raters``, ``system``,
+        ``image``, ``caption``, ``words`` and the further columns of the ratings.
 
     >>> people = {"a": 1, "b": 2, "c": 3, "d": 4}
     >>> study = correlate(people, {"m": {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}}, resampling=Resampling(samples=0))
@@ -76,46 +86,25 @@ def correlate(
     ratings = as_ratings(ratings, protocol, references, images)
     recipe = protocol or Recipe(ratings.name, ())
     scores = _scores(ratings, measurements, missing, progress, runtime)
+    if where is not None:
+        ratings, scores = _filtered(ratings, scores, where)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
     design, used = build_design(ratings, available, recipe)
-    left_out = [score.label for score in scores if not score.named and np.ptp(score.values[used]) == 0]
-    scores = [score for score in scores if score.label not in left_out]
-    if not scores:
-        raise InputError(f"{ratings.name}: every metric is the same for every caption, so none correlates with people")
+    scores, constant = _drop_constant(scores, used, ratings.name)
     compared = tuple(replace(score, values=score.values[used]) for score in scores)
-    for score in compared:
-        if np.ptp(score.values) == 0:
-            raise InputError(
-                f"{score.key} is {score.values[0]:g} on all {len(used)} items of {ratings.name}: a constant correlates "
-                "with nothing; leave it out"
-            )
     statistic = statistic or ("mean" if isinstance(design, Pairs) else recipe.statistic)
     family_of(design, statistic)
-    if test == "bootstrap" and resampling.samples < 1:
-        raise InputError("the bootstrap test needs resamples, found samples 0")
-    if test == "williams" and (isinstance(design, Pairs) or design.items < 4):
-        raise InputError(f"Williams' test needs at least 4 rated items, {ratings.name} has {design.items}")
+    _check_test(test, resampling, design, ratings.name)
     pairs = len(scores) * (len(scores) - 1) // 2
     number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
     warnings = list(ratings.warnings) if isinstance(ratings, Ratings) else []
-    if left_out:
-        warnings.append(f"left out, the same for every caption: {', '.join(left_out)}")
+    if constant:
+        warnings.append(f"left out, the same for every caption: {', '.join(constant)}")
     edge = 1 - resampling.level
     if test == "permutation" and pairs / (number + 1) >= edge:
         warnings.append(f"{number} permutations cannot reach {edge:.2g} after Holm's correction of {pairs} tests")
     warnings += _remarks(ratings, design, compared, recipe)
-    machines = None
-    if recipe.humans is not None and isinstance(ratings, Ratings) and recipe.humans in (ratings.systems or ()):
-        others = np.array([system != recipe.humans for system in ratings.systems or ()])
-        machines = correlate(
-            replace(ratings.take(np.flatnonzero(others)), name=f"{ratings.name} without {recipe.humans}"),
-            [replace(score, values=score.values[others]) for score in scores],
-            recipe=replace(recipe, humans=None, expected=None),
-            statistic=statistic,
-            resampling=resampling,
-            test=test,
-            permutations=permutations,
-        )
+    again = partial(correlate, statistic=statistic, resampling=resampling, test=test, permutations=permutations)
     return Study(
         ratings,
         design,
@@ -129,7 +118,84 @@ def correlate(
         tuple(recipe.protocol(statistic)) if recipe.layouts else (),
         tuple(warnings),
         progress or (lambda step: None),
-        machines,
+        _without_humans(ratings, scores, recipe, again),
+        where=where or "",
+    )
+
+
+def _filtered(
+    ratings: Ratings | Preferences, scores: Sequence[MetricScores], where: str
+) -> tuple[Ratings | Preferences, list[MetricScores]]:
+    """The captions or pairs for which a filter holds; how many it leaves out is noted with the other reasons."""
+    passes = matching_rows(_table(ratings, scores), where, {score.key: score.label for score in scores})
+    number = int((~passes).sum())
+    if isinstance(ratings, Preferences):
+        both = passes.reshape(-1, 2).all(axis=1)
+        passes, number = np.repeat(both, 2), int((~both).sum())
+    if not passes.any():
+        raise InputError(f"{ratings.name}: no caption is left, {where.strip()} holds for none")
+    taken = ratings.take(np.flatnonzero(passes))
+    reason = {f"not {where.strip()}": number}
+    kept = [replace(score, values=score.values[passes]) for score in scores]
+    return replace(taken, dropped={**ratings.dropped, **reason}), kept
+
+
+def _table(ratings: Ratings | Preferences, scores: Sequence[MetricScores]) -> Any:
+    """The rated captions as a filter sees them."""
+    columns: dict[str, Any] = {"id": ratings.ids, **{score.key: finite(score.values) for score in scores}}
+    if isinstance(ratings, Ratings):
+        columns |= {"rating": finite(ratings.mean), "raters": (~np.isnan(ratings.values)).sum(axis=1)}
+        columns |= {"image": ratings.groups, **({"system": ratings.systems} if ratings.systems else {})}
+    else:
+        columns |= {"image": np.repeat(ratings.groups, 2), "category": np.repeat(ratings.categories, 2)}
+    captions = ratings.captions
+    if captions is not None:
+        places = captions.positions(ratings.ids)
+        columns["candidates"] = [list(captions.candidates[place]) for place in places]
+        columns["references"] = [list(captions.references[place]) for place in places]
+        for name, values in captions.columns.items():
+            if not any(isinstance(value, ImageData) for value in values):
+                columns[name if name not in columns else f"input.{name}"] = [values[place] for place in places]
+    return to_arrow(columns)
+
+
+def _drop_constant(scores: Sequence[MetricScores], used: Ints, name: str) -> tuple[list[MetricScores], list[str]]:
+    """The metrics that vary over the items used, and the labels of those left out because they do not.
+
+    A constant metric that the user named is refused; one that came along with others is left out.
+    """
+    constant = [score for score in scores if np.ptp(score.values[used]) == 0]
+    if len(constant) == len(scores) and not any(score.named for score in constant):
+        raise InputError(f"{name}: every metric is the same for every caption, so none correlates with people")
+    for score in constant:
+        if score.named:
+            value = score.values[used][0]
+            raise InputError(
+                f"{score.key} is {value:g} on all {len(used)} items of {name}: a constant correlates with nothing; "
+                "leave it out"
+            )
+    return [score for score in scores if score not in constant], [score.label for score in constant]
+
+
+def _check_test(test: TestName, resampling: Resampling, design: RatingRows | Pairs, name: str) -> None:
+    """Refuse a test between metrics that these ratings do not allow."""
+    if test == "bootstrap" and resampling.samples < 1:
+        raise InputError("the bootstrap test needs resamples, found samples 0")
+    if test == "williams" and (isinstance(design, Pairs) or design.items < 4):
+        raise InputError(f"Williams' test needs at least 4 rated items, {name} has {design.items}")
+
+
+def _without_humans(
+    ratings: Ratings | Preferences, scores: Sequence[MetricScores], recipe: Recipe, again: Callable[..., Study]
+) -> Study | None:
+    """The same study without the captions that people wrote; None where the recipe names no such system."""
+    if recipe.humans is None or not isinstance(ratings, Ratings) or recipe.humans not in (ratings.systems or ()):
+        return None
+    others = np.array([system != recipe.humans for system in ratings.systems or ()])
+    return again(
+        replace(ratings.take(np.flatnonzero(others)), name=f"{ratings.name} without {recipe.humans}"),
+        [replace(score, values=score.values[others]) for score in scores],
+        recipe=replace(recipe, humans=None, expected=None),
     )
 
 

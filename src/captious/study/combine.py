@@ -11,10 +11,10 @@ import numpy as np
 from captious._typing import Floats
 from captious._version import __version__
 from captious.errors import InputError
-from captious.evaluation import join_signatures
 from captious.options import SEED, Missing, Resampling
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
+from captious.runs.report import join_signatures
 from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
 from captious.stats.tests import bootstrap_p
 from captious.study._columns import column, scaled_label
@@ -43,9 +43,9 @@ class Added:
     """Standard deviation over seeds (divisor seeds − 1); NaN with one seed."""
     seeds: int
     gain: Estimate
-    """After − before, the mean over seeds, with an interval over images."""
+    """The difference after − before, the mean over seeds, with an interval over images."""
     p: float = NAN
-    """Of the gain: two-sided, paired bootstrap over images; NaN without resamples."""
+    """The two-sided p-value of the gain by a paired bootstrap over images; NaN without resamples."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Chosen:
     factors: tuple[float, ...]
     """Best on the rest of the images, by fold."""
     before: float
-    """Of the metric alone: the mean over folds of the value on the images left out."""
+    """The value of the metric alone: the mean over folds on the images left out."""
     after: float
     """The same with the chosen λ, the mean over seeds: the honest value."""
     spread: float
@@ -69,7 +69,10 @@ class Chosen:
 
     @property
     def gain(self) -> Estimate:
-        """After − before; no interval, since the choice would have to be made again in every draw."""
+        """The difference after − before.
+
+        It has no interval, since the choice would have to be made again in every draw.
+        """
         return Estimate(self.after - self.before)
 
 
@@ -82,7 +85,7 @@ class Combination(Result):
     chosen: tuple[Chosen, ...]
     resampling: Resampling
     signatures: tuple[str, ...] = ()
-    """Of the metrics that were added to, then of those that were added."""
+    """The signatures of the metrics that were added to, then of those that were added."""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -198,7 +201,7 @@ def others_to_add(
 def group_seeds(scores: Sequence[MetricScores]) -> dict[str, list[Floats]]:
     """Columns ``name@seed`` gathered by name: the seeds of one metric.
 
-    >>> columns = [Scores("ie@1", "", np.zeros(1)), Scores("ie@2", "", np.ones(1)), MetricScores("b", "", np.ones(1))]
+    >>> columns = [MetricScores(name, "", np.ones(1)) for name in ("ie@1", "ie@2", "b")]
     >>> {name: len(seeds) for name, seeds in group_seeds(columns).items()}
     {'ie': 2, 'b': 1}
     """
@@ -222,9 +225,9 @@ def add(
     paper's CIDEr, far above 1, hardly moves when something between 0 and 1 is added. The paper's statistic is Pearson
     over examples, its spread that of the seeds.
 
-    >>> from captious.study.design import Rows
+    >>> from captious.study.design import RatingRows
     >>> people = np.array([1.0, 2.0, 3.0, 4.0])
-    >>> rows = Rows(people, np.arange(4), np.arange(4), 4, people)
+    >>> rows = RatingRows(people, np.arange(4), np.arange(4), 4, people)
     >>> metric, other = MetricScores("m", "m", np.array([1.0, 0.0, 0.0, 1.0])), np.array([0.0, 1.0, 2.0, 2.0])
     >>> (added,) = add(rows, [metric], {"o": [other]}, resampling=Resampling(samples=0))
     >>> round(abs(added.before), 6), round(added.after, 6)  # 1 1 2 3 against 1 2 3 4: 3.5 / √(5 · 2.75)

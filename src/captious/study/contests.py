@@ -33,9 +33,9 @@ class MetricContest:
     p_permutation_greater: float
     p_bootstrap: float
     williams: Test | None
-    """On item means and Pearson's r; None for pairs."""
+    """Williams' test on item means and Pearson's r; None for pairs."""
     p: float
-    """Of the study's test, two-sided."""
+    """The two-sided p-value of the study's test."""
     p_holm: float = NAN
     """Adjusted over all pairs of metrics in the study."""
 

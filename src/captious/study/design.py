@@ -41,7 +41,7 @@ class RatingRows:
 
     @property
     def items(self) -> int:
-        """Captions."""
+        """The number of captions."""
         return len(self.cluster)
 
     @property
@@ -112,7 +112,7 @@ class Pairs:
     clusters: int
     category: Ints
     names: tuple[str, ...]
-    """Of the categories."""
+    """The names of the categories."""
     ties: Literal["half", "strict"] = "half"
 
     @property
@@ -126,7 +126,7 @@ class Pairs:
         return dict.fromkeys(("mean", "strict", *self.names), "accuracy")
 
     def family(self, name: str, values: Floats) -> WeightedStatistic:
-        """Accuracies."""
+        """The accuracies as a function of weights."""
         gap = values[self.first] - values[self.second]
         strict = (gap > 0).astype(np.float64)
         right = strict + 0.5 * (gap == 0) * (self.ties == "half")

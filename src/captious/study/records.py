@@ -28,7 +28,7 @@ from captious.study.recipes import Layout, Recipe
 UNNAMED = ""
 """A single rating of nobody in particular."""
 LARGEST = 1e100
-"""Of a rating or a value: the statistics square and add them."""
+"""The largest rating or value: the statistics square and add them."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Record:
     image: str
     captions: tuple[str, ...]
     ratings: Mapping[str, float | None] = field(default_factory=dict)
-    """By rater; raters without a name are numbered."""
+    """Ratings by rater; raters without a name are numbered."""
     references: tuple[str, ...] = ()
     id: str | None = None
     system: str | None = None
     category: str | None = None
     preferred: float | None = None
-    """Of a pair: 0 or 1, None for a tie."""
+    """The preferred caption of a pair: 0 or 1, None for a tie."""
     rater: str | None = None
     """Who judged a pair."""
 

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from captious._specs import split
 from captious._typing import Floats
-from captious._written import split
 from captious.errors import InputError, nearest
-from captious.evaluation import Report, disambiguate_labels
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import Row, name_of, rows_of
+from captious.metrics.abilities import HasSeeds
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, parse_all
 from captious.options import Missing
+from captious.runs.report import Report, disambiguate_labels
 from captious.study.ratings import Preferences, Ratings, clean
 from captious.study.recipes import Recipe
 from captious.study.records import id_columns, name_in, number
@@ -79,11 +80,11 @@ def measure(
     for measurement, score in zip(measured, scores_of(measured, ratings.ids, ratings.name), strict=True):
         remarks, notes = measurement.warnings, measurement.notes
         whole = replace(score, remarks=remarks, notes=notes, named=len(named) == len(parts) or score.key in keys)
-        seed_values = measurement.metric.seed_values(measurement) if by_seed else None
-        if seed_values is None:
+        metric = measurement.metric
+        if not by_seed or not isinstance(metric, HasSeeds):
             scores.append(whole)
             continue
-        columns = seed_values[ratings.captions.positions(ratings.ids)]
+        columns = metric.seed_values(measurement)[ratings.captions.positions(ratings.ids)]
         scores += [
             replace(whole, key=f"{whole.key}@{number}", values=values) for number, values in enumerate(columns.T, 1)
         ]

@@ -26,7 +26,7 @@ LABELS = {"n": "NP", "v": "VP", "p": "PP", "c": "CLAUSE", "k": "CONJ"}
 
 
 Stages = tuple[tuple[str, re.Pattern[str]], ...]
-"""In their order: the letter of the chunk that a stage makes, and the pattern it is made of."""
+"""The stages in their order: the letter of the chunk that a stage makes, and the pattern it is made of."""
 
 
 def _grammar(noun: str, verb: str, joined: str) -> Stages:

@@ -272,7 +272,7 @@ class _Graph:
 
 
 class _Conversion:
-    """From spaCy's tree to the edges of a graph."""
+    """The conversion of spaCy's tree into the edges of a graph."""
 
     def __init__(self, parse: Parse, graph: _Graph) -> None:
         self.parse, self.graph = parse, graph

@@ -78,16 +78,16 @@ class Tagger:
     """The weights, and the sums of the forms met so far."""
 
     tags: tuple[str, ...]
-    """Tag names; number ``len(tags)`` stands for the start of the sentence in the tables below."""
+    """The names of the tags; number ``len(tags)`` stands for the start of the sentence in the tables below."""
     only: dict[str, int]
     """Words that have one tag only, in lower case."""
     rows: dict[str, int]
     weights: npt.NDArray[np.int8]
-    """By feature (its row in ``rows``) and tag."""
+    """Weights by feature (its row in ``rows``) and tag."""
     history: npt.NDArray[np.int16]
-    """By the tag two before, the tag before, and the tag."""
+    """Weights by the tag two before, the tag before, and the tag."""
     after_tag: npt.NDArray[np.int8]
-    """By ambiguous word or ending (number 0: any other), the tag before, and the tag."""
+    """Weights by ambiguous word or ending (number 0: any other), the tag before, and the tag."""
     ambiguous: dict[str, int]
     facts: dict[str, Any] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict, repr=False)

@@ -33,15 +33,15 @@ class CutRules:
     """Which cuts are taken back, inside a sentence, from left to right."""
 
     subjects: bool = True
-    """After at most ``longest_subject`` words of which the first is *The*: it most likely repeats what was said."""
+    """No cut after at most ``longest_subject`` words that start with *The*: they most likely repeat what was said."""
     attached: bool = True
-    """Before a word of ``prepositions``."""
+    """No cut before a word of ``prepositions``."""
     locations: bool = True
-    """In a sentence that starts with a word of ``prepositions``, before its first *is* or *are*."""
+    """No cut before the first *is* or *are* of a sentence that starts with a word of ``prepositions``."""
     first_sentence: bool = False
     """Whether ``subjects`` and ``locations`` act in the first sentence too; in the original they do not."""
     auxiliaries: bool = False
-    """After a form of *be* or *have*, so that no unit ends in *A cat is*. Not in the original."""
+    """No cut after a form of *be* or *have*, so that no unit ends in *A cat is*. Not in the original."""
     longest_subject: int = 3
     prepositions: frozenset[str] = PREPOSITIONS
 
@@ -140,7 +140,7 @@ def _outlines(captions: Sequence[str], grammar: str, tagger: str | Tagging) -> I
 
 
 def _ends(outlined: Outlined, rules: CutRules) -> list[int]:
-    """After which tokens of a caption, counted through all its sentences, a unit ends."""
+    """The tokens of a caption, counted through all its sentences, after which a unit ends."""
     ends: list[int] = []
     offset = 0
     for (tokens, _, _), shape in outlined:

@@ -1,4 +1,4 @@
-"""From captions to tokens, n-gram counts and document frequencies."""
+"""Captions become tokens, n-gram counts and document frequencies."""
 
 from captious._lazy import exports
 

@@ -1,5 +1,5 @@
-from captious.text.counts import CorpusState as CorpusState
 from captious.text.counts import CountsKind as CountsKind
+from captious.text.counts import CountsState as CountsState
 from captious.text.counts import KeyCounts as KeyCounts
 from captious.text.idf import DocumentFrequency as DocumentFrequency
 from captious.text.ptb import split, tokenize

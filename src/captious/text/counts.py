@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, reduce
@@ -30,11 +29,12 @@ from captious._random import GAMMA
 from captious._random import mix as splitmix
 from captious._typing import Ints
 from captious.errors import InputError
+from captious.text.states import State
 
 Keys = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.uint32]
 Arrays = tuple[Keys, Counts]
-State = TypeVar("State", bound="CorpusState")
+C = TypeVar("C", bound="CountsState")
 KEY, COUNT = np.dtype("<u8"), np.dtype("<u4")
 NONE: Arrays = (np.zeros(0, KEY), np.zeros(0, COUNT))
 BLOCK = 1 << 22
@@ -246,8 +246,8 @@ def merged(files: Sequence[CountsFile], block: int = BLOCK) -> Iterator[KeyCount
 
 
 @dataclass(frozen=True, eq=False)
-class CorpusState(ABC):
-    """What a metric must know of a whole corpus: a few facts, and counts by key. The states of shards merge.
+class CountsState(State):
+    """A state of a few facts and of counts by key, which may be too large for memory.
 
     A subclass is a frozen dataclass whose fields are ``counts`` and facts that JSON holds.
     """
@@ -255,20 +255,16 @@ class CorpusState(ABC):
     kind: ClassVar[CountsKind]
     counts: KeyCounts
 
-    @abstractmethod
-    def merge(self: State, other: State) -> State:
-        """The state of two shards together, in whatever order."""
-
     def release(self) -> None:
-        """Let go of what the state was counted from, such as the n-gram tables of a shard."""
+        """Count now, which lets go of the n-gram tables."""
         _ = self.counts.arrays
 
     def save(self, path: str | Path) -> None:
-        """Write a file whole."""
+        """Write a line of JSON and two arrays, never a pickle."""
         self.kind.write_counts(path, self._facts, [self.counts])
 
     @classmethod
-    def open(cls: type[State], path: str | Path) -> State:
+    def load(cls: type[C], path: str | Path) -> C:
         """The state of a file, its counts memory-mapped."""
         file = cls.kind.open_counts(path)
         return cls(**file.header, counts=file.mapped())
@@ -276,6 +272,8 @@ class CorpusState(ABC):
     @classmethod
     def merge_files(cls, paths: Sequence[str | Path], out: str | Path) -> None:
         """Write the state of all files, as `merge` would give it; memory does not grow with them."""
+        if not paths:
+            raise InputError(f"no file to merge, expected files of one kind: {cls.kind.what}")
         files = [cls.kind.open_counts(path) for path in paths]
         facts = reduce(lambda a, b: a.merge(b), (cls(**file.header, counts=KeyCounts()) for file in files))
         cls.kind.write_counts(out, facts._facts, merged(files))

@@ -23,7 +23,7 @@ from captious._hashing import text_hash
 from captious._typing import Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, nearest
-from captious.text.counts import CorpusState, CountsKind, KeyCounts, Keys, first_bits_order, mix, word_keys
+from captious.text.counts import CountsKind, CountsState, KeyCounts, Keys, first_bits_order, mix, word_keys
 from captious.text.tables import TextTable
 from captious.text.tokenizers import tokenizer_named
 
@@ -35,13 +35,13 @@ SUFFIX = ".idf"
 
 
 @dataclass(frozen=True, eq=False)
-class DocumentFrequency(CorpusState):
-    """In how many items' references each n-gram of orders 1 to 4 occurs."""
+class DocumentFrequency(CountsState):
+    """The number of items in whose references each n-gram of orders 1 to 4 occurs."""
 
     items: int
     tokenizer: str
     fingerprint: int
-    """Of the items counted, in any order."""
+    """A fingerprint of the items counted, in any order."""
     name: str = "refs"
     complete: bool = False
     """Read from a file: the corpus of any shard is the whole of it."""
@@ -116,7 +116,7 @@ def _counted(keys: Sequence[Keys], frequencies: Sequence[npt.NDArray[Any]]) -> K
 
 def load(path: str | Path) -> DocumentFrequency:
     """A corpus that `DocumentFrequency.save` wrote, memory-mapped; a damaged or foreign file is refused."""
-    return replace(DocumentFrequency.open(path), complete=True)
+    return replace(DocumentFrequency.load(path), complete=True)
 
 
 def named_path(name: str) -> Path:

@@ -34,9 +34,9 @@ class NgramTable:
     at: Ints32
     """The n-gram that starts at each token; -1 where the caption ends too soon."""
     parent: Ints32
-    """Of each n-gram, the (n-1)-gram it starts with."""
+    """The (n-1)-gram that each n-gram starts with."""
     last: Ints32
-    """Of each n-gram, its last token."""
+    """The last token of each n-gram."""
     gram: Ints32
     caption: Ints32
     count: Ints32
@@ -100,14 +100,14 @@ class NgramTable:
 
     @cached_property
     def reference_max(self) -> Ints32:
-        """Of each group, the highest count in one reference; 0 where no reference has the n-gram."""
+        """The highest count of each group in one reference; 0 where no reference has the n-gram."""
         if not len(self.heads):
             return np.zeros(0, dtype=np.int32)
         return np.maximum.reduceat(self.count * self.reference_row, self.heads)
 
     @cached_property
     def document_frequency(self) -> Ints:
-        """Of each n-gram, in how many items' references it occurs."""
+        """The number of items in whose references each n-gram occurs."""
         return np.bincount(self.gram[self.heads][self.reference_max > 0], minlength=self.size)
 
 
@@ -256,7 +256,7 @@ class TextTable(Memo):
 
     @cached_property
     def rank(self) -> Ints:
-        """Of each candidate caption, its number among the candidates of its item: 0 for the first; -1 of references."""
+        """The index of each candidate caption among those of its item: 0 for the first; -1 for references."""
         numbers = np.arange(len(self.item)) - self.first_caption[self.item]
         return np.where(self.is_candidate, numbers, -1)
 
@@ -291,7 +291,7 @@ class TextTable(Memo):
         return np.flatnonzero(~self.is_candidate)
 
     def counts(self, n: int) -> list[dict[int, int]]:
-        """Of each caption, how often each n-gram stands in it; for a few captions."""
+        """The counts of the n-grams in each caption; for a few captions."""
         grams = self.ngrams(n)
         counts: list[dict[int, int]] = [{} for _ in self.lengths]
         for caption, gram, count in zip(grams.caption.tolist(), grams.gram.tolist(), grams.count.tolist(), strict=True):
@@ -333,8 +333,9 @@ class TextTable(Memo):
         return keys
 
     def shared_runs(self, caption: int, highest: int = 4) -> list[int]:
-        """Of each word of a candidate, the number of its run of words that a reference has too; 0 where none has it.
+        """The number of the run of words, shared with a reference, that each word of a candidate is in.
 
+        It is 0 where no reference has the word.
         A word counts at most as often as in the reference that has it most often. Where ``highest`` is 2 or more, two
         neighbors are of one run if a reference has them as neighbors.
 

@@ -273,7 +273,7 @@ class EncoderMethod(Method):
         return texts
 
     def validation(self, checks: Sequence[Example], model: Any) -> Validation:
-        """Retrieval recall."""
+        """Retrieval recall on the validation images."""
         towers, images, _ = towers_of(checks, model, self.job)
         return RetrievalValidation(towers, *_captions([self.captions(example) for example in checks], model), images)
 

@@ -35,7 +35,10 @@ TEXT_COLUMNS = (*CANDIDATE_COLUMNS, *REFERENCE_COLUMNS)
 
 @dataclass(frozen=True)
 class Example:
-    """One image; ``captions`` in the order of the row, the first of which is the long one where one is needed."""
+    """One image with its captions.
+
+    ``captions`` are in the order of the row, the first of which is the long one where one is needed.
+    """
 
     id: str
     image: Path
@@ -145,7 +148,7 @@ def numbered_images(examples: Sequence[Example]) -> tuple[list[Path], Ints]:
 
 
 SHARE = 0.4
-"""Of the free memory that prepared images may take."""
+"""The share of the free memory that prepared images may take."""
 Report = Callable[[str, int, int], None]
 
 

@@ -79,12 +79,12 @@ class CaptionCorpus:
 
     @cached_property
     def cores(self) -> list[tuple[str, str, str]]:
-        """Of each chunk, the word and the punctuation before and after it; all of a chunk without a word is before."""
+        """The word of each chunk and the punctuation before and after it; all of a chunk without a word is before."""
         return [_split(chunk) for chunk in self.chunks]
 
     @cached_property
     def keys(self) -> Ints:
-        """Of each chunk, the number of its word in small letters: 0 for a chunk without a word."""
+        """The index of each chunk's word in lower case: 0 for a chunk without a word."""
         numbers = {"": 0}
         return np.array([numbers.setdefault(core[1].lower(), len(numbers)) for core in self.cores], dtype=np.int64)
 
@@ -159,11 +159,11 @@ class Lexicon:
 
     corpus: CaptionCorpus
     tag: npt.NDArray[np.int16]
-    """Of each token of the corpus; -1 where it holds no word."""
+    """The tag of each token of the corpus; -1 where it holds no word."""
     content: Bools
     """Whether each token holds a noun, a verb or an adjective."""
     entry: Ints
-    """Of each token the (tag, word) it is, -1 for others than content words."""
+    """The (tag, word) entry of each token; -1 for all but content words."""
     entry_tag: Ints
     entry_key: Ints
     count: Ints
@@ -199,7 +199,7 @@ class Lexicon:
 
     @cached_property
     def _span(self) -> tuple[Ints, Ints]:
-        """Of each entry, the occurrences before those of its tag, and the occurrences of its tag."""
+        """The occurrences before those of each entry's tag, and the occurrences of its tag."""
         first = np.searchsorted(self.entry_tag, self.entry_tag)
         end = np.searchsorted(self.entry_tag, self.entry_tag, side="right")
         return self._before[first], self._before[end] - self._before[first]
@@ -212,7 +212,7 @@ class Lexicon:
         return result
 
     def draw(self, entries: Ints, draws: Floats, itself: bool = False) -> Ints:
-        """For each entry another of its tag, by how often it occurs; with ``itself``, perhaps the same."""
+        """Draw another entry of the same tag for each entry, by frequency; with ``itself``, perhaps the same."""
         first, total = (part[entries] for part in self._span)
         own = 0 if itself else self.count[entries]
         occurrence = first + np.minimum((draws * (total - own)).astype(np.int64), total - own - 1)
@@ -223,7 +223,7 @@ class Lexicon:
 
     @cached_property
     def _affixes(self) -> tuple[Ints, list[tuple[str, str]]]:
-        """Of each chunk the number of its punctuation, and the distinct punctuations."""
+        """The index of each chunk's punctuation, and the distinct punctuations."""
         numbers: dict[tuple[str, str], int] = {}
         index = [numbers.setdefault((before, after), len(numbers)) for before, _, after in self.corpus.cores]
         return np.array(index, dtype=np.int64), list(numbers)

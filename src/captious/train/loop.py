@@ -291,7 +291,7 @@ class Trainer:
     plan: EpochPlan
     folder: Path
     accelerator: Any
-    """An ``accelerate.Accelerator``."""
+    """The ``accelerate.Accelerator`` of the training."""
     runtime: Runtime = field(default_factory=Runtime)
     validation: Validation | None = None
     keep_best: Callable[[], None] = lambda: None
@@ -325,7 +325,7 @@ class Trainer:
         return module
 
     def run(self, resume: bool = False, ended: bool = False) -> bool:
-        """Train; False where it was stopped before its end. A checkpoint is there in either case.
+        """Train to the end; False where it was stopped before its end. A checkpoint is there in either case.
 
         Where the training that is resumed has ``ended`` already, only what it was is compared.
         """

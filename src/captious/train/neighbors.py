@@ -25,12 +25,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:
-    """Of each image the nearest others, nearest first."""
+    """The nearest other images of each image, nearest first."""
 
     index: Ints
     """-1 where there are fewer."""
     similarity: Floats
-    """In single precision; 0 where there is no neighbor."""
+    """The similarity in single precision; 0 where there is no neighbor."""
 
 
 def nearest_vectors(vectors: npt.NDArray[Any], count: int = 3, progress: Progress | None = None) -> Neighbors:

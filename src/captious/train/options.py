@@ -36,7 +36,7 @@ class Settings(Options):
     accumulate: Annotated[int, Option("Batches summed in one optimizer step.", min=1)] = 1
     lr: Annotated[float | None, Option("Largest learning rate.")] = None
     head_lr: Annotated[float | None, Option("Learning rate of projection heads; 0 for the same.", min=0)] = None
-    """Of what is no tower: projection heads and the logit scale."""
+    """The learning rate of everything but the towers: projection heads and the logit scale."""
     augment: Annotated[float | None, Option("Share of an image's area that a view of it may lose.")] = None
     warmup_steps: Annotated[int, Option("Steps until the largest learning rate.", min=0)] = 100
     weight_decay: Annotated[float, Option("Weight decay of matrices.", min=0)] = 1e-2
@@ -78,7 +78,7 @@ class Training(Options):
     data: Annotated[
         str | None, Positional("Rows with an id or image, and captions: JSONL, CSV, Parquet.", metavar="DATA")
     ] = None
-    """Without it, a training that resumes takes everything from its folder."""
+    """A training that resumes without it takes everything from its folder."""
     base: Annotated[str | None, Option("Model to start from: a folder, a checkpoint file, a hub id.")] = None
     validate: Annotated[str | None, Option("Rows to measure the model on while it learns.", metavar="FILE")] = None
     resume: Annotated[bool, Option("Continue from the checkpoint in --out.")] = False
@@ -146,8 +146,9 @@ class LongClipOptions(ObjectiveOptions):
 
 @dataclass(frozen=True)
 class SpecsOptions(ObjectiveOptions):
-    """Specificity. Every default is the published code's, except the coin per unit; the paper trained 3 epochs, the
-    script 6.
+    """Options of SPECS' specificity objective. Every default is the published code's, except the coin per unit.
+
+    The paper trained 3 epochs, the script 6.
     """
 
     name = "specs"
@@ -182,7 +183,7 @@ class UmicOptions(ObjectiveOptions):
         str, Option('"fusion(width=256,layers=2,dropout=0.1)", vilt, blip, or a model to go on from.')
     ] = "fusion"
     encoder: Annotated[str, Option("Hub id, folder, checkpoint file or captious-mini.", metavar="MODEL")] = ""
-    """Of a fusion; for the others it says which images look alike."""
+    """The encoder of a fusion; for the others it says which images look alike."""
     regions: Annotated[str | None, Option("Folder of region features, for a UNITER.", metavar="FOLDER")] = None
     kinds: Annotated[tuple[str, ...], Option("Kinds of wrong captions.", flags=("-k",), metavar="KINDS")] = (
         *("hard", "random", "substitute", "shuffle", "repeat"),

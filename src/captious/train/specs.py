@@ -64,7 +64,7 @@ class Chains:
     first: Ints
     images: Ints
     usable: Ints
-    """Of how many k both texts fit, by example."""
+    """The number of k for which both texts fit, by example."""
     negatives: NegativeUnits
     frame: Frame
     encoder: Any
@@ -197,7 +197,7 @@ def _usable(chains: Chains) -> Ints:
 
 
 def _others(images: Ints, rows: Ints, indices: Ints, seed: int, salt: int) -> Ints:
-    """For each row another one, uniform over those with another image, drawn by the row's index."""
+    """Another row for each row, uniform over those with another image, drawn by the row's index."""
     others: Ints = rows.copy()
     for again in range(1000):
         same = np.flatnonzero(images[others] == images[rows])
@@ -326,11 +326,11 @@ class SpecsObjective(ContrastiveObjective):
         }
 
     def state(self) -> dict[str, Any]:
-        """The margin."""
+        """The margin as it is now."""
         return {"margin": self.margin.value.detach().clone()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """The margin."""
+        """Restore the margin."""
         self.margin.value = state["margin"].to(self.towers.encoder.device)
 
 

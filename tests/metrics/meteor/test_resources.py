@@ -22,7 +22,7 @@ ALL = ("exact", "stem", "synonym", "paraphrase")
 
 @pytest.fixture
 def nothing_installed(monkeypatch):
-    monkeypatch.setattr(resources, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "path", [])
 
 
 def compiled():
@@ -115,6 +115,16 @@ def test_absent_tables_say_what_to_do_in_one_line(nothing_installed):
     assert "pip install 'captious[meteor]'" in message
     assert "captious cache add meteor PATH" in message
     assert "\n" not in message
+
+
+def test_a_copy_of_pycocoevalcap_without_the_jar_does_not_hide_the_installed_one(make_source, tmp_path, monkeypatch):
+    """A script beside which coco-caption was vendored has its folder first on the path."""
+    (tmp_path / "script" / "pycocoevalcap" / "meteor").mkdir(parents=True)
+    (tmp_path / "script" / "pycocoevalcap" / "__init__.py").touch()
+    (tmp_path / "installed" / "pycocoevalcap").mkdir(parents=True)
+    (tmp_path / "installed" / "pycocoevalcap" / "meteor").symlink_to(make_source())
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "script"), str(tmp_path / "installed")])
+    assert resources.load(modules=ALL).has_paraphrases
 
 
 def test_without_paraphrases_three_modules_still_run(make_source):

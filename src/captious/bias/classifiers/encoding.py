@@ -108,7 +108,7 @@ class EncodedTask(NamedTuple):
     """One task's captions as word numbers; the words are those of its own training captions, most frequent first."""
 
     size: int
-    """Of the vocabulary, padding and the unseen word included."""
+    """The size of the vocabulary, padding and the unseen word included."""
     train: Padded
     test: Padded
 

@@ -89,7 +89,7 @@ def _matrix(flat: Ints, lengths: Ints, frequent: Bools) -> csr_array:
 
 
 def _largest_eigenvalue(rows: csr_array, transposed: csr_array) -> float:
-    """Of XᵀX, from above but for rounding: power iteration from a positive start."""
+    """An upper bound of the largest eigenvalue of XᵀX, but for rounding: power iteration from a positive start."""
     vector = np.ones(rows.shape[1])
     size = 1.0
     for _ in range(30):

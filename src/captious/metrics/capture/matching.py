@@ -19,7 +19,7 @@ from captious.syntax.scenegraph import Fact
 Kind = Literal["object", "attribute", "relation"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WEIGHTS: Mapping[Kind, float] = {"object": 0.5, "attribute": 0.5, "relation": 0.2}
-"""Of each F-score in CAPTURE."""
+"""The weight of each kind's F-score in CAPTURE."""
 Elements = Mapping[Kind, Sequence[Fact]]
 Way = Literal["equal", "synonym"]
 Vectors = Callable[[Sequence[str]], Floats]
@@ -97,7 +97,7 @@ class Pairing:
     ours: Sequence[Fact]
     theirs: Sequence[Fact]
     partners: Mapping[int, tuple[int, Way]]
-    """Of an element of ours that has one: its index among theirs, and in which way the two are the same."""
+    """The partner of each matched element: its index among the other side's elements, and how the two match."""
 
     @classmethod
     def of(cls, ours: Sequence[Fact], theirs: Sequence[Fact], synonymous: Alike | None) -> Pairing:

@@ -22,11 +22,10 @@ from captious.metrics.capture.matching import (
     Vectors,
     elements_of,
 )
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
 from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.spice.graphs import caption_facts, stored_facts
-from captious.metrics.states import Shared
 from captious.models.factual import Factual, is_factual, load_factual
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
 from captious.render import Column, Table
@@ -44,12 +43,12 @@ class CaptureResources:
     """What CAPTURE needs besides captions."""
 
     parser: str
-    """With its version, or its content where it is a FACTUAL model."""
+    """The parser with its version, or with a digest of its content where it is a FACTUAL model."""
     factual: Factual | None = None
     synonyms: Synonyms | None = None
     encoder: SentenceEncoder | None = None
     elements: dict[str, Elements] = field(default_factory=dict)
-    """Of the texts that were parsed so far."""
+    """The elements of every text that was parsed so far."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,6 @@ class Capture(MeanMetric):
     """METEOR's data or a folder of WordNet 3.0, for the synonyms; without it the usual places are searched."""
 
     name: ClassVar[str] = "capture"
-    explains: ClassVar[bool] = True
     main: ClassVar[str] = "subset"
     needs: ClassVar[tuple[Need, ...]] = ("references", "model")
     undefined_reason: ClassVar[str] = "its references have no element of this kind"
@@ -151,7 +149,7 @@ class Capture(MeanMetric):
 
     @property
     def _weights(self) -> dict[Kind, float]:
-        """Of the F-score of each kind in the value."""
+        """The weight of each kind's F-score in the value."""
         if self.subset != "all":
             return {self.subset: 1.0}
         return {kind: weight / sum(WEIGHTS.values()) for kind, weight in WEIGHTS.items()}

@@ -49,7 +49,7 @@ class ClipScore(EncodedMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of a cosine, or up to the factor."""
+        """The range of a cosine, or from 0 to the factor."""
         return (-1.0, 1.0) if self.value == "raw" else (0.0, self.w)
 
     def scaled(self, cosines: Floats) -> Floats:

@@ -15,10 +15,9 @@ import numpy as np
 from captious._typing import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Part
 from captious.metrics.rows import Scored, blank_texts, encoded_means
-from captious.metrics.states import Shared
 from captious.models import loading
 from captious.models.domain import outside_domain
 from captious.models.encoder import Encoder, TextEncoder, encoder_id, token_counts
@@ -33,7 +32,7 @@ class Similarity:
     """The candidates of a set against their images."""
 
     cosine: Floats
-    """Of each candidate with its image; NaN where there is none."""
+    """The cosine of each candidate with its image; NaN where there is none."""
     lengths: Ints
     """Tokens of each candidate, prefix and ends included; 0 where it was not encoded."""
     faults: dict[int, str]
@@ -49,7 +48,7 @@ def similarity(captions: CaptionSet, encoder: Encoder, prefix: str = "", only: B
 def to_references(
     captions: CaptionSet, encoder: TextEncoder, prefix: str = "", over: Literal["max", "mean"] = "max"
 ) -> Floats:
-    """Of each candidate, the highest or the mean cosine with a reference of its item; NaN where there is none."""
+    """The highest or the mean cosine of each candidate with the references of its item; NaN where there is none."""
     key = ("to references", encoder.fingerprint, prefix, over)
     return captions.once(key, lambda: _to_references(captions, encoder, prefix, over))
 
@@ -168,7 +167,6 @@ class EncodedMetric(MeanMetric):
 
     main: ClassVar[str] = "weights"
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
-    explains: ClassVar[bool] = True
     where_to_get: ClassVar[str] = ""
     """What to say where no weights are named and there is no default."""
 
@@ -192,7 +190,7 @@ class EncodedMetric(MeanMetric):
         return loading.load(self.weights, activation=self.activation, order=self.order)
 
     def prepare(self, captions: CaptionSet) -> Shared[Encoder]:
-        """The encoder."""
+        """Load the encoder."""
         encoder = self.encoder()
         return Shared(encoder, encoder_id(encoder))
 

@@ -18,7 +18,7 @@ from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown
 from captious.metrics.rows import Scored, blank_texts, candidate_means, truncation_warning
 from captious.models.encoder import Encoder, encoder_id
-from captious.text.counts import CorpusState, CountsKind, KeyCounts
+from captious.text.states import State
 
 CITATION = (
     "Chen, Salazar, Kementchedjhieva. SPECS: specificity-enhanced CLIPScore for long image caption evaluation. 2025."
@@ -52,7 +52,7 @@ class Specs(EncodedMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of a cosine, or from 0 to 1."""
+        """The range of a cosine, or from 0 to 1."""
         return (-1.0, 1.0) if self.value == "raw" else (0.0, 1.0)
 
     def scaled(self, cosines: Floats) -> Floats:
@@ -69,7 +69,7 @@ BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class CosineMoments(CorpusState):
+class CosineMoments(State):
     """Both encoders by their ids, and the cosines of a corpus under each: their number, sums, and sums of squares."""
 
     short: str
@@ -80,10 +80,8 @@ class CosineMoments(CorpusState):
     long_sum: int = 0
     long_squares: int = 0
 
-    kind: ClassVar[CountsKind] = CountsKind("captious-moments", 1, "state of SPECS-routed", "captious score")
-
     def merge(self, other: CosineMoments) -> CosineMoments:
-        """Of two shards."""
+        """Merge the moments of two shards."""
         if (self.short, self.long) != (other.short, other.long):
             raise InputError("cannot merge shards scored by different encoders")
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in SUMS})
@@ -100,7 +98,7 @@ SUMS = ("number", "short_sum", "short_squares", "long_sum", "long_squares")
 
 
 def _mean_and_spread(number: int, total: int, squares: int) -> tuple[float, float]:
-    """From sums in units of 1 / `UNIT`; NaN where there is nothing."""
+    """The mean and the standard deviation from sums in units of 1 / `UNIT`; NaN where there is nothing."""
     if not number:
         return math.nan, math.nan
     mean = total / number / UNIT
@@ -143,13 +141,12 @@ class SpecsRouted(MeanMetric):
 
     name: ClassVar[str] = "specs_routed"
     label: ClassVar[str] = "SPECS-routed"
-    explains: ClassVar[bool] = True
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
     citation: ClassVar[str] = CITATION
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of SPECS, or of CLIPScore."""
+        """The range of SPECS, or of CLIPScore."""
         return (0.0, 1.0) if self.scale == "unit" else (0.0, 2.5)
 
     def scaled(self, cosines: Floats, long: Bools, state: CosineMoments | None) -> Floats:
@@ -161,12 +158,12 @@ class SpecsRouted(MeanMetric):
         return (cosines + 1) / 2
 
     @property
-    def needs_corpus(self) -> bool:
-        """Whether the long encoder's cosines are matched to the short one's over all captions."""
-        return self.scale == "matched"
+    def corpus_state(self) -> type[CosineMoments] | None:
+        """The moments of cosines, where those of the long encoder are matched to the short one's over all captions."""
+        return CosineMoments if self.scale == "matched" else None
 
     def encoders(self) -> tuple[Encoder, Encoder]:
-        """That of short captions and that of long ones."""
+        """The encoder of short captions and the encoder of long ones."""
         return ClipScore(self.short).encoder(), Specs(self.long).encoder()
 
     def prepare(self, captions: CaptionSet) -> CosineMoments:
@@ -174,11 +171,11 @@ class SpecsRouted(MeanMetric):
         short, long = self.encoders()
         ids = encoder_id(short), encoder_id(long)
         if self.scale != "matched":
-            return CosineMoments(KeyCounts(), *ids)
+            return CosineMoments(*ids)
         both = np.stack([similarity(captions, short, self.prefix).cosine, similarity(captions, long).cosine])
         both = both[:, ~np.isnan(both).any(axis=0)]
         sums = (_units(values) for row in both for values in (row, row**2))
-        return CosineMoments(KeyCounts(), *ids, both.shape[1], *sums)
+        return CosineMoments(*ids, both.shape[1], *sums)
 
     def score_items(self, captions: CaptionSet, state: CosineMoments) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""

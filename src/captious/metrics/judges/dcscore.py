@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
-from captious.metrics.contract import Need
+from captious.io.formats import text_list
+from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Part
 from captious.metrics.judges.facts import (
     FactMetric,
@@ -26,25 +27,24 @@ from captious.metrics.judges.facts import (
     unless_failed,
     whole,
 )
-from captious.metrics.judges.judged import Bench, Verdict, shortened
-from captious.metrics.states import Shared
+from captious.metrics.judges.judged import Bench, Verdict, quoted, shortened
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
 EPSILON = 1e-8
-"""In the denominator of F1, as the original has it."""
+"""A small number added to the denominator of F1, as in the original."""
 BLANK = " " * 40
 """Stands for a fact in the estimate before a run."""
 ORACLE_LISTS = "oracle_lists"
-"""Under this name the signature counts captions whose oracle facts came with them."""
+"""The name under which the signature counts captions whose oracle facts came with them."""
 OWN_FACTS = "facts"
 """The column with the oracle facts of an item, where somebody has listed them."""
 
 NAMES = ("precision", "recall", "f1")
 Matches = tuple[int | None, ...]
-"""Of each fact, the index of its oracle fact or None."""
+"""The index of each fact's oracle fact, or None."""
 Checks = tuple[bool, ...]
-"""Of each fact, whether it is true."""
+"""Whether each fact is true."""
 T = TypeVar("T")
 
 
@@ -117,7 +117,7 @@ class DCScore(FactMetric):
     samples: int = 3
     """How often facts are matched, and how often they are checked."""
     sharing: Literal["relevant", "all"] = "relevant"
-    """Among which facts those with the same match are counted, where only relevant ones are scored."""
+    """The facts among which equal matches are counted, where only relevant ones are scored."""
 
     name: ClassVar[str] = "dcscore"
     needs: ClassVar[tuple[Need, ...]] = ("image", "references", "judge")
@@ -145,7 +145,7 @@ class DCScore(FactMetric):
 
     @property
     def label(self) -> str:
-        """With the value, where it is not F1."""
+        """The label with the name of the value, where it is not F1."""
         return "DCScore" if self.value == "f1" else f"DCScore {self.value}"
 
     def prepare(self, captions: CaptionSet) -> Shared[Bench]:
@@ -178,7 +178,7 @@ class DCScore(FactMetric):
         return [one or Failure(f"no facts {where}") for one in replies]
 
     def _oracle_facts(self, captions: CaptionSet, bench: Bench) -> list[list[str] | Failure]:
-        """From the column, or by the judge from the references."""
+        """The oracle facts from the column, or listed by the judge from the references."""
         lists: list[list[str] | Failure] = [*map(own_facts, captions)]
         unlisted = [index for index, one in enumerate(lists) if not one]
         requests = [self._extraction(" ".join(captions.references[index]), bench) for index in unlisted]
@@ -188,7 +188,7 @@ class DCScore(FactMetric):
         return lists
 
     def _extraction(self, text: str, bench: Bench) -> Request:
-        prompt = bench.prompts["dcscore_facts"].format(text=" ".join(text.split()))
+        prompt = bench.prompts["dcscore_facts"].format(text=quoted(text))
         return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 24))
 
     def _matching(self, lists: FactLists, bench: Bench) -> Request:
@@ -198,7 +198,7 @@ class DCScore(FactMetric):
 
     def _checking(self, item: Item, lists: FactLists, bench: Bench) -> Request:
         reference = "\n".join(item.references)
-        prompt = bench.prompts["dcscore_check"].format(reference=reference, facts=lists.numbered)
+        prompt = bench.prompts["dcscore_check"].format(reference=quoted(reference), facts=lists.numbered)
         turn = Turn("user", prompt, (item.fields["image"],))
         return Request((turn,), temperature=0.3, max_tokens=256 + 24 * len(lists.facts), detail="high")
 
@@ -292,18 +292,7 @@ def own_facts(item: Item) -> list[str]:
     >>> own_facts(Item("7", fields={"facts": ["There is a dog.", "The dog is wet."]}))
     ['There is a dog.', 'The dog is wet.']
     """
-    value: Any = item.fields.get(OWN_FACTS)
-    facts = value.tolist() if hasattr(value, "tolist") else value
-    if facts is None or facts == "" or facts != facts:  # an empty cell of a table is NaN
-        return []
-    if isinstance(facts, str):
-        try:
-            facts = json.loads(facts)
-        except ValueError:
-            facts = None
-    if not isinstance(facts, (list, tuple)) or not all(isinstance(fact, str) and fact.strip() for fact in facts):
-        raise InputError(f"{item.id}: facts are {shortened(str(value))}, expected a list of texts")
-    return list(facts)
+    return text_list(item.fields.get(OWN_FACTS), item.id, OWN_FACTS) or []
 
 
 def paired(item: Item, facts: list[MatchedFact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
@@ -330,7 +319,7 @@ def read_facts(reply: Reply) -> list[MatchedFact]:
 
 
 def read_matches(reply: Reply, lists: FactLists | Failure) -> Matches:
-    """Of each fact, the index of its oracle fact or None."""
+    """The index of each fact's oracle fact, or None."""
     assert isinstance(lists, FactLists)
     entries = json_list(whole(reply))
     matches: list[int | None] = [None] * len(lists.facts)

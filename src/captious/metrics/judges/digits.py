@@ -23,7 +23,7 @@ from captious.render import Column
 
 Smoothing = Literal["digits", "samples", "none"]
 Steps = Sequence[tuple[Mapping[str, float], Callable[[str], float]]]
-"""Of each place where a model wrote digits: their probabilities, and what digits are worth there."""
+"""For each position where a model wrote digits: their probabilities, and the value of each digit there."""
 SAMPLED = "sampled"
 """Counts captions whose value is a mean of samples, in the signature."""
 MERGED = "merged_digits"
@@ -207,7 +207,7 @@ class SmoothedMetric(JudgedMetric):
         return [_mean(values[start : start + self.samples]) for start in range(0, len(values), self.samples)]
 
     def _raw_numbers(self, reply: Reply) -> list[float]:
-        """Of all replies that came together; a ValueError where none can be read."""
+        """The numbers of all replies that came together; a ValueError where none can be read."""
         numbers, texts = list[float](), (reply.text, *reply.others)
         for text in texts:
             try:
@@ -228,7 +228,7 @@ class SmoothedMetric(JudgedMetric):
 
 
 def _mean(values: Sequence[float | Failure] | Sequence[float]) -> Verdict | Failure:
-    """Of the samples that could be read."""
+    """The mean of the samples that could be read."""
     numbers = [value for value in values if not isinstance(value, Failure)]
     if not numbers:
         return next(value for value in values if isinstance(value, Failure))

@@ -13,7 +13,8 @@ from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.judges.judged import CallPlan, JudgedMetric
 from captious.metrics.registry import parse_all
-from captious.models.chat.judge import CHARACTERS, IMAGE_TOKENS, Usage, shown_cost
+from captious.models.chat.judge import Usage, shown_cost
+from captious.models.chat.messages import CHARACTERS, IMAGE_TOKENS
 from captious.options import current
 from captious.render import Column, Document, Result, Table
 
@@ -23,7 +24,7 @@ class DryRun(Result):
     """The calls of each metric on each set of captions."""
 
     plans: Mapping[tuple[str, str], CallPlan]
-    """By the name of the set and the written form of the metric."""
+    """Plans by the name of the set and the written form of the metric."""
     prices: tuple[float, float]
     warnings: tuple[str, ...] = ()
     """What could not be asked."""
@@ -33,11 +34,11 @@ class DryRun(Result):
 
     @property
     def total(self) -> CallPlan:
-        """Everything together."""
+        """The plan of all metrics on all sets together."""
         return reduce(add, self.plans.values(), CallPlan())
 
     def cost(self, plan: CallPlan) -> float:
-        """Of a plan, under the prices."""
+        """The cost of a plan under the prices."""
         return Usage(prompt_tokens=plan.prompt_tokens, reply_tokens=plan.reply_tokens).cost(self.prices)
 
     def document(self) -> Document:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet, Item
-from captious.metrics.contract import Need
+from captious.metrics.contract import Need, Shared
 from captious.metrics.judges.digits import SmoothedMetric, find_number, smoothed_decimal, smoothed_yes
 from captious.metrics.judges.judged import (
     PROMPTS,
@@ -16,10 +16,10 @@ from captious.metrics.judges.judged import (
     Verdict,
     composed_prompt,
     listed,
+    quoted,
     read_prompt,
 )
 from captious.metrics.judges.yes_no import read_word
-from captious.metrics.states import Shared
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
@@ -54,7 +54,7 @@ class _Rating(SmoothedMetric):
 
     def _turn(self, item: Item, prompt: str) -> Turn:
         """What is asked about the only candidate of an item."""
-        texts = {"caption": " ".join(item.candidate.split()), "references": listed(item.references)}
+        texts = {"caption": quoted(item.candidate), "references": listed(item.references)}
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
 

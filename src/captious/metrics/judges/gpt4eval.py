@@ -16,6 +16,7 @@ from captious.metrics.judges.judged import (
     JudgedMetric,
     Verdict,
     listed,
+    quoted,
     read_prompt,
     shortened,
 )
@@ -98,7 +99,7 @@ class Gpt4Eval(JudgedMetric):
             for item in captions:
                 answers = [item.references[0], item.candidate]
                 first, second = reversed(answers) if swapped else answers
-                text = prompt.format(references=listed(item.references), first=first.strip(), second=second.strip())
+                text = prompt.format(references=listed(item.references), first=quoted(first), second=quoted(second))
                 requests.append(Request((system, Turn("user", text)), temperature=TEMPERATURE))
         return requests
 
@@ -110,7 +111,7 @@ class Gpt4Eval(JudgedMetric):
         return [self._verdict(list(same)) for same in zip(*orders, strict=True)]
 
     def _verdict(self, reviews: list[ReviewScores | Failure]) -> Verdict | Failure:
-        """Of the reviews of one caption in one or both orders, the reference's score first."""
+        """The verdict from the reviews of one caption in one or both orders, the reference's score first."""
         scores = [one for one in reviews if isinstance(one, ReviewScores)]
         if len(scores) < len(reviews):
             return next(one for one in reviews if isinstance(one, Failure))

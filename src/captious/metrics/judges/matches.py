@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from captious.captions import CaptionSet, ImageSource
-from captious.metrics.judges.judged import Bench, json_object, listed, shortened
+from captious.metrics.judges.judged import Bench, json_object, listed, quoted, shortened
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
@@ -33,7 +33,7 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["reason", "better"],
     "additionalProperties": False,
 }
-"""Of a reply, for servers that hold to one."""
+"""The JSON schema of a reply, for servers that hold to one."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Preference:
     """What the judge said of two captions in one order."""
 
     better: Outcome
-    """Of the captions as they were shown."""
+    """The better of the captions in the order in which they were shown."""
     reason: str = ""
 
 
@@ -53,7 +53,10 @@ class Match:
     systems: tuple[str, str]
     captions: tuple[str, str]
     opinions: tuple[Preference | Failure, ...] = ()
-    """With the captions in this order, and in the other; empty where they are equal and nothing was asked."""
+    """The preferences with the captions in this order and in the other.
+
+    Empty where they are equal and nothing was asked.
+    """
 
     @property
     def verdicts(self) -> list[Outcome]:
@@ -154,7 +157,7 @@ def _questions(
     pictures = () if image is None else (image,)
 
     def request(first: str, second: str) -> Request:
-        text = prompt.format(evidence="\n".join(evidence), first=first, second=second)
+        text = prompt.format(evidence="\n".join(evidence), first=quoted(first), second=quoted(second))
         return Request((Turn("user", text, pictures),), max_tokens=LONGEST, schema=SCHEMA if schema else None)
 
     one, other = match.captions
@@ -167,7 +170,7 @@ def parse_opinion(reply: Reply) -> Preference:
     >>> parse_opinion(Reply('{"reason": "The second one names the dog.", "better": "second"}')).better
     'second'
     """
-    answer = json_object(reply.text)
+    answer = json_object(reply.text, "better")
     word = str(answer.get("better", "")).strip().lower().removesuffix(" caption")
     if word not in WORDS:
         raise ValueError(f"better is {shortened(word)}, expected first, second or tie")

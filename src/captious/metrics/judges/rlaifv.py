@@ -21,7 +21,7 @@ from captious.metrics.judges.facts import (
     unless_failed,
     whole,
 )
-from captious.metrics.judges.judged import Bench, Verdict
+from captious.metrics.judges.judged import Bench, Verdict, quoted
 from captious.metrics.judges.yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
@@ -70,7 +70,7 @@ class RlaifV(FactMetric):
 
     @property
     def label(self) -> str:
-        """With the value, where it is not the ratio."""
+        """The label with the name of the value, where it is not the ratio."""
         return "RLAIF-V" if self.value == "ratio" else f"RLAIF-V {self.value}"
 
     @property
@@ -82,7 +82,7 @@ class RlaifV(FactMetric):
         """Each caption, whose facts are to be listed."""
         prompt = bench.prompts["rlaifv_facts"]
         return [
-            Request((Turn("user", prompt.format(text=text)),), max_tokens=list_tokens(text, 8))
+            Request((Turn("user", prompt.format(text=quoted(text))),), max_tokens=list_tokens(text, 8))
             for text in (item.candidate for item in captions)
         ]
 
@@ -152,5 +152,5 @@ def read_list(reply: Reply) -> list[str]:
 
 
 def read_questions(reply: Reply, number: int) -> list[str]:
-    """As many questions as there are facts."""
+    """The questions of a reply, as many as there are facts."""
     return read_numbered(whole(reply), number)

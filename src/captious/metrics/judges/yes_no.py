@@ -16,7 +16,7 @@ LONGEST = 16
 ALTERNATIVES = 20
 """Alternatives of the first token that are asked for: what OpenAI and vLLM give at most."""
 BY_WORDS = "by_words"
-"""Under this name the signature counts captions with an answer that words decided."""
+"""The name under which the signature counts captions with an answer that words decided."""
 _FIRST_WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 
@@ -26,7 +26,7 @@ class YesNoAnswer(NamedTuple):
 
     yes: bool
     probability: float
-    """Of yes, against no; 1 or 0 where words decided."""
+    """The probability of yes against no; 1 or 0 where words decided."""
     by_words: bool = False
     """Whether the server sent no probabilities of yes and no."""
 

@@ -45,11 +45,11 @@ class SentenceBatch:
 
     sentences: list[IndexedSentence]
     similar: dict[int, dict[int, int]]
-    """For a word, the other words of equal stem (bit :data:`STEM`) or common synset (bit :data:`SYNONYM`)."""
+    """The other words of equal stem (bit :data:`STEM`) or common synset (bit :data:`SYNONYM`), by word."""
     ranks: dict[tuple[int, int], int] = field(default_factory=dict)
     """The rank of a phrase's paraphrase among the paraphrases of that phrase in the table."""
     linked: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """For a phrase, its paraphrases and the phrases it is a paraphrase of."""
+    """The paraphrases of each phrase, in both directions."""
     lengths: list[int] = field(default_factory=list)
     """Words in each phrase."""
 
@@ -101,7 +101,10 @@ def _relate(similar: dict[int, dict[int, int]], groups: Iterable[list[int]], bit
 def _find_phrases(
     batch: SentenceBatch, captions: list[list[int]], words: list[str], tables: Tables
 ) -> dict[int, dict[int, list[int]]]:
-    """Of each caption, where the phrases begin that have a paraphrase within the batch; the batch notes those."""
+    """The positions in each caption where phrases begin that have a paraphrase within the batch.
+
+    The batch records these phrases.
+    """
     starts, lengths, rows, owners = _spans(captions, words, tables)
     present, phrase = np.unique(rows, return_inverse=True)
     first = tables.phrases.starts[present].astype(np.int64)
@@ -207,7 +210,7 @@ class MatchOptions:
     length: int
     """Words in the reference."""
     matches: dict[int, list[Match]]
-    """By the reference word they begin at, in the order in which the search tries them."""
+    """Matches by the reference word where they begin, in the order in which the search tries them."""
     covered: int = 0
     other_covered: int = 0
     twice: int = 0

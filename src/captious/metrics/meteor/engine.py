@@ -145,7 +145,7 @@ class Parameters:
     gamma: float
     delta: float
     weights: tuple[float, float, float, float]
-    """Of the modules, in the order of :data:`MODULES`."""
+    """The weights of the modules, in the order of :data:`MODULES`."""
 
 
 TASKS = {
@@ -279,7 +279,7 @@ class Aligned(NamedTuple):
     function: tuple[int, int]
     """Function words as bits, of the reference and of the candidate."""
     row: list[int]
-    """The counts; see :data:`COLUMNS`."""
+    """The counts of the pair; see :data:`COLUMNS`."""
 
 
 def aligned(

@@ -55,7 +55,6 @@ class Meteor(CandidateMetric):
     name: ClassVar[str] = "meteor"
     label: ClassVar[str] = "METEOR"
     main: ClassVar[str] = "task"
-    explains: ClassVar[bool] = True
     citation: ClassVar[str] = (
         "Denkowski, Lavie. Meteor Universal: language specific translation evaluation for any target language. "
         "WMT 2014."

@@ -22,7 +22,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -228,10 +227,9 @@ def _find(named: str | None) -> Tables:
 
 
 def _package() -> MeteorFiles | None:
-    """The sources in the installed pycocoevalcap."""
-    package = find_spec("pycocoevalcap")
-    folders = (package.submodule_search_locations or []) if package else []
-    return next(filter(None, (MeteorFiles.at(Path(folder) / "meteor") for folder in folders)), None)
+    """The sources in an installed pycocoevalcap, also where a copy of it without them stands first on the path."""
+    folders = (Path(entry or ".") / "pycocoevalcap" / "meteor" for entry in sys.path)
+    return next((files for folder in folders if folder.is_dir() and (files := MeteorFiles.at(folder))), None)
 
 
 @lru_cache(maxsize=1)

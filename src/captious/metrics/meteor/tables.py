@@ -208,7 +208,7 @@ _ENDINGS = tuple({ending for ending, _ in _RULES})
 
 
 def synset_groups(words: list[str], tables: Tables) -> Iterable[list[int]]:
-    """For each synset that any of the words belongs to, the numbers (positions in the list) of its words."""
+    """The words of each synset that any of the words belongs to, as positions in the list."""
     groups: dict[int, list[int]] = defaultdict(list)
     for number, members in enumerate(synsets(words, tables)):
         for synset in members:

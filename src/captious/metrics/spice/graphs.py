@@ -43,7 +43,10 @@ LABELS = {
 }
 """The attributes of a subset."""
 ROW_BYTES = 1024
-"""Of the tuples of a caption in the cache; the tuples of a very long caption are computed each time."""
+"""The bytes that the tuples of a caption have in the cache.
+
+The tuples of a very long caption are computed each time.
+"""
 
 
 def caption_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> dict[str, tuple[Fact, ...]]:
@@ -88,7 +91,7 @@ def stored_facts(
 
 
 FORMAT = "1"
-"""Of the rules: tuples that an older version cached are not read."""
+"""The version of the rules: tuples that an older version cached are not read."""
 
 
 @dataclass(eq=False)
@@ -120,7 +123,7 @@ class Concept:
 
     @property
     def label(self) -> str:
-        """Its words, joined as the original joins them."""
+        """The words of the node, joined as in the original."""
         return "/".join(sorted(self.words))
 
 

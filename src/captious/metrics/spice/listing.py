@@ -11,9 +11,9 @@ from typing import Any
 from captious._files import whole_file
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.metrics.contract import Shared
 from captious.metrics.spice.graphs import SceneGraph, compared, labels, matched
 from captious.metrics.spice.metric import Spice, SpiceResources
-from captious.metrics.states import Shared
 from captious.render import Document, Graph, Phrase, Result, Span, Statement, Table
 from captious.render.document import Tone, Value
 from captious.render.tables import write_jsonl
@@ -31,7 +31,7 @@ class SceneGraphs(Result):
     captions: CaptionSet
     graphs: Sequence[SceneGraph]
     references: Sequence[SceneGraph] | None
-    """By item, where there are references."""
+    """The graph of each item's references, where there are any."""
     parser: str
 
     def __repr__(self) -> str:
@@ -39,7 +39,10 @@ class SceneGraphs(Result):
 
     @cached_property
     def records(self) -> list[dict[str, Any]]:
-        """For each caption its id, text and tuples; with references, which match, and those of the references."""
+        """A record for each caption with its id, text and tuples.
+
+        With references it says which tuples match, and lists those of the references.
+        """
         records: list[dict[str, Any]] = []
         rows = zip(self.captions.candidates.owners.tolist(), self.captions.candidates.values, self.graphs, strict=True)
         for item, text, graph in rows:

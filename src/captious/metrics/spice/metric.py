@@ -10,7 +10,7 @@ import numpy as np
 
 from captious._typing import Floats
 from captious.captions import CaptionSet
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part, candidate_labels
 from captious.metrics.meteor.synsets import Synsets
 from captious.metrics.rows import Scored, candidate_means
@@ -26,7 +26,6 @@ from captious.metrics.spice.graphs import (
     scores,
     soft_score,
 )
-from captious.metrics.states import Shared
 from captious.models.sentences import SentenceEncoder, load_sentences, sentence_vectors
 from captious.options import current
 from captious.render import Column, Graph, Why
@@ -80,7 +79,6 @@ class Spice(MeanMetric):
     """METEOR's data or a folder of WordNet 3.0, for the synsets; without it the usual places are searched."""
 
     name: ClassVar[str] = "spice"
-    explains: ClassVar[bool] = True
     main: ClassVar[str] = "subset"
     needs: ClassVar[tuple[Need, ...]] = ("references", "model")
     undefined_reason: ClassVar[str] = "its references have no tuple of this kind"
@@ -96,7 +94,7 @@ class Spice(MeanMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """That of an F-score, or of a cosine."""
+        """The range of an F-score, or of a cosine."""
         return (-1.0, 1.0) if self.matching == "soft" else (0.0, 1.0)
 
     def prepare(self, captions: CaptionSet) -> Shared[SpiceResources]:

@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._files import digest, expanded
+from captious._files import digest, expanded, read_regular
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Metric, Need
+from captious.metrics.contract import MeanMetric, Metric, Need, Shared
 from captious.metrics.rows import Scored, item_means
 from captious.metrics.spice.graphs import Subset
 from captious.metrics.spice.metric import Spice
-from captious.metrics.states import Shared
 
 ABSENT = "the original's output has no such id"
 EXPECTED = "expected the output of SPICE's Java program: [{image_id, scores: {All: {f, …}, …}}, …]"
@@ -57,7 +56,7 @@ class SpiceOriginal(MeanMetric):
         return "SPICE (original)" if self.subset == "all" else f"SPICE (original) {self.subset}"
 
     def compares_with(self, other: Metric) -> bool:
-        """With SPICE of the same subset."""
+        """Whether the other metric is SPICE of the same subset."""
         return isinstance(other, Spice) and other.subset == self.subset and other.matching != "soft"
 
     def prepare(self, captions: CaptionSet) -> Shared[tuple[Mapping[str, float], str]]:
@@ -66,7 +65,7 @@ class SpiceOriginal(MeanMetric):
             raise InputError("spice_original: no file, expected spice_original(FILE), the output of the Java program")
         path = expanded(self.file)
         try:
-            content = path.read_bytes()
+            content = read_regular(path)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
         mark = digest(content)
@@ -83,7 +82,7 @@ class SpiceOriginal(MeanMetric):
         return Scored(rows, {index: ABSENT for index, key in enumerate(captions.ids) if key not in values})
 
     def hint(self, reason: str) -> str:
-        """Whose ids are meant."""
+        """The hint that says which ids are meant."""
         return f"; {self.file} must be of these captions, with their ids" if reason == ABSENT else super().hint(reason)
 
 

@@ -114,7 +114,7 @@ class StyleTable(Result):
 
     model: StyleModel
     scores: Mapping[str, Mapping[str, float | None]]
-    """By n-gram and style; None where no style has the n-gram."""
+    """Scores by n-gram and style; None where no style has the n-gram."""
 
     @classmethod
     def of(cls, model: StyleModel, ngrams: Sequence[str], styles: Sequence[str] = ()) -> StyleTable:
@@ -164,7 +164,7 @@ class ClosestStyles(Result):
     ranking: tuple[tuple[str, float], ...]
     """All styles with the caption's OnlyStyle, the closest first."""
     why: Explanation
-    """Of the OnlyStyle under that style."""
+    """The explanation of the OnlyStyle under that style."""
     top: int = 10
     """Styles and n-grams that the tables show."""
 

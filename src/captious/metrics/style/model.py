@@ -29,18 +29,18 @@ class Order(NamedTuple):
     """The n-grams of one order, sorted, each with the styles it occurs in and its document frequency there."""
 
     parent: Ints32
-    """Of each n-gram, the (n-1)-gram it starts with."""
+    """The (n-1)-gram that each n-gram starts with."""
     last: Ints32
-    """Of each n-gram, its last word."""
+    """The last word of each n-gram."""
     starts: Ints
     """N-gram ``g`` has the entries ``starts[g]`` up to ``starts[g + 1]``."""
     style: Ints32
     frequency: Ints32
-    """Of each entry, in how many captions of the style the n-gram occurs."""
+    """The number of captions of the style in which the n-gram of each entry occurs."""
 
     @property
     def occurrences(self) -> Ints:
-        """Of each n-gram, in how many styles it occurs."""
+        """The number of styles in which each n-gram occurs."""
         return np.diff(self.starts)
 
 
@@ -48,16 +48,16 @@ class StyleShares(NamedTuple):
     """CNG_p(t) = share(t, p) - base(t); share is 0 where t does not occur in p."""
 
     share: Floats
-    """Of each entry, ECDF_p(f_p(t)) / occur(t); one more 0 at the end for an n-gram that the style lacks."""
+    """ECDF_p(f_p(t)) / occur(t) of each entry; one more 0 at the end for an n-gram that the style lacks."""
     base: Floats
-    """Of each n-gram, the mean of its shares over all styles; one more 0 at the end for what is unseen."""
+    """The mean of each n-gram's shares over all styles; one more 0 at the end for what is unseen."""
     gram: Ints
-    """Of each entry, its n-gram."""
+    """The n-gram of each entry."""
 
 
 @dataclass(frozen=True, eq=False)
 class StyleModel:
-    """In how many captions of each style every n-gram of orders 1 to 4 occurs, and its contrastive score.
+    """The number of captions of each style in which every n-gram of orders 1 to 4 occurs, and its contrastive score.
 
     With f_p(t) the captions of style p that contain t, F_p the list of the f_p of all n-grams of that order seen in p,
     and occur(t) the number of styles that t occurs in::
@@ -81,7 +81,7 @@ class StyleModel:
     vocabulary: list[str]
     orders: tuple[Order, ...]
     fingerprint: int
-    """Of the captions with their styles, in any order; those of shards add up modulo 2**64."""
+    """A fingerprint of the captions with their styles, in any order; those of shards add up modulo 2**64."""
     name: str = "corpus"
 
     def __str__(self) -> str:
@@ -201,7 +201,7 @@ class StyleModel:
         return _lookup(self._entries[n - 1], np.where(gram >= 0, gram * len(self.styles) + style, -1)) >= 0
 
     def locate(self, table: TextTable) -> list[Ints]:
-        """Per order, the number here of each n-gram of a table, -1 where it is unseen."""
+        """The indices in this model of the n-grams of a table, per order; -1 where one is unseen."""
         position = self._position
         words = np.fromiter((position.get(word, -1) for word in table.vocabulary), np.int64, len(table.vocabulary))
         located = [words[table.ngrams(1).last]]
@@ -236,7 +236,7 @@ class StyleModel:
 
 
 def _lookup(keys: Ints, wanted: Whole) -> Ints:
-    """Of each wanted number its index among sorted keys, -1 where it is none of them.
+    """The index of each wanted number among sorted keys, -1 where it is none of them.
 
     >>> _lookup(np.array([2, 5]), np.array([5, 3])).tolist()
     [1, -1]
@@ -303,7 +303,7 @@ def count(
     block: int = BLOCK,
     progress: Callable[[int], None] | None = None,
 ) -> StyleModel:
-    """As `fit`, for a shard of a corpus: one style, or none, may be all there is."""
+    """Fit a shard of a corpus as `fit` does; the shard may have one style, or none."""
     stream, parts, done = iter(captions), list[tuple[int, StyleModel]](), 0
     while block_captions := list(islice(stream, block)):
         # Models of like size are merged, so that a model takes part in few merges however long the stream.
@@ -385,7 +385,7 @@ def style_heads(grams: NgramTable, style: Whole) -> Ints:
 
 
 def fingerprint_of(captions: Iterable[tuple[str, str]]) -> int:
-    """Of captions with their styles, in any order."""
+    """The fingerprint of captions with their styles, in any order."""
     return int(text_hashes(f"{style}\x1f{text}" for style, text in captions).sum(dtype=np.uint64))
 
 
@@ -434,7 +434,7 @@ def load(path: str | Path) -> StyleModel:
 
 
 def opened(path: str | Path) -> StyleModel:
-    """As `load`, but a file that has not changed is read once."""
+    """Load a model as `load` does; a file that has not changed is read once."""
     path = Path(path)
     return _cached(path, path.stat().st_mtime_ns) if path.is_file() else load(path)
 

@@ -13,10 +13,9 @@ import numpy.typing as npt
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import MeanMetric, Need
+from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part
 from captious.metrics.rows import Scored, where
-from captious.metrics.states import Shared
 from captious.metrics.style.model import ORDERS, StyleModel, Whole, bare, opened, sorted_table
 from captious.render import Column
 from captious.text.tables import NgramTable, TextTable
@@ -31,7 +30,6 @@ class StyleMetric(MeanMetric):
     column: str = "style"
 
     title: ClassVar[str]
-    explains: ClassVar[bool] = True
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
     needs: ClassVar[tuple[Need, ...]] = ("style",)
@@ -173,7 +171,7 @@ COLUMNS = (
     Column("CNG", signed=True, key="score"),
     Column("styles"),
 )
-"""Of the parts of an OnlyStyle."""
+"""The columns of the parts of an OnlyStyle."""
 
 
 def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyReading = LITERAL) -> Breakdown:
@@ -219,9 +217,9 @@ class NgramRows(NamedTuple):
     n: int
     grams: NgramTable
     located: Ints
-    """Of each n-gram of the captions, its number in the model; -1 where the model lacks it."""
+    """The index of each n-gram of the captions in the model; -1 where the model lacks it."""
     base: Floats
-    """Of each n-gram of the captions, the part of its score that all styles share."""
+    """The part of each n-gram's score that all styles share."""
     first: Ints
     """N-gram ``g`` has the rows ``first[g]`` up to ``first[g + 1]``."""
     entries: Ints
@@ -229,7 +227,7 @@ class NgramRows(NamedTuple):
     style_starts: Ints
     """Style ``p`` has ``entries[style_starts[p]:style_starts[p + 1]]``."""
     entry_gram: Ints
-    """Of each of ``entries``, the number of its n-gram in the captions."""
+    """The index of the n-gram of each of ``entries`` in the captions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +249,7 @@ class ModelNgrams:
 
     @cached_property
     def located(self) -> list[Ints]:
-        """Per order, the number in the model of each n-gram of the captions, -1 where the model lacks it."""
+        """The indices in the model of the n-grams of the captions, per order; -1 where the model has no such n-gram."""
         return self.model.locate(self.table)
 
     @cached_property
@@ -287,7 +285,7 @@ class ModelNgrams:
         return weights, rows.entry_gram[part]
 
     def sizes(self, weights: Sequence[Whole]) -> list[Floats]:
-        """Per order, the summed weights of each caption's rows."""
+        """The summed weights of each caption's rows, per order."""
         pairs = zip(self.orders, weights, strict=True)
         return [added(rows.grams.caption, amount, self.captions) for rows, amount in pairs]
 
@@ -309,7 +307,7 @@ def added(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:
 
 
 def amounts(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:
-    """Per order, how often each row counts in the mean of its caption."""
+    """The weight of each row in the mean of its caption, per order."""
     weights: list[Whole] = []
     for rows in ngrams.orders:
         grams = rows.grams

@@ -12,17 +12,16 @@ import numpy as np
 from captious._typing import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.contract import Need
+from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, MarkedText, Part
 from captious.metrics.rows import Scored
-from captious.metrics.states import Shared
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
 from captious.metrics.style.onlystyle import StyleMetric, added, runs, table_for
 from captious.render import Column
 from captious.text.tables import TextTable
 
 SIGMA = 6.0
-"""Of the Gaussian length penalty, as in CIDEr-D."""
+"""The width of the Gaussian length penalty, as in CIDEr-D."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class StyleCider(StyleMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """From 0 to the scale."""
+        """The range from 0 to the scale."""
         return (0.0, self.scale)
 
     def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
@@ -127,7 +126,7 @@ class StyleCider(StyleMetric):
         )
 
     def _vectors(self, table: TextTable, model: StyleModel, n: int, style: int) -> Order:
-        """Of each caption, the amount and the CNG of its n-grams, and the length of its vector."""
+        """The amount and the CNG of each caption's n-grams, and the length of its vector."""
         cng = model.scores_under(n, model.locate(table)[n - 1], np.full(table.ngrams(n).size, style))
         cng = np.maximum(cng, 0.0) if self.negative == "zero" else cng
         vectors = [
@@ -157,7 +156,7 @@ class StyleCider(StyleMetric):
         return [(reference, [one / number for one in share]) for reference, share in shares]
 
     def _order(self, table: TextTable, n: int, weights: Floats) -> tuple[Floats, Floats]:
-        """Of each pair of candidate and reference its cosine, and of each caption the length of its vector."""
+        """The cosine of each pair of candidate and reference, and the length of each caption's vector."""
         grams = table.ngrams(n)
         if self.negative == "zero":
             weights = np.maximum(weights, 0.0)
@@ -177,7 +176,7 @@ class StyleCider(StyleMetric):
     def _joined(
         self, table: TextTable, n: int, weights: Floats, amount: Floats, length: Floats, meetings: tuple[Ints, Ints]
     ) -> Floats:
-        """As `_order`, the cosine to all references of the item joined, told once for each of them."""
+        """The same as `_order`, with the cosine to all references of the item joined, repeated for each of them."""
         grams, (ours, theirs) = table.ngrams(n), meetings
         reference = np.flatnonzero(grams.reference_row)
         sums = added(grams.group[reference], (amount * weights)[reference], len(grams.heads))
@@ -199,7 +198,7 @@ class StyleCider(StyleMetric):
 
 
 Order: TypeAlias = tuple[list[dict[int, tuple[float, float]]], list[float]]
-"""Of each caption, the amount and the CNG of its n-grams of an order, and the length of its vector."""
+"""The amount and the CNG of the n-grams of an order in each caption, and the length of its vector."""
 
 
 def _products(

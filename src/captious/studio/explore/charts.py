@@ -20,7 +20,9 @@ DIGITS = 5
 def bounds(table: ItemTable, score: int) -> tuple[float, float] | None:
     """The smallest and the largest value of a score over all systems."""
     values = [table.value(system, score) for system in range(len(table.systems))]
-    ends = f"least({', '.join(f'min({one})' for one in values)}), greatest({', '.join(f'max({one})' for one in values)})"
+    ends = (
+        f"least({', '.join(f'min({one})' for one in values)}), greatest({', '.join(f'max({one})' for one in values)})"
+    )
     with table.cursor() as cursor:
         low, high = cursor.execute(f"SELECT {ends} FROM {table.source(*values)}").fetchall()[0]
     return None if low is None else (float(low), float(high))

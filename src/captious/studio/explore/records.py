@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from captious.errors import InputError
 from captious.render.sections import section_data
-from captious.runs import read_run
+from captious.runs.report import report_of
 from captious.runs.stored import known_metrics
 from captious.runs.tables import reasons_of
 from captious.studio.explore.opinions import mean_of
@@ -132,8 +132,8 @@ class Records:
         with self._lock:  # the corpus statistics of a metric are collected once, whoever asks first
             if system not in self._reports:
                 folder = self.table.pictures.folder
-                self._reports[system] = read_run(run.run.address, images=None if folder is None else folder.path)
-            (explanation,) = self._reports[system].explain(key, one.key).explanations
+                self._reports[system] = report_of(run.run, images=None if folder is None else folder.path)
+            explanation = self._reports[system].explain(key, one.key)[one.key]
         return section_data(list(explanation.document().walk()), LISTED)
 
 

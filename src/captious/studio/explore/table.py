@@ -33,7 +33,7 @@ import numpy as np
 
 from captious._typing import Floats, Ints32
 from captious.errors import InputError
-from captious.filters import FilterColumn, FilterSchema, caption_columns, column_of_type, connect
+from captious.filters import STORED, FilterColumn, FilterSchema, caption_columns, column_of_type, connect
 from captious.runs.folder import Run, runs_in
 from captious.runs.tables import TEXTS
 from captious.studio.explore.opinions import RATING, Opinion, gap_of, mean_of, read_opinions
@@ -104,7 +104,7 @@ class SystemRun:
         """Further columns of its items."""
         import pyarrow as pa
 
-        taken = {*TEXTS, *self.run.metrics}
+        taken = {*TEXTS, *STORED, *self.run.metrics}
         return [one.name for one in self.rows.schema if one.name not in taken and not pa.types.is_null(one.type)]
 
 
@@ -446,7 +446,8 @@ def _refuse_strangers(runs: Sequence[SystemRun], items: int) -> None:
 def _incoming(run: SystemRun, held: bool) -> list[str]:
     """The columns of a run that are loaded."""
     further = [name for name in ("references", "unscored") if held and name in run.rows.schema.names]
-    return ["id", "candidates", *run.run.metrics, *run.fields, *further]
+    counted = [name for name in ("words",) if name in run.rows.schema.names]
+    return ["id", "candidates", *counted, *run.run.metrics, *run.fields, *further]
 
 
 def _register(connection: Any, system: int, run: SystemRun, held: bool) -> None:
@@ -469,7 +470,11 @@ def _stage(system: int, run: SystemRun, keys: Sequence[str], places: Mapping[str
         if name == "id":
             columns.append(f"{sql} AS id, r AS r{system}")
         elif name == "candidates":
-            columns.append(f"{sql} AS t{system}, {caption_columns(sql)['words'].sql} AS w{system}")
+            columns.append(f"{sql} AS t{system}")
+            if "words" not in run.rows.schema.names:
+                columns.append(f"{caption_columns(sql)['words'].sql} AS w{system}")
+        elif name == "words":
+            columns.append(f"CAST({sql} AS DOUBLE) AS w{system}")
         elif name == "references":
             columns.append(f"{sql} AS q_{system}")
         elif name == "unscored":
@@ -578,9 +583,7 @@ def _captions_of(table: ItemTable, opinions: Sequence[Opinion]) -> Iterator[tupl
             by_image |= _numbers_of(table, f"parse_filename({table.fields['image'].sql}, {ending})", names)
     for opinion, keys in zip(opinions, named, strict=True):
         items = [by_id[key] for key in keys if key in by_id]
-        items = items or [
-            by_image[name] for name in (opinion.image, PurePath(opinion.image).name) if name in by_image
-        ]
+        items = items or [by_image[name] for name in (opinion.image, PurePath(opinion.image).name) if name in by_image]
         yield next(filter(None, (_system_of(table, opinion, item) for item in items)), None)
 
 

@@ -339,9 +339,7 @@ class Explorer:
                 part: pa.Table = cursor.sql(sql, params=statement.parameters).to_arrow_table()
             return part
 
-        chunks = [
-            (system, first) for system in owners for first in range(0, len(self.table.runs[system].rows), CHUNK)
-        ]
+        chunks = [(system, first) for system in owners for first in range(0, len(self.table.runs[system].rows), CHUNK)]
         with ThreadPoolExecutor(READERS) as pool:
             parts = list(pool.map(choose, chunks))
         missing = " AND ".join([*(f"items.r{owner} IS NULL" for owner in owners), f"({statement.where})"])
@@ -515,9 +513,7 @@ class Explorer:
         value = value if known else make()
         with self._lock:
             self._kept[key] = value
-            while len(self._kept) > 1 and (
-                len(self._kept) > KEPT or sum(map(len, self._kept.values())) > KEPT_ROWS
-            ):
+            while len(self._kept) > 1 and (len(self._kept) > KEPT or sum(map(len, self._kept.values())) > KEPT_ROWS):
                 self._kept.popitem(last=False)
         result: T = value
         return result
@@ -581,9 +577,7 @@ def inside(x: str, y: str, corners: Sequence[tuple[float, float]], prefix: str) 
         return f"${prefix}{len(parameters) - 1}"
 
     ends = [(min(values), max(values)) for values in zip(*corners, strict=True)]
-    box = [
-        f"{axis} BETWEEN {bind(low)} AND {bind(high)}" for axis, (low, high) in zip((x, y), ends, strict=True)
-    ]
+    box = [f"{axis} BETWEEN {bind(low)} AND {bind(high)}" for axis, (low, high) in zip((x, y), ends, strict=True)]
     crossings = []
     for (x1, y1), (x2, y2) in zip(corners, [*corners[1:], corners[0]], strict=True):
         if y1 != y2:

@@ -1,0 +1,125 @@
+"""CIDEr-D and CIDEr with the calls of ``pyciderevalcap``, which self-critical training takes its rewards from.
+
+Change the import lines of a script, and nothing else::
+
+    from captious.compat.pyciderevalcap import Cider, CiderD
+
+    scorer = CiderD(df="coco-train-idxs")  # data/coco-train-idxs.p
+    score, scores = scorer.compute_score(gts, [{"image_id": 7, "caption": ["a dog runs"]}])
+
+The pickle of document frequencies is read without running it. Unlike the original, ``df`` may also be the path of a
+pickle, or an idf corpus that ``captious make idf`` has made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from captious._typing import Floats
+from captious.captions import CaptionSet, Ragged
+from captious.errors import InputError
+from captious.metrics import cider
+from captious.text import idf
+from captious.text.tokenizers import tokenizer_named
+
+CORPUS = "corpus"
+TOKENIZER = "whitespace"
+OLD_TABLES = {"coco-val": ("coco-val-df", 40_504)}
+"""Tables that do not say how many items they count, by what the original calls them."""
+
+
+class CiderD:
+    """CIDEr-D of captions that are tokenized already, in batches.
+
+    ``df`` says where the document frequencies come from: ``corpus`` for the references of each call, or the name of a
+    pickle, which is looked for as ``data/NAME.p``.
+
+    >>> gts = {1: ["a red dog"], 2: ["one cat"]}
+    >>> res = [{"image_id": 1, "caption": ["a red dog"]}, {"image_id": 2, "caption": ["a cat"]}]
+    >>> CiderD().compute_score(gts, res)[1].round(6)
+    array([7.5 , 1.25])
+    """
+
+    variant: ClassVar[Literal["d", "plain"]] = "d"
+    name: ClassVar[str] = "CIDEr-D"
+
+    def __init__(self, n: int = cider.ORDERS, sigma: float = cider.SIGMA, df: str = CORPUS) -> None:
+        if (n, sigma) != (cider.ORDERS, cider.SIGMA):
+            expected = f"n={cider.ORDERS} and sigma={cider.SIGMA}"
+            raise InputError(f"{type(self).__name__}(n={n}, sigma={sigma}), expected {expected}")
+        self._metric = cider.Cider(variant=self.variant, tokenizer=TOKENIZER)
+        self._frequencies = None if df == CORPUS else _frequencies(df)
+
+    def compute_score(
+        self, gts: Mapping[Any, Sequence[str]], res: Sequence[Mapping[str, Any]]
+    ) -> tuple[np.float64, Floats]:
+        """The mean, and the value of each entry of ``res``, of which several may have one image id."""
+        captions = _captions(gts, res)
+        rows = self._metric.score_items(captions, self._frequencies or self._metric.prepare(captions)).rows
+        assert isinstance(rows, np.ndarray)
+        values = self._metric.aggregate(rows)
+        return np.float64(np.mean(values)), values
+
+    def method(self) -> str:
+        """The name of the metric."""
+        return self.name
+
+
+class Cider(CiderD):
+    """CIDEr as in its paper, without clipping and length penalty, called as `CiderD` is.
+
+    >>> gts = {1: ["a red dog"], 2: ["one cat"]}
+    >>> res = [{"image_id": 1, "caption": ["a red dog"]}, {"image_id": 2, "caption": ["cat"]}]
+    >>> Cider().compute_score(gts, res)[1].round(4)  # one word of two at order 1: 10/4 · 1/√2
+    array([7.5   , 1.7678])
+    """
+
+    variant: ClassVar[Literal["d", "plain"]] = "plain"
+    name: ClassVar[str] = "CIDEr"
+
+    def __init__(self, n: int = cider.ORDERS, df: str = CORPUS) -> None:
+        super().__init__(n, df=df)
+
+
+def _frequencies(df: str) -> idf.DocumentFrequency:
+    """The table of a name or a path; its tokens are what stands between spaces."""
+    stem, items = OLD_TABLES.get(df, (df, None))
+    paths = (Path(df), Path(f"{df}.p"), Path("data") / f"{stem}.p")
+    pickled = next((path for path in paths if path.is_file() and path.suffix != idf.SUFFIX), None)
+    if pickled is not None:
+        return idf.from_pickle(pickled, df, items, TOKENIZER)
+    try:
+        found = idf.find(df)
+    except InputError as error:
+        raise InputError(f"df={df!r}: no {paths[2]}, and {error}") from None
+    return replace(found, tokenizer=str(tokenizer_named(TOKENIZER)))
+
+
+def _captions(gts: Mapping[Any, Sequence[str]], res: Sequence[Mapping[str, Any]]) -> CaptionSet:
+    """An item for each entry of ``res``."""
+    if isinstance(res, Mapping) or not res:
+        kind = "a dictionary" if isinstance(res, Mapping) else "empty"
+        raise InputError(f'res is {kind}, expected a list of {{"image_id": …, "caption": [text]}}')
+    candidates, references = [], []
+    for number, entry in enumerate(res, start=1):
+        where = f"res: entry {number}"
+        if not isinstance(entry, Mapping) or not {"image_id", "caption"} <= entry.keys():
+            raise InputError(f'{where}: is {entry!r:.60}, expected {{"image_id": …, "caption": [text]}}')
+        key, caption = entry["image_id"], entry["caption"]
+        if key not in gts:
+            raise InputError(f"{where}: gts lacks its image id {key!r}")
+        for name, texts, few in (("caption", caption, 1), ("references", gts[key], None)):
+            listed = isinstance(texts, (list, tuple)) and texts and all(isinstance(text, str) for text in texts)
+            if not listed or (few and len(texts) != few):
+                expected = "a list of one tokenized text" if few else "a list of tokenized texts"
+                raise InputError(f"{where}: {name} of image id {key!r} is {texts!r:.60}, expected {expected}")
+        candidates.append(caption)
+        references.append(gts[key])
+    return CaptionSet(
+        ids=tuple(map(str, range(len(res)))), candidates=Ragged.of(candidates), references=Ragged.of(references)
+    )

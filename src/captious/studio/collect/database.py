@@ -1,0 +1,162 @@
+"""A database as the log uses it: SQLite or PostgreSQL, transactions that read or write, and what "away" means."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from captious._files import make_private, refuse_irregular
+from captious.errors import InputError, one_line, require
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+else:
+    sa = require("sqlalchemy", "studio")
+
+BUSY = 10.0
+"""Seconds that a connection waits for another process that writes, or for a server that does not answer."""
+POOL = 48
+"""Connections that one process may hold; more threads than that wait."""
+AGAIN = ("40001", "40P01", "23505")
+"""PostgreSQL's codes of a transaction that met another one: not in series, a deadlock, the same new key. It is run
+again, and then sees what the other one stored."""
+T = TypeVar("T")
+_writers: dict[str, threading.Lock] = {}
+_making = threading.Lock()
+
+
+class DatabaseAway(OSError):
+    """The database cannot be reached or written: disk full, read-only, server down. Nothing was stored."""
+
+
+class Database:
+    """One database, for all threads of this process."""
+
+    def __init__(self, address: str | Path) -> None:
+        self.url = url_of(address)
+        self.sqlite = self.url.get_backend_name() == "sqlite"
+        self.name = str(self.url.database) if self.sqlite else self.url.render_as_string(hide_password=True)
+        self.engine = _sqlite_engine(self.url) if self.sqlite else _postgresql_engine(self.url)
+        with _making:
+            self._writer = _writers.setdefault(os.path.realpath(self.name), threading.Lock())
+
+    @property
+    def absent(self) -> bool:
+        """Whether there is no file yet. A server has its databases made by its owner."""
+        return self.sqlite and not Path(self.name).exists()
+
+    @contextmanager
+    def reading(self, snapshot: bool = False) -> Iterator[sa.Connection]:
+        """A transaction that changes nothing. With ``snapshot`` it sees one moment, as it always does in SQLite."""
+        repeatable = snapshot and not self.sqlite
+        engine = self.engine.execution_options(isolation_level="REPEATABLE READ") if repeatable else self.engine
+        with self._reachable(), engine.connect() as connection:  # rolled back at the end: there is nothing to store
+            self._begin(connection, "BEGIN")
+            yield connection
+
+    def write(self, change: Callable[[sa.Connection], T]) -> T:
+        """Run a change in one transaction, and give what it gives once that is stored.
+
+        SQLite has one writer at a time: threads of this process queue here, other processes in SQLite itself.
+        """
+        with self._reachable(), self._writer if self.sqlite else nullcontext():
+            for _ in range(2):
+                try:
+                    return self._change(change)
+                except sa.exc.DBAPIError as error:
+                    if getattr(error.orig, "sqlstate", None) not in AGAIN:
+                        raise
+            return self._change(change)
+
+    def _change(self, change: Callable[[sa.Connection], T]) -> T:
+        with self.engine.begin() as connection:
+            self._begin(connection, "BEGIN IMMEDIATE")
+            return change(connection)
+
+    def _begin(self, connection: sa.Connection, statement: str) -> None:
+        """Begin a transaction of SQLite. An event of SQLAlchemy could do it, but would slow down every statement."""
+        if self.sqlite:
+            cast(sqlite3.Connection, connection.connection.driver_connection).execute(statement)
+
+    def make(self) -> None:
+        """Make the file of SQLite, with a journal that lets raters read while one writes; the file remembers it."""
+        if self.sqlite:
+            with suppress(OSError):  # where it cannot be made, SQLite says why
+                make_private(self.name)  # the journal beside it gets the same mode
+            with self.raw() as connection:
+                connection.execute("PRAGMA journal_mode=WAL")
+
+    @contextmanager
+    def raw(self) -> Iterator[sqlite3.Connection]:
+        """A connection of SQLite's own driver, outside of a transaction."""
+        with self._reachable():
+            connection = self.engine.raw_connection()
+            try:
+                yield cast(sqlite3.Connection, connection.driver_connection)
+            finally:
+                connection.close()
+
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        """Errors of a database that is away become `DatabaseAway`; those of a mistake in the code stay as they are."""
+        try:
+            yield
+        except sa.exc.TimeoutError as error:
+            raise DatabaseAway(errno.EIO, "all connections are in use", self.name) from error
+        except (sa.exc.DatabaseError, sa.exc.InterfaceError, sqlite3.Error) as error:
+            cause = getattr(error, "orig", None) or error
+            if not _away(cause):
+                raise
+            raise DatabaseAway(errno.EIO, one_line(cause), self.name) from error
+
+
+def _away(error: BaseException) -> bool:
+    """Whether an error of a driver says that the database cannot be used, and not that a statement is wrong."""
+    if isinstance(error, sqlite3.Error):  # the plain class: the file is damaged, or no database
+        return type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError)
+    psycopg = require("psycopg", "studio-postgres")
+    # Read-only is an internal error there, a full disk and a lost connection operational ones.
+    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError))
+
+
+def url_of(database: str | Path) -> sa.URL:
+    """The address of a database: a path, ``sqlite:///…`` or ``postgresql://…``."""
+    text = str(database)
+    if "://" not in text:
+        refuse_irregular(text)
+        return sa.URL.create("sqlite", database=text)
+    try:
+        url = sa.make_url(text)
+    except sa.exc.ArgumentError:
+        raise InputError("the database is neither a path nor an address such as postgresql://host/name") from None
+    if url.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
+        require("psycopg", "studio-postgres")
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername in ("sqlite", "sqlite+pysqlite") and url.database and url.database != ":memory:":
+        refuse_irregular(url.database)
+        return url
+    raise InputError(f"database {url.drivername}://…: expected a file of SQLite, or postgresql://…")
+
+
+def _postgresql_engine(url: sa.URL) -> sa.Engine:
+    options = {"pool_size": 8, "max_overflow": POOL - 8, "pool_timeout": BUSY, "pool_pre_ping": True}
+    return sa.create_engine(url, connect_args={"connect_timeout": int(BUSY)}, **options)
+
+
+def _sqlite_engine(url: sa.URL) -> sa.Engine:
+    options = {"pool_size": 8, "max_overflow": POOL - 8, "pool_timeout": BUSY}
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY, "check_same_thread": False}, **options)
+    sa.event.listen(engine, "connect", _set_up_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
+    connection.isolation_level = None  # transactions begin where we say so, not where the driver guesses
+    for setting in ("synchronous=FULL", "recursive_triggers=ON"):
+        connection.execute(f"PRAGMA {setting}")

@@ -1,0 +1,132 @@
+"""What a metric must know of the whole corpus before it scores an item: a state, whose parts are merged and saved.
+
+A set is read in parts: chunks of a large file, shards, the tasks of workers. Each part is prepared by itself. The
+states of parts are merged, in memory or from files, and the merged state scores every part.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from captious._files import Kind
+from captious.errors import InputError
+
+S = TypeVar("S", bound="State")
+COLLECTIONS: Mapping[str, Any] = {kind.__name__: kind for kind in (tuple, set, frozenset, Counter)}
+"""Types that JSON holds as a list or a mapping, and that are made again from it."""
+NUMBERS = "biuf"
+"""Kinds of NumPy numbers that a file holds."""
+SAVED = "numbers, texts, lists, tuples, sets, mappings with texts as keys, Counters and NumPy arrays of numbers"
+
+
+class State(ABC):
+    """The state of a corpus, or of a part of one. A metric names its class as `Metric.corpus_state`.
+
+    A subclass that is a dataclass writes `merge` alone, as long as its fields hold numbers, texts, lists, sets,
+    mappings with texts as keys, Counters and NumPy arrays. One that holds other things writes `save` and `load` too.
+    One too large for memory also writes `merge_files`.
+    """
+
+    @abstractmethod
+    def merge(self: S, other: S) -> S:
+        """The state of two parts together. The order of parts must not matter."""
+
+    def release(self) -> None:  # noqa: B027  # a state that keeps nothing has nothing to do
+        """Let go of what the state was made from, such as the token table of its part, before the next part is read."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the state as a file, whole."""
+        header, arrays = _encoded(self)
+        payload = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+        _kind(type(self)).write(path, header, payload)
+
+    @classmethod
+    def load(cls: type[S], path: str | Path) -> S:
+        """The state that `save` wrote. A foreign, cut or damaged file is refused."""
+        kind = _kind(cls)
+        header, payload = kind.read(path)
+        if header.get("class") != _name(cls):
+            raise InputError(f"{path}: holds the state {header.get('class')}, expected {_name(cls)}")
+        try:
+            return cls(**_decoded(header["fields"], payload))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{path}: cannot be read as {kind.what} ({error}); make it again") from None
+
+    @classmethod
+    def merge_files(cls, paths: Sequence[str | Path], out: str | Path) -> None:
+        """Write the state of all parts together, from the files of their states. Two states are in memory at a time."""
+        if not paths:
+            raise InputError(f"no file to merge, expected states of the class {cls.__name__}")
+        reduce(lambda one, path: one.merge(cls.load(path)), paths[1:], cls.load(paths[0])).save(out)
+
+
+def _kind(cls: type[State]) -> Kind:
+    return Kind("captious-state", 1, f"state of the class {cls.__name__}", "captious score")
+
+
+def _name(cls: type[State]) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _encoded(state: State) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
+    """The fields of a state for the header of its file, and the arrays that follow it."""
+    if not is_dataclass(state):
+        raise InputError(f"{_name(type(state))} is no dataclass: make it one, or write its methods save and load")
+    encoded: dict[str, Any] = {}
+    arrays: list[npt.NDArray[Any]] = []
+    for field in fields(state):
+        value = getattr(state, field.name)
+        if isinstance(value, np.ndarray) and value.dtype.kind in NUMBERS:
+            encoded[field.name] = {"array": value.dtype.str, "shape": value.shape}
+            arrays.append(value)
+            continue
+        try:
+            encoded[field.name] = {"value": _plain(value)}
+        except TypeError as error:
+            raise InputError(
+                f"{_name(type(state))}: cannot save the field {field.name!r}, which holds {error}; expected {SAVED}, "
+                "or methods save and load"
+            ) from None
+        if type(value) in COLLECTIONS.values():
+            encoded[field.name]["type"] = type(value).__name__
+    return {"class": _name(type(state)), "fields": encoded}, arrays
+
+
+def _plain(value: Any, inside: bool = False) -> Any:
+    """A value as JSON holds it; of what JSON would not give back as it was, a TypeError with the name of its type."""
+    if isinstance(value, np.generic) and value.dtype.kind in NUMBERS:
+        return value.item()
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if kind is dict or (kind is Counter and not inside):
+        if all(isinstance(key, str) for key in value):
+            return {key: _plain(value[key], inside=True) for key in sorted(value)}
+        raise TypeError(f"{kind.__name__} with keys that are no texts")
+    if kind is list or (kind is tuple and not inside):
+        return [_plain(one, inside=True) for one in value]
+    if kind in (set, frozenset) and not inside and len(set(map(type, value))) < 2:
+        return sorted(_plain(one, inside=True) for one in value)
+    raise TypeError(kind.__name__)
+
+
+def _decoded(encoded: Mapping[str, Mapping[str, Any]], payload: bytes) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    start = 0
+    for name, one in encoded.items():
+        if "array" in one:
+            array = np.ndarray(tuple(one["shape"]), np.dtype(one["array"]), payload, start)
+            values[name] = array.copy()
+            start += array.nbytes
+        else:
+            values[name] = COLLECTIONS[one["type"]](one["value"]) if "type" in one else one["value"]
+    return values
