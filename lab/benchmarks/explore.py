@@ -4,8 +4,8 @@
     PYTHONPATH=. .venv/bin/python lab/benchmarks/explore.py --items 10000000 --systems 1 --rounds 20
 
 Writes synthetic runs with images and ratings into a temporary folder, starts ``captious view`` in a process of its own,
-and asks it over HTTP as the page does. The table has the median and the 95th percentile of many requests: "first" is the
-first time that an order or a filter is asked for, "again" when it was asked for before.
+and asks it over HTTP as the page does. The table has the median and the 95th percentile of many requests: "first" is
+the first time that an order or a filter is asked for, "again" when it was asked for before.
 """
 
 from __future__ import annotations
@@ -43,12 +43,7 @@ def write_run(folder: Path, system: str, items: int, images: list[str], seed: in
     from captious.runs.marker import Marker, MetricFacts
 
     rng = np.random.default_rng(seed)
-    candidates, references = (
-        pa.array(
-            [" ".join(words) for words in np.array(WORDS)[np.random.default_rng(kind).integers(0, len(WORDS), size)]]
-        )
-        for kind, size in ((seed, (POOL, 9)), (0, (POOL, 10)))
-    )
+    candidates, references = _sentences(9, seed), _sentences(10, 0)
     parts: dict[str, int] = {}
     facts = [MetricFacts(key, key, signature=f"{key}|made up") for key in METRICS]
     run = Run(str(folder), Marker(system, tuple(facts), unit="shard", items=items))
@@ -67,6 +62,13 @@ def write_run(folder: Path, system: str, items: int, images: list[str], seed: in
         run.storage.write(run.items_name(name), parquet_bytes(pa.table(columns), ROW_GROUP))
         parts[name] = number
     replace(run, marker=replace(run.marker, parts=parts)).write_marker()
+
+
+def _sentences(length: int, seed: int) -> Any:
+    import pyarrow as pa
+
+    words = np.array(WORDS)[np.random.default_rng(seed).integers(0, len(WORDS), (POOL, length))]
+    return pa.array([" ".join(own) for own in words])
 
 
 def _lists(texts: Any, number: int) -> Any:
@@ -121,10 +123,9 @@ def served(*arguments: str) -> Iterator[tuple[str, int, float]]:
 def memory(pid: int) -> str:
     """Resident memory of a process, now and at most."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    sizes = {
-        name: int(rest.split()[0]) // 1024 for name, _, rest in (line.partition(":") for line in lines) if "kB" in rest
-    }
-    return f"{sizes['VmRSS']} MB, {sizes['VmHWM']} MB at most"
+    parts = [line.split() for line in lines if line.endswith("kB")]
+    sizes = {name: int(size) // 1024 for name, size, _ in parts}
+    return f"{sizes['VmRSS:']} MB, {sizes['VmHWM:']} MB at most"
 
 
 def requests(items: int, systems: int, number: int) -> dict[str, list[tuple[str, dict[str, Any]]]]:

@@ -78,11 +78,10 @@ class RunRows:
 
     def columns_at(self, first: int, end: int, columns: Sequence[str]) -> pa.Table:
         """Some columns of the rows from ``first`` to before ``end``."""
-        starts = self._starts
-        begin, after = np.searchsorted(starts, [first, end - 1], side="right") + [-1, 0]
-        tables = [self.schema.empty_table().select(columns)]
-        tables += [self._read(group, columns) for group in range(begin, after) if end > first]
-        return joined(tables).slice(first - int(starts[begin]), end - first)
+        begin = int(np.searchsorted(self._starts, first, side="right")) - 1
+        after = int(np.searchsorted(self._starts, end, side="left"))
+        tables = [self._read(group, columns) for group in range(begin, after)]
+        return joined(tables).slice(first - int(self._starts[begin]), end - first)
 
     def _group(self, group: int) -> pa.Table:
         """A row group with all its columns; those that were used last are kept."""

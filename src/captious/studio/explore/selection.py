@@ -13,9 +13,9 @@ from typing import Any
 from captious._files import whole_folder
 from captious.errors import InputError
 from captious.runs.folder import system_folders
+from captious.studio.collect.new import new_plan
 from captious.studio.explore.records import first_of, texts_of
 from captious.studio.explore.table import ItemTable
-from captious.studio.collect.new import new_plan
 
 REFERENCES, STUDY = "references.jsonl", "study.toml"
 MARKER = "ids.txt"

@@ -153,8 +153,9 @@ class ItemTable:
         """The whole table in pieces for several threads; nothing is copied."""
         import pyarrow as pa
 
-        if self._divided is None or self._divided.num_columns != self.whole.num_columns:
-            self._divided = pa.Table.from_batches(self.whole.to_batches(BLOCK), self.whole.schema)
+        whole = self.whole
+        if whole is not None and (self._divided is None or self._divided.num_columns != whole.num_columns):
+            self._divided = pa.Table.from_batches(whole.to_batches(BLOCK), whole.schema)
         return self._divided
 
     def value(self, system: int, score: int) -> str:
@@ -253,7 +254,8 @@ class ItemTable:
             item = pc.index(self.whole["id"], key).as_py()
             return None if item < 0 else int(item)
         with self.cursor() as cursor:
-            return cursor.execute("SELECT min(n) FROM items WHERE id = $key", {"key": key}).fetchall()[0][0]
+            number = cursor.execute("SELECT min(n) FROM items WHERE id = $key", {"key": key}).fetchall()[0][0]
+        return None if number is None else int(number)
 
     def rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
         """For each system the rows of these items in its run, None where it has none."""
@@ -292,7 +294,8 @@ class ItemTable:
         """What SQL gives as a number for each item in their order, or for every so many of them; NaN for null."""
         where = f" WHERE n % {step} = 0" if step > 1 else ""
         if self.whole is not None and value.startswith("items.") and step == 1:
-            return self.whole[value.removeprefix("items.")].to_numpy().astype(np.float64, copy=False)
+            column: Floats = self.whole[value.removeprefix("items.")].to_numpy().astype(np.float64, copy=False)
+            return column
         with self.cursor() as cursor:
             rows = cursor.execute(f"SELECT n, {value} AS v FROM {self.source(value)}{where}").fetchnumpy()
         result = np.full(-(-len(self) // step), np.nan)

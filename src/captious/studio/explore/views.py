@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from captious._typing import Floats
+from captious._typing import Bools, Floats
 from captious.errors import InputError
 from captious.filters import (
     Clause,
@@ -440,11 +440,13 @@ class Explorer:
             signs = ["ASC" if self.table.scores[score].higher else "DESC" for score in (x, y)]
             # The first and the last rank of those that are equal; half their sum is the rank that they share.
             sums = [f"rank() OVER {name} + round(cume_dist() OVER {name} * number)" for name in "xy"]
+            gap = f"CASE WHEN ranked THEN abs({sums[0]} - ({sums[1]})) / 2 / nullif(number - 1, 0) END"
+            number = f"(SELECT count(*) FROM {source} WHERE {both})"
             gaps.append(
-                f"SELECT n, CASE WHEN ranked THEN abs({sums[0]} - ({sums[1]})) / 2 / nullif(number - 1, 0) END AS k FROM "
-                f"(SELECT n, {values[0]} AS x, {values[1]} AS y, {both} AS ranked, "
-                f"(SELECT count(*) FROM {source} WHERE {both}) AS number FROM {source}) WINDOW "
-                f"x AS (PARTITION BY ranked ORDER BY x {signs[0]}), y AS (PARTITION BY ranked ORDER BY y {signs[1]})"
+                f"SELECT n, {gap} AS k FROM (SELECT n, {values[0]} AS x, {values[1]} AS y, {both} AS ranked, "
+                f"{number} AS number FROM {source}) "
+                f"WINDOW x AS (PARTITION BY ranked ORDER BY x {signs[0]}), "
+                f"y AS (PARTITION BY ranked ORDER BY y {signs[1]})"
             )
         sql = gaps[0] if len(gaps) == 1 else f"SELECT n, avg(k) AS k FROM ({' UNION ALL '.join(gaps)}) GROUP BY n"
         with self.table.cursor() as cursor:
@@ -452,31 +454,28 @@ class Explorer:
         return table
 
     def _ranked_in_memory(self, x: int, y: int, systems: Sequence[int]) -> pa.Table:
-        """Rank columns once, for each is compared with several others."""
+        """Rank items by NumPy: a column is ranked once, for it is compared with several others."""
         import pyarrow as pa
 
         total, number = np.zeros(len(self.table)), np.zeros(len(self.table), dtype=np.int32)
         for system in systems:
-            columns = [self.table.values(system, score) for score in (x, y)]
-            both = ~(np.isnan(columns[0]) | np.isnan(columns[1]))
-            first, second = (
-                # Without a missing value, ranks do not depend on the other score.
-                self._once(("rank", system, score), lambda: self._ranks(score, column))
-                if both.all()
-                else self._ranks(score, column[both])
-                for score, column in zip((x, y), columns, strict=True)
-            )
+            columns = {score: self.table.values(system, score) for score in (x, y)}
+            both = ~np.any([np.isnan(column) for column in columns.values()], axis=0)
+            first, second = (self._ranks(system, score, columns[score], both) for score in (x, y))
             if len(first) > 1:
                 total[both] += np.abs(first - second) / (len(first) - 1)
                 number += both
         values = pa.array(total / np.maximum(number, 1), mask=number == 0)
         return pa.table({"n": pa.array(np.arange(len(total), dtype=np.int32)), "k": values})
 
-    def _ranks(self, score: int, values: Floats) -> Floats:
-        """The rank of each value, the best last; equal ones share the mean of theirs."""
+    def _ranks(self, system: int, score: int, values: Floats, chosen: Bools) -> Floats:
+        """The ranks of some values, the best last; equal ones share the mean of theirs. Ranks of all are kept."""
         from scipy.stats import rankdata
 
-        ranks: Floats = rankdata(values if self.table.scores[score].higher else -values)
+        signed = values if self.table.scores[score].higher else -values
+        if chosen.all():
+            return self._once(("rank", system, score), lambda: rankdata(signed))
+        ranks: Floats = rankdata(signed[chosen])
         return ranks
 
     # How items compare with all
