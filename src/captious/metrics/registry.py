@@ -26,6 +26,7 @@ METRICS = {
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "capture": "captious.metrics.capture.metric:Capture",
     "chair": "captious.metrics.hallucination.chair:Chair",
+    "amber": "captious.metrics.hallucination.amber:Amber",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",

