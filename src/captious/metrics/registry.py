@@ -27,6 +27,7 @@ METRICS = {
     "capture": "captious.metrics.capture.metric:Capture",
     "chair": "captious.metrics.hallucination.chair:Chair",
     "amber": "captious.metrics.hallucination.amber:Amber",
+    "aloha": "captious.metrics.hallucination.aloha:Aloha",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",

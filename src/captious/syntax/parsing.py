@@ -58,6 +58,14 @@ def parse(
     return [[parses[words] for words in sentences] for sentences in tokens]
 
 
+def common_nouns(texts: Sequence[str], parser: str = DEFAULT) -> list[list[str]]:
+    """The common nouns of each text in lower case, by spaCy's own tokens and parts of speech."""
+    distinct = sorted(dict.fromkeys(texts), key=len)
+    parsed = zip(distinct, load(parser).pipe(distinct, batch_size=BATCH), strict=True)
+    nouns = {text: [word.text.lower() for word in words if word.pos_ == "NOUN"] for text, words in parsed}
+    return [nouns[text] for text in texts]
+
+
 def version(parser: str = DEFAULT) -> str:
     """The parser as a signature names it.
 
@@ -75,37 +83,41 @@ def model_version(model: Any) -> str:
 @lru_cache(maxsize=2)
 def load(parser: str) -> Any:
     """The spaCy model of a name or a folder, without the parts that captious does not use."""
-    spacy = require("spacy", "spice")
-    for name in (parser, *STAND_INS.get(parser, ())):
+    model = open_model(parser, ["ner"])
+    if model is None:
+        raise InputError(
+            f"parser {parser!r}: no spaCy model of this name is installed, expected one such as {DEFAULT}: "
+            f"python -m spacy download {DEFAULT}"
+        )
+    return model
+
+
+def open_model(name: str, exclude: Sequence[str], extra: str = "spice") -> Any:
+    """A spaCy model without some of its parts, under its own name or that of a stand-in; None where it is absent."""
+    spacy = require("spacy", extra)
+    for package in (name, *STAND_INS.get(name, ())):
         try:
-            return spacy.load(name, exclude=["ner"])
+            return spacy.load(package, exclude=list(exclude))
         except OSError:
             continue
-    raise InputError(
-        f"parser {parser!r}: no spaCy model of this name is installed, expected one such as {DEFAULT}: "
-        f"python -m spacy download {DEFAULT}"
-    )
+    return None
 
 
 @lru_cache(maxsize=2)
 def load_vectors(model: str) -> Any:
     """The tokenizer and word vectors of a spaCy model by its name or folder; a model without vectors is refused."""
-    spacy = require("spacy", "spice")
-    for name in (model, *STAND_INS.get(model, ())):
-        try:
-            loaded = spacy.load(name, exclude=["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer", "ner"])
-        except OSError:
-            continue
-        if not loaded.vocab.vectors.size:
-            raise InputError(
-                f"spaCy model {model!r} has no word vectors, so its similarities say little; expected one such as "
-                f"{VECTORS}: python -m spacy download {VECTORS}"
-            )
-        return loaded
-    raise InputError(
-        f"vectors {model!r}: no spaCy model of this name is installed, expected one with word vectors: "
-        f"python -m spacy download {VECTORS}"
-    )
+    loaded = open_model(model, ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer", "ner"])
+    if loaded is None:
+        raise InputError(
+            f"vectors {model!r}: no spaCy model of this name is installed, expected one with word vectors: "
+            f"python -m spacy download {VECTORS}"
+        )
+    if not loaded.vocab.vectors.size:
+        raise InputError(
+            f"spaCy model {model!r} has no word vectors, so its similarities say little; expected one such as "
+            f"{VECTORS}: python -m spacy download {VECTORS}"
+        )
+    return loaded
 
 
 def similar_words(words: Sequence[str], model: str, above: float) -> dict[str, frozenset[str]]:
