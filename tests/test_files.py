@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -7,8 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from captious._files import MARKER, _neighbor, refuse_occupied, sweep, whole_file, whole_folder
+import captious
+from captious._files import (
+    MARKER,
+    PRIVATE,
+    _neighbor,
+    load_json,
+    make_private,
+    refuse_occupied,
+    sweep,
+    whole_file,
+    whole_folder,
+)
 from captious.errors import InputError
+from captious.metrics.judges.judged import read_prompt
+from captious.metrics.registry import parse
+from captious.models.chat.endpoint import read_key
+from captious.models.hub import local
+from captious.models.mini import read_tensors
+from captious.models.tokenizers import from_list
+from captious.studio.access import image_file, owner_token
+from captious.text import idf
 from captious.train.loop import put_model
 
 
@@ -192,6 +212,19 @@ def test_fifty_drafts_of_dead_processes_are_removed_and_those_at_work_stay(tmp_p
     assert not unknown.exists() and alive.exists() and theirs.exists()
 
 
+def test_a_draft_at_work_is_not_swept_from_another_container_of_the_same_name(tmp_path):
+    """Process numbers of another PID namespace mean other processes."""
+    unshare = shutil.which("unshare")
+    prefix = [str(unshare), "--pid", "--fork", "--mount-proc"]
+    if unshare is None or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no PID namespace can be made here (unshare needs root)")
+    alive = _neighbor(tmp_path / "run", ".part")
+    alive.mkdir()
+    program = "import sys; from pathlib import Path; from captious._files import sweep; sweep(Path(sys.argv[1]))"
+    subprocess.run([*prefix, sys.executable, "-c", program, str(tmp_path / "run")], check=True)
+    assert alive.exists()
+
+
 def test_drafts_of_files_are_swept_too(tmp_path):
     draft = named(tmp_path / "other.json", dead_process(), 1)
     draft.write_text("half")
@@ -222,3 +255,60 @@ def test_files_have_the_mode_of_new_ones(tmp_path):
         draft.touch(mode=0o600)
     assert (tmp_path / "run" / MARKER).stat().st_mode == usual
     assert (tmp_path / "model.safetensors").stat().st_mode == usual
+
+
+def test_private_files_are_for_their_owner_alone(tmp_path, umask):
+    make_private(tmp_path / "store.db")
+    with whole_file(tmp_path / "copy.db", PRIVATE) as draft:
+        draft.write_text("x")
+    assert modes(tmp_path) == {"store.db": "0o600", "copy.db": "0o600"}
+    (tmp_path / "store.db").write_text("kept")
+    make_private(tmp_path / "store.db")
+    assert (tmp_path / "store.db").read_text() == "kept"
+
+
+def _plan(path):
+    from captious.studio.plan import read_plan
+
+    read_plan(path)
+
+
+READERS = {
+    "prompt": lambda path: read_prompt(path, ["candidate"]),
+    "key file": read_key,
+    "owner's token": owner_token,
+    "image": lambda path: image_file(path.parent, path.name),
+    "SPICE output": lambda path: parse(f"spice_original({path})").measure(captious.demo().systems["expert"]),
+    "document frequencies": idf.load,
+    "pickle": lambda path: idf.from_pickle(path, "own"),
+    "weights": local,
+    "merges": from_list,
+    "tensors": read_tensors,
+    "JSON": load_json,
+    "captions": captious.read,
+    "study": _plan,
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes in folders")
+@pytest.mark.parametrize("kind", ["a named pipe", "a device"])
+@pytest.mark.parametrize("reader", READERS)
+def test_devices_and_pipes_are_refused_wherever_a_path_is_taken(reader, kind, tmp_path):
+    path = tmp_path / "file.png"
+    if kind == "a device":
+        path.symlink_to("/dev/zero")
+    else:
+        os.mkfifo(path)
+    if reader == "image":
+        kind = "cannot be read" if kind == "a named pipe" else "lies outside"  # a link out of the folder
+    with pytest.raises(InputError, match=kind):
+        READERS[reader](path)
+
+
+@pytest.mark.parametrize("reader", ["prompt", "key file", "owner's token"])
+def test_small_texts_have_an_end(reader, tmp_path):
+    path = tmp_path / "endless"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # a hole, which takes no room on the disk
+    with pytest.raises(InputError, match="holds more than 1,000,000 bytes, expected a small text"):
+        READERS[reader](path)

@@ -22,7 +22,7 @@ import numpy as np
 from encoder_parts import captions, encoder, make_picture, model, plain, timed
 from encoders_warm import warm
 
-from captious.models import pipeline
+from captious.models import decoding, pipeline
 from captious.models import store as stores
 from captious.models.features import cosines, image_features, text_features
 from captious.models.pipeline import OomBackoff, image_start, text_start
@@ -75,7 +75,7 @@ def end_to_end(
 
         for threads, processes in ((1, False), (cores, False), (cores, True)):
             some = paths[: max(1, len(paths) // 16) * min(threads, 16)]
-            with pipeline._decoder(network, False, threads if processes else 1) as decode:
+            with decoding.file_decoder(network, False, threads if processes else 1) as decode:
                 list(pipeline.ahead(lambda path, f=decode: f(path, lambda key: False), some[:threads], threads, 99))
                 start = time.perf_counter()
                 for _ in pipeline.ahead(lambda path, f=decode: f(path, lambda key: True), some, threads, 768):

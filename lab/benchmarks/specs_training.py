@@ -25,7 +25,7 @@ from captious.models.mini import WordTokenizer
 from captious.models.preprocess import ImagePreprocessing
 from captious.models.tokenizers import tokenizer_of
 from captious.options import Runtime
-from captious.train import towers as branches
+from captious.train import packing
 from captious.train.contrast import contrast as contrast_loss
 from captious.train.data import Example, tokenized
 from captious.train.loop import Trainer
@@ -229,18 +229,18 @@ def arithmetic(objective: SpecsObjective, batch: int) -> tuple[float, float]:
 
     model = copy.deepcopy(objective.towers.encoder.module).to("meta")
     packed = objective.batch(np.arange(batch), 0).texts.packed.to("meta")
-    usual = branches._bias
-    branches._bias = lambda seen, hidden: torch.empty(seen.shape, device="meta")
+    usual = packing._bias
+    packing._bias = lambda seen, hidden: torch.empty(seen.shape, device="meta")
     side = objective.towers.encoder.preparation.crop
     try:
         with FlopCounterMode(display=False) as image:
             model.get_image_features(torch.empty(batch, 3, side, side, device="meta"))
         with FlopCounterMode(display=False) as tree:
-            branches.encode(model, packed)
+            packing.encode_packed(model, packed)
         with FlopCounterMode(display=False) as text:
             model.get_text_features(torch.empty(batch, LIMIT, dtype=torch.long, device="meta"))
     finally:
-        branches._bias = usual
+        packing._bias = usual
     one, shared, whole = (counted.get_total_flops() / batch / 1e9 for counted in (image, tree, text))
     return 4 * (one + whole), one + shared
 

@@ -10,6 +10,7 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -30,10 +31,23 @@ _SHELL_PIPE = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
 """Standard input, and the pipes of a shell's process substitution."""
 
 
-def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """The content of a regular file. Devices and named pipes are refused: they may never end, or never begin."""
+SMALL = 1_000_000
+"""Bytes of a file that a person wrote, such as a prompt or a key, at most."""
+
+
+def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """The content of a regular file. Devices and named pipes are refused: they may never end, or never begin.
+
+    A file of more than ``most`` bytes is refused too: a file of another kind was named, or a pipe that does not end.
+    """
     refuse_irregular(path)
-    return Path(path).read_bytes()
+    if most is None:
+        return Path(path).read_bytes()
+    with Path(path).open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise InputError(f"{path}: holds more than {most:,} bytes, expected a small text")
+    return content
 
 
 def decode_utf8(content: bytes, name: str) -> str:
@@ -67,16 +81,29 @@ def refuse_irregular(path: str | os.PathLike[str]) -> None:
         raise InputError(f"{path}: is {kind}, expected a regular file")
 
 
+def make_private(path: str | Path) -> None:
+    """Make an empty file that its owner alone may read, unless there is a file already."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+
+
+PRIVATE = 0o600
+"""The mode of files that hold what people said, or what was paid for."""
+
+
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
-    """A temporary path to write to; it takes the target's name only when the block ends well."""
+def whole_file(path: str | Path, mode: int | None = None) -> Iterator[Path]:
+    """A temporary path to write to; it takes the target's name only when the block ends well.
+
+    The file has the mode of any new file, unless another is passed.
+    """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.parent not in _SWEPT:  # once a process: a folder of thousands of files is not listed for each
         sweep(target)
         _SWEPT.add(target.parent)
     draft = _neighbor(target, ".part")
-    draft.touch(exist_ok=False)  # as any program makes a file, so that the umask decides its mode
+    draft.touch(mode=0o666 if mode is None else mode, exist_ok=False)  # for most files the umask decides
     mode = draft.stat().st_mode
     try:
         yield draft
@@ -150,15 +177,18 @@ def remove_drafts(folder: Path) -> None:
 
 def _alive(match: re.Match[str], entry: os.DirEntry[str]) -> bool:
     """Whether the process that made a draft may still be at work on it."""
-    if match["host"] != _host():
+    if match["host"] != _host() or sys.platform == "win32":  # where asking for a process would interrupt it
         return time.time() - entry.stat(follow_symlinks=False).st_mtime < _PATIENCE
     return _started(int(match["pid"])) == int(match["start"])
 
 
 @cache
 def _host() -> str:
-    """Eight digits for this machine, or for this container."""
-    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    """Eight digits for this machine, or for this container: where the number of a process means the same process."""
+    facts = [platform.node()]
+    with suppress(OSError):
+        facts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return hashlib.sha256(" ".join(facts).encode()).hexdigest()[:8]
 
 
 def _started(pid: int) -> int | None:

@@ -18,6 +18,10 @@ class UnknownKey(InputError, KeyError):
     __str__ = Exception.__str__  # that of KeyError would put the message in quotation marks
 
 
+class AmbiguousKey(UnknownKey):
+    """A name that was asked for means several things; the message names them."""
+
+
 class MissingExtra(InputError, ImportError):
     """An optional library is absent; the message names the extra that brings it."""
 

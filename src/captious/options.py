@@ -145,6 +145,10 @@ class Reading(Options):
         None
     )
     missing: Annotated[Missing, Option("Ids that one side lacks: stop, or leave them out.")] = "error"
+    items: Annotated[
+        str | None,
+        Option("Only these items: a file of ids, or a paper's list such as opera-500.", metavar="LIST"),
+    ] = None
     several: Annotated[bool, Option("Rows with one id are several candidates of one item.")] = False
     format: Annotated[Format | None, Option("Format of the captions, where the file name does not say it.")] = None
     id_column: Annotated[

@@ -457,3 +457,16 @@ def test_what_loadres_refuses(files):
         ours.COCO([{"caption": "a dog"}])
     with pytest.raises(InputError, match=r"nowhere\.json: no such file"):
         ours.COCO("nowhere.json")
+
+
+def test_the_numbers_of_aac_metrics():
+    """The example in the documentation and the tests of aac-metrics 0.6 (MIT)."""
+    candidates = ["a man is speaking", "rain falls"]
+    references = [
+        ["a man speaks.", "someone speaks.", "a man is speaking while a bird is chirping in the background"],
+        ["rain is falling hard on a surface"],
+    ]
+    report = captious.evaluate(candidates, "bleu(n=1), cider", Resampling(0), references=references)
+    assert report["bleu(n=1)"].corpus == pytest.approx(0.4278, abs=1e-4)
+    assert report["cider"].corpus == pytest.approx(0.9614, abs=1e-4)
+    assert report["cider"].values.tolist() == pytest.approx([1.3641, 0.5587], abs=1e-4)

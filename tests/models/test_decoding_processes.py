@@ -8,9 +8,10 @@ import pytest
 from PIL import Image
 
 from captious.captions import ImageData
-from captious.models import pipeline
+from captious.models import decoding, pipeline
 from captious.models._segments import key_of
-from captious.models.pipeline import DecodedImage, DecodingProcess, decode, image_batches
+from captious.models.decoding import DECODERS, DecodedImage, DecodingProcess, decode
+from captious.models.pipeline import image_batches
 from captious.models.preprocess import ImagePreprocessing
 from captious.options import Runtime, using
 
@@ -95,7 +96,7 @@ def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypat
     started = []
     monkeypatch.setattr(pipeline, "MANY_IMAGES", 6)
     monkeypatch.setattr(
-        pipeline, "DecodingProcess", lambda *setup: started.append(DecodingProcess(*setup)) or started[-1]
+        decoding, "DecodingProcess", lambda *setup: started.append(DecodingProcess(*setup)) or started[-1]
     )
     assert np.array_equal(rows(), here)
     assert len(started) == 4 and all(process.child.process.poll() is not None for process in started)
@@ -124,14 +125,13 @@ def test_decoding_processes_are_kept_for_the_next_images_where_that_is_asked_for
     encoder = SimpleNamespace(preparation=PREPARATION, prepare=PREPARATION.prepare)
     lists = []
     try:
-        pipeline.keep_decoders()
+        DECODERS.keep()
         for _ in range(2):
-            with pipeline._decoder(encoder, False, pipeline.MANY_THREADS) as through:
+            with decoding.file_decoder(encoder, False, decoding.MANY_THREADS) as through:
                 assert through(paths[0], lambda key: True).fault is None
-            (kept,) = pipeline._KEPT
-            lists.append([process.child.process for process in kept])
+            lists.append([process.child.process for process in DECODERS.idle])
     finally:
-        pipeline.close_decoders()
+        DECODERS.close()
     assert lists[0] == lists[1]
     assert all(process.poll() is not None for process in lists[0])
-    assert pipeline._KEPT is None
+    assert not DECODERS.idle and not DECODERS.keeps

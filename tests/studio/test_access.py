@@ -79,8 +79,12 @@ def test_the_owners_token_comes_from_a_file_or_is_new(tmp_path):
     assert owner_token(path) == "a-long-token-of-mine"
     assert owner_token(None) != owner_token(None)
     path.write_text("short")
-    with pytest.raises(InputError, match="at least 16 characters"):
-        owner_token(path)
+    for content in (b"short", b"\xff" * 20, b"a token with spaces in it", "ünprintable-in-a-cookie".encode()):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="at least 16 characters"):
+            owner_token(path)
+    with pytest.raises(InputError, match=r"nothing: cannot be read .*expected a token"):
+        owner_token(tmp_path / "nothing")
 
 
 def test_every_answer_has_the_security_headers():

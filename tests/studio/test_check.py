@@ -89,6 +89,30 @@ def test_repeated_tasks_take_time_too(place):
     assert effort.pages == 42
 
 
+@pytest.mark.parametrize(
+    ("tasks", "gold", "options"),
+    [
+        (10, 0, "per_rater = 10\n[checks]\nrepeat = 8\n"),
+        (10, 3, "per_rater = 7\n[checks]\nrepeat = 2\nevery = 2\n"),
+        (5, 1, "per_rater = 40\n[checks]\nevery = 3\n"),
+    ],
+)
+def test_the_server_gives_a_rater_the_pages_that_the_check_promises(place, tasks, gold, options):
+    pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'captious[studio]'")
+    from tests.studio.logs import make_tasks, work_through
+
+    from captious.studio.log import Log
+
+    top, _, checks = options.partition("[checks]")
+    plan = plan_of(place, f"{RATINGS}{top}{ASPECT}[checks]{checks}")
+    log = Log.open(place / "study.db")
+    log.begin(plan, make_tasks(tasks, gold))
+    (rater,) = log.add_raters(["a hash"])
+    pages = len(work_through(log, rater.id))
+    log.close()
+    assert effort_of(plan, tasks, gold).pages == pages
+
+
 def test_images_that_cannot_be_shown(place):
     (place / "photos" / "im3.jpg").write_bytes(b"no image")
     (place / "photos" / "im4.jpg").unlink()

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captious.metrics.style.model import fit, save
+from captious.studio.answer_rows import answer_tables
 from captious.studio.events import Answered
-from captious.studio.export import Export, _next, answer_tables, export_study
+from captious.studio.export import Export, _next, export_study
 from captious.studio.log import Log
 from captious.studio.new import new_plan
 from captious.studio.plan import Aspect, Plan, read_plan

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.studio.hostile import HOSTILE, ran
 from tests.studio.studies import KINDS, OWNER, Study
 
-from captious.studio import owner
+from captious.studio import owner, running
 from captious.studio.access import token_hash
 from captious.studio.plan import Checks, Source
 from captious.studio.simulate import simulate_raters
@@ -170,20 +170,20 @@ def settled(client, study):
 
 def test_metrics_are_held_against_the_answers_so_far(study, monkeypatch):
     computed = []
-    measure = owner.measure_captions
+    measure = running.measure
 
-    def counted(plan, tasks, metrics):
-        computed.append(metrics)
-        return measure(plan, tasks, metrics)
+    def counted(people, metrics):
+        computed.append((len(people), metrics))
+        return measure(people, metrics)
 
-    monkeypatch.setattr(owner, "measure_captions", counted)
+    monkeypatch.setattr(running, "measure", counted)
     client = browser(study)
     text = settled(client, study)
     assert "CIDEr" in text and "Kendall" in text and "12 rated captions so far" in text
     study.log.add_raters(["a hash"])
     study.log.exclude("r1", "a new event")
     settled(client, study)
-    assert computed == [owner.USUAL]  # ratings change, values do not
+    assert computed == [(12, running.USUAL)]  # ratings change, values do not
     post(client, "/owner/metrics", metrics="rouge")
     text = settled(client, study)
     assert "ROUGE-L" in text and "BLEU" not in text and 'value="rouge"' in text

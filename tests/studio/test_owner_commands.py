@@ -15,13 +15,7 @@ pytest.importorskip("starlette", reason="starlette is not installed: pip install
 
 from captious.cli.app import main
 from captious.data import DEMO
-from captious.options import Resampling
-from captious.studio.export import export_study
-from captious.studio.log import open_log
-from captious.studio.plan import read_plan
-from captious.studio.running import measure_captions, metric_agreement
 from captious.studio.server import open_study
-from captious.study import correlate
 
 PLAN = f"""title = "Dogs"
 kind = "ratings"
@@ -157,19 +151,6 @@ def test_a_database_that_is_none_is_one_line_without_control_characters(study, c
     (tmp_path / "study.db").write_bytes(content.replace(b"CREATE TABLE event", b"CREATE \x1b[3\x07 event"))
     code, out, err = captious("studio status study.toml")
     assert (code, out, len(err.splitlines())) == (2, "", 1) and "\x1b" not in err and "\x07" not in err
-
-
-def test_the_running_result_is_that_of_a_study_of_the_export(study, captious, tmp_path):
-    captious("studio simulate study.toml --raters 4 --share careful=3,random=1")
-    log = open_log(read_plan(study))
-    plan, tasks, resampling = log.plan(), log.tasks(), Resampling(samples=200)
-    measured = measure_captions(plan, tasks, ["bleu(n=4)", "rouge", "cider"])
-    running = metric_agreement(plan, tasks, log.answers(), measured, resampling)
-    export_study(log, tmp_path / "export")
-    log.close()
-    result = correlate(tmp_path / "export" / "ratings.jsonl", "bleu(n=4),rouge,cider", resampling=resampling)
-    expected = {result.labels[key]: values["tau_b"].value for key, values in result.estimates.items()}
-    assert {name: one.value for name, one in running.estimates.items()} == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_demo_prints_two_links_that_open_and_ends_with_ctrl_c(tmp_path):

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from captious.errors import InputError
-from captious.studio.formula import read_formula
 from captious.studio.plan import Aspect, Checks, LabelOption, Plan, Source, Thresholds, parse_plan, read_plan
 
 PATH = Path("study.toml")
@@ -116,7 +115,9 @@ def test_the_digest_is_that_of_the_text():
         (TOP + ASPECT + "scale = [1, 900]\n", "scale = [1, 900], expected at most 101 points"),
         (TOP + ASPECT + 'scale = ["a", "b"]\n', "scale = ['a', 'b'], expected the lowest"),
         (TOP + ASPECT + 'ends = ["bad"]\n', "ends = ['bad'], expected words for both ends"),
-        (TOP + 'overall = "P + R"\n' + ASPECT, "overall = 'P + R' has P, expected aspects of the study: overall"),
+        (TOP + 'overall = "P + R"\n' + ASPECT, "overall = 'P + R': formula, character 1 at 'P + R': no name 'P'"),
+        (TOP + 'overall = "overall/0"\n' + ASPECT, "overall = 'overall/0' has no value for any ratings"),
+        (TOP + 'overall = "1/(overall-overall)"\n' + ASPECT, "has no value for any ratings, expected one for most"),
         (TOP + "ties = true\n" + ASPECT, "ties is for kind ranking or pairs, and kind is ratings"),
         (
             TOP + ASPECT + "[checks]\nevry = 3\n",
@@ -189,42 +190,57 @@ def test_labels_have_keys_of_their_own():
     assert [(option.name, option.key) for option in plan.options] == [("young", "y"), ("old", "2"), ("none", "n")]
 
 
+RATINGS = """
+title = "Dogs"
+kind = "ratings"
+captions = ["a.jsonl"]
+overall = "{}"
+[[aspects]]
+name = "P"
+question = "How precise is it?"
+[[aspects]]
+name = "R"
+question = "How complete is it?"
+"""
+
+
 @pytest.mark.parametrize(
     ("formula", "values", "result"),
     [
         ("mean", {"P": 5, "R": 2}, 3.5),
+        ("mean", {"P": 5, "R": None}, None),
         ("(P + R) / 2", {"P": 5, "R": 2}, 3.5),
-        ("-P * 2 + 1.5", {"P": 3, "R": None}, -4.5),
-        ("P / R", {"P": 3, "R": 0}, None),
-        ("P + R", {"P": 3, "R": None}, None),
-        (" P ", {"P": 3}, 3.0),
+        ("P / (R - 1)", {"P": 3, "R": 1}, None),
+        ("P-R/2", {"P": 3, "R": 1}, 2.5),
     ],
 )
-def test_a_formula_is_arithmetic_on_aspects(formula, values, result):
-    assert read_formula(formula, ("P", "R")).of(values) == result
+def test_the_overall_rating_is_arithmetic_on_aspects(formula, values, result):
+    plan = parse_plan(RATINGS.format(formula), PATH)
+    assert plan.formula.of(values) == result and plan.formula.text == formula
 
 
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
-        ("P + Q", "has Q, expected aspects of the study: P, R"),
-        ("P ** R", "has 'P ** R', expected names of aspects, numbers"),
-        ("__import__('os')", "has \"__import__('os')\", expected names"),
-        ("P.real", "has 'P.real'"),
-        ("P if R else 1", "has 'P if R else 1'"),
-        ("[P]", "has '[P]'"),
-        ("P +", "is no formula, expected one such as"),
-        ("", "is no formula"),
-        ("1 + 1", "names no aspect, expected some of P, R"),
-        ("P + 1e999", "has '1e999'"),
-        ("P + True", "has 'True'"),
-        ("(" * 300 + "P" + ")" * 300, "a formula of 601 characters"),
-        ("P" + " + P" * 200, "a formula of 801 characters"),
+        ("P + Q", "overall = 'P + Q': formula, character 5 at 'Q': no name 'Q'; there are P, R"),
+        ("P ** R", "formula, character 3 at '** R': expected + - * or /"),
+        ("__import__('os')", "no name '__import__'"),
+        ("P.real", "formula, character 2 at '.real': '.' is not understood here"),
+        ("P if R else 1", "formula, character 3 at 'if R else 1': 'if' is too much"),
+        ("P > 1", "formula, character 3 at '> 1': '>' is too much"),
+        ("top(P, 0.3)", "no name 'top(P"),
+        ("[P]", "expected a column, a number or a text, found '['"),
+        ("P +", "formula, character 4: expected a column, a number or a text, found the end"),
+        ("1 + 1", "it names nothing, expected some of P, R"),
+        ("P + 1e999", "the number is too large"),
+        ("P + True", "found a condition"),
+        ("(" * 300 + "P" + ")" * 300, "nested more than 40 deep"),
+        ("P" + " + P" * 200, "it joins more than 100 numbers"),
     ],
 )
-def test_a_formula_is_nothing_else(formula, message):
+def test_the_overall_rating_is_nothing_else(formula, message):
     with pytest.raises(InputError) as caught:
-        read_formula(formula, ("P", "R"))
+        parse_plan(RATINGS.format(formula), PATH)
     assert message in str(caught.value)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 
 import pytest
 
@@ -104,6 +105,16 @@ def test_pages_of_the_file_that_were_overwritten(study):
     log.close()
     assert result.examined[0].name == "file" and "malformed" in " ".join(result.problems)
     assert result.examined[0].problems
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes of files")
+def test_answers_of_people_are_for_the_owner_alone(study):
+    log = Log.open(study.with_suffix(".db"))
+    log.add_raters(["c"])
+    back_up(log, study.with_name("copy.db"))
+    files = [*study.parent.glob("study.db*"), study.with_name("copy.db")]
+    assert len(files) >= 3 and {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    log.close()
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)

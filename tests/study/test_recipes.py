@@ -8,7 +8,9 @@ import pytest
 
 import captious
 from captious.errors import InputError
-from captious.options import Resampling
+from captious.options import Reading, Resampling
+from captious.study.load import load_ratings
+from captious.study.options import StudyInput
 from captious.study.ratings import gather, open_ratings, open_recipe
 from captious.study.recipes import RECIPES, Layout, Recipe, from_toml, recipe_named
 from captious.study.records import Record, references_of
@@ -64,11 +66,14 @@ def test_thumb_finds_coco_references_by_the_number_in_the_image_name(tmp_path):
     systems = [("Up-Down", "An elephant", 3.5), ("Human", "Some people", 5.0)]
     rows = [{**row, "SYS": name, "hyp": text, "human_score": score} for name, text, score in systems]
     lines(tmp_path / "mscoco_THumB-1.0.jsonl", rows)
-    lines(tmp_path / "val2014.jsonl.gz", [{"id": 974, "references": ["Some people", "An elephant walks"]}])
+    lines(tmp_path / "val2014.jsonl.gz", [{"id": 974, "references": ["Some people", "An elephant"]}])
     ratings = open_recipe(RECIPES["thumb"], tmp_path)
     assert ratings.systems == ("Up-Down", "Human")
     assert ratings.ids == ("COCO_val2014_000000000974.jpg/Up-Down", "COCO_val2014_000000000974.jpg/Human")
-    assert [len(item.references) for item in ratings.captions] == [1, 1]  # what people wrote is no reference
+    # What people wrote is no reference; what a model wrote stays one.
+    assert [item.references for item in ratings.captions] == [("An elephant",), ("An elephant",)]
+    _, recipe = load_ratings(StudyInput("thumb", data=tmp_path), Reading())
+    assert any("a caption that people wrote is no reference" in line for line in recipe.protocol())
 
 
 @pytest.fixture
@@ -99,6 +104,21 @@ def test_thumb_reads_the_layout_of_its_repository(thumb):
         "a dog runs on grass",
         "a dog runs on grass today",
     )
+
+
+def test_thumb_keeps_captions_that_equal_a_reference(thumb):
+    """ROUGE-L of a caption that is a reference is 1; without that reference it would be lower."""
+    path = thumb / "mscoco" / "mscoco_THumB-1.0.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    row = next(row for row in rows if row["SYS"] == "VinVL-large")
+    row["hyp"] = "a dog runs on grass"
+    lines(path, rows)
+    ratings = open_recipe(RECIPES["thumb"], thumb)
+    (copied,) = (item for item in ratings.captions if item.candidate == "a dog runs on grass")
+    assert copied.references[0] == copied.candidate and len(copied.references) == 4
+    (rouge,) = captious.evaluate(ratings.captions, "rouge").measurements.values()
+    assert rouge.items[copied.id] == 1.0
+    assert any("candidates that are among the references are kept" in line for line in RECIPES["thumb"].protocol())
 
 
 def test_thumb_is_printed_with_and_without_the_captions_that_people_wrote(thumb):

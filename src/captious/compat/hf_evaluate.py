@@ -10,17 +10,21 @@
 
 ``evaluate.load`` fetches a script from the hub. `load` here makes the module from captious and needs no network. What
 it returns can stand wherever a loaded module can, in ``evaluate.combine`` too.
+
+A name that is alone and that a module of the hub has, ``bleu``, ``rouge`` or ``sacrebleu``, means that module: its
+definition, its arguments, its keys. Every other text names metrics of captious, and `Captious` always does.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
 from captious import CaptionSet, evaluate
-from captious.errors import require
+from captious.compat import _hub
+from captious.errors import InputError, require
 from captious.evaluation import Specs
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Resampling
@@ -40,7 +44,38 @@ Returns:
 """
 
 
-class Captious(hugging_face.Metric):  # type: ignore[misc]  # evaluate has no types
+HUB_USAGE = """
+Args:
+    predictions: a text per item.
+    references: the references of each item, a list of texts or one text.
+"""
+
+
+class Module(hugging_face.Metric):  # type: ignore[misc]  # evaluate has no types
+    """A module whose inputs are checked before evaluate writes them to a file."""
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> None:
+        """Add predictions, references and whatever else the module takes, one for each item."""
+        given = {"predictions": predictions, "references": references, **kwargs}
+        for name in self.features if isinstance(self.features, Mapping) else self.features[0]:
+            if given.get(name) is None:
+                raise InputError(f"{name}: none, expected a list with an entry for each item; pass {name}=...")
+            if not len(given[name]):
+                raise InputError(f"{name}: is empty, expected an entry for each item")
+        super().add_batch(predictions=predictions, references=references, **kwargs)
+
+    def compute(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> dict[str, Any] | None:
+        """Compute the values of what was added before, or of these.
+
+        Usage of positional arguments is not allowed to prevent mistakes.
+        """
+        if predictions is None and references is None and self.writer is None:
+            raise InputError("predictions: none was added, expected predictions=... here, or add_batch(...) before")
+        computed: dict[str, Any] | None = super().compute(predictions=predictions, references=references, **kwargs)
+        return computed
+
+
+class Captious(Module):
     """Any metrics of captious over the items that were added.
 
     Parameters
@@ -94,10 +129,81 @@ class Captious(hugging_face.Metric):  # type: ignore[misc]  # evaluate has no ty
         return {str(measurement.metric): measurement.corpus for measurement in report}
 
 
-def load(metrics: Specs = DEFAULT, **kwargs: Any) -> Captious:
-    """The module of these metrics, as ``evaluate.load`` would give it.
+class HubModule(Module):
+    """A module with the definition, the arguments and the keys of one of the hub, computed here."""
 
+    definition = ""
+    """What it computes, in a sentence."""
+
+    def _info(self) -> Any:
+        text, texts = Value("string"), ListOf(Value("string"))
+        return hugging_face.MetricInfo(
+            description=self.definition,
+            citation="",
+            inputs_description=HUB_USAGE,
+            features=[Features({"predictions": text, "references": kind}) for kind in (texts, text)],
+        )
+
+
+class HubBleu(HubModule):
+    """BLEU of the hub."""
+
+    definition = "BLEU as on the hub: the reference length is that of the shortest reference, words keep their case."
+
+    def _compute(
+        self, predictions: Sequence[str], references: Sequence[Any], tokenizer: Any = None, **options: Any
+    ) -> dict[str, Any]:
+        return _hub.bleu(predictions, _lists(references), tokenizer or _hub.cased_13a, **options)
+
+
+class HubRouge(HubModule):
+    """ROUGE of the hub, which is that of Google's rouge_score."""
+
+    definition = (
+        "F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum with the best reference; means, not medians of a bootstrap."
+    )
+
+    def _compute(
+        self, predictions: Sequence[str], references: Sequence[Any], rouge_types: Any = None, **options: Any
+    ) -> dict[str, Any]:
+        return _hub.rouge(predictions, _lists(references), rouge_types or _hub.ROUGE_TYPES, **options)
+
+
+class HubSacreBleu(HubModule):
+    """BLEU of sacrebleu, which must be installed."""
+
+    definition = "BLEU from 0 to 100, computed by sacrebleu itself."
+
+    def _compute(self, predictions: Sequence[str], references: Sequence[Any], **options: Any) -> dict[str, Any]:
+        sacrebleu = require("sacrebleu", "evaluate")
+        lists = _lists(references)
+        if len({len(texts) for texts in lists}) > 1:
+            raise InputError("sacrebleu requires the same number of references for each prediction")
+        score = sacrebleu.corpus_bleu(list(predictions), [list(texts) for texts in zip(*lists, strict=True)], **options)
+        return {name: getattr(score, name) for name in SACREBLEU_KEYS}
+
+
+SACREBLEU_KEYS = ("score", "counts", "totals", "precisions", "bp", "sys_len", "ref_len")
+HUB: dict[str, type[HubModule]] = {"bleu": HubBleu, "rouge": HubRouge, "sacrebleu": HubSacreBleu}
+REFUSED = {
+    "meteor": "the hub's meteor is NLTK's, captious's is METEOR 1.5, and their values differ; write "
+    "Captious('meteor') for METEOR 1.5, or evaluate.load('meteor') for NLTK's",
+}
+
+
+def _lists(references: Sequence[Any]) -> list[list[str]]:
+    return [[entry] if isinstance(entry, str) else list(entry) for entry in references]
+
+
+def load(metrics: Specs = DEFAULT, **kwargs: Any) -> Module:
+    """The module of the hub that a name alone means, or a module of these metrics of captious.
+
+    >>> load("bleu").compute(predictions=["a dog runs in a park"], references=["a dog runs in a park"])["bleu"]
+    1.0
     >>> sorted(load("bleu(n=4), cider").features[0])
     ['predictions', 'references']
     """
-    return Captious(metrics, **kwargs)
+    name = metrics if isinstance(metrics, str) else ""
+    if name in REFUSED:
+        raise InputError(f"load({name!r}): {REFUSED[name]}")
+    return HUB[name](**kwargs) if name in HUB else Captious(metrics, **kwargs)

@@ -53,7 +53,11 @@ class Signature:
         references = captions.references.counts
         return cls(
             metric=str(metric),
-            settings={**metric.settings(state), **version_of(type(metric))},
+            settings={
+                **metric.settings(state),
+                **({"list": captions.selection} if captions.selection else {}),
+                **version_of(type(metric)),
+            },
             items=len(captions),
             references=(int(references.min()), int(references.max())) if len(references) else (0, 0),
             fingerprint=captions.fingerprint,

@@ -10,8 +10,8 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
 from typing import TYPE_CHECKING
 
-from captious import _written
-from captious.errors import InputError, UnknownKey, choices_for, nearest, one_line
+from captious import _specs
+from captious.errors import AmbiguousKey, InputError, UnknownKey, choices_for, nearest, one_line
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -26,6 +26,7 @@ METRICS = {
     "spice": "captious.metrics.spice.metric:Spice",
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "capture": "captious.metrics.capture.metric:Capture",
+    "chair": "captious.metrics.hallucination.chair:Chair",
     "bertscore": "captious.metrics.bertscore:BertScore",
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
@@ -87,7 +88,7 @@ LABELS = {
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 """Labels that end in n, such as BLEU-4, and the metric behind them."""
 ABSENT = (
-    "bartscore", "blipscore", "bridge", "chair", "chrf", "cider-r", "comet",
+    "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
     "dsg", "emscore", "faier", "fense", "fid", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "spider", "ter",
     "tifa", "tiger", "vifidel", "vilbertscore", "vqascore", "wmd",
@@ -199,7 +200,7 @@ def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
             return keys[0]
     begin = f"{where}: " if where else ""
     if several := exact or meant:
-        raise UnknownKey(f"{begin}{name!r} names {len(several)} metrics, expected one of {', '.join(several)}")
+        raise AmbiguousKey(f"{begin}{name!r} names {len(several)} metrics, expected one of {', '.join(several)}")
     spellings = dict.fromkeys([*labels, *labels.values(), *(key.partition("(")[0] for key in labels)])
     hint = "" if name.lower() in ABSENT else nearest(name.lower(), spellings)
     raise UnknownKey(f"{begin}no metric {name[:LONGEST]!r}{choices_for(name, labels, hint)}")
@@ -253,7 +254,7 @@ def parse_all(
         if isinstance(spec, Metric):
             metrics[spec] = None
             continue
-        parts = _written.split(spec)
+        parts = _specs.split(spec)
         for part in [name for one in parts for name in (_allowed(captions) if one.lower() == ALL else [one])]:
             kind, values = _read(part)
             for variant in _variants(kind, values):
@@ -285,7 +286,7 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
     """The class and the parameters of a written form."""
     name, values = text.strip().lower(), dict[str, str]()
     if name not in LABELS:
-        name, values = _written.parse(text, "metric", "bleu or cider(idf=refs)")
+        name, values = _specs.parse(text, "metric", "bleu or cider(idf=refs)")
     if (match := _NUMBERED.fullmatch(name)) and name not in METRICS:
         return metric_class(NUMBERED[match[1]]), {"n": match[2], **values}
     return metric_class(LABELS.get(name, name)), values
@@ -293,7 +294,7 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
 
 def _made(kind: type[Metric], values: Mapping[str, str]) -> Metric:
     """The metric with the parameters that are written between the parentheses of its name."""
-    return kind(**_written.arguments(kind, values, kind.name, main=kind.main))
+    return kind(**_specs.arguments(kind, values, kind.name, main=kind.main))
 
 
 def _variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._files import digest
+from captious._files import digest, read_regular
 from captious._typing import Floats, Ints
 from captious.errors import InputError, one_line, require
 from captious.models._segments import Space, as_keys, text_key
@@ -257,4 +257,4 @@ def _tokenizer(folder: Path, limit: int) -> tuple[Pieces, int, int, bytes]:
     first, separator = (processor.piece_to_id(piece) for piece in ("[CLS]", "[SEP]"))
     if processor.unk_id() in (first, separator):
         raise InputError(f"{models[0]}: lacks the pieces [CLS] and [SEP], expected the SentencePiece model of a BLEURT")
-    return lambda texts: processor.encode(list(texts)), first, separator, models[0].read_bytes()
+    return lambda texts: processor.encode(list(texts)), first, separator, read_regular(models[0])

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Generic, TypeVar
@@ -29,6 +30,8 @@ HUB_FILES = "config.json, model.safetensors (or pytorch_model.bin), tokenizer.js
 """What to download by hand for an encoder of images and texts."""
 TEXT_FILES = "config.json, model.safetensors (or pytorch_model.bin) and tokenizer.json"
 """What to download by hand for a language model."""
+MOST_FILES = 5000
+"""Files of a model's folder and its subfolders; a disk has more."""
 TIMEOUT = 5.0
 """Seconds that the hub has to answer a question."""
 
@@ -177,8 +180,10 @@ def file_stats(path: Path | None) -> tuple[object, ...]:
     """Changes when a file, or a file in a folder, is replaced; for keys of :class:`ModelRegistry`."""
     if path is None:
         return ()
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    stats = [(str(file), file.stat()) for file in files if file.is_file()]
+    files = list(islice(path.rglob("*"), MOST_FILES + 1)) if path.is_dir() else [path]
+    if len(files) > MOST_FILES:
+        raise InputError(f"{path}: holds more than {MOST_FILES:,} files, expected the folder of a model")
+    stats = [(str(file), file.stat()) for file in sorted(files) if file.is_file()]
     return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats)
 
 

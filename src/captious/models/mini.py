@@ -24,7 +24,7 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 from threadpoolctl import ThreadpoolController
 
-from captious._files import digest, load_json, whole_file
+from captious._files import digest, load_json, read_regular, whole_file
 from captious._typing import Floats32, Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
@@ -177,7 +177,7 @@ _FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 def read_tensors(path: str | Path) -> Arrays:
     """Every floating-point array of a safetensors file in float32; integers (position ids of old files) are skipped."""
     try:
-        tensors = deserialize(Path(path).read_bytes())  # type: ignore[no-untyped-call]
+        tensors = deserialize(read_regular(path))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise InputError(f"{path}: not a whole safetensors file ({error})") from error
     return {name: _float32(**tensor) for name, tensor in tensors if tensor["dtype"] in (*_FLOATS, "BF16")}
@@ -283,7 +283,7 @@ def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:
     if not path.exists():
         raise InputError(f"{folder}: no model.safetensors beside config.json")
     tokenizer, preparation = WordTokenizer.load(folder), ImagePreprocessing.read(folder)
-    files = path.read_bytes(), (folder / "config.json").read_bytes()
+    files = read_regular(path), read_regular(folder / "config.json")
     parts = (*files, tokenizer.text().encode(), preparation.text.encode(), b"numpy fp32")
     arrays = read_tensors(path)
     tokenizer = replace(tokenizer, limit=min(tokenizer.limit, len(arrays[f"{_TEXT}position_embedding.weight"])))

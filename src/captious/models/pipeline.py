@@ -1,8 +1,11 @@
 """The pipeline from files and texts to features: decoding ahead, batches that fit into memory, a busy GPU.
 
-Threads decode images and tokenize texts while the encoder computes. Large runs decode in processes, because Pillow
-holds Python's global lock during part of the decoding. On a GPU two batches are in flight, and their bytes travel on a
-stream of their own. If memory runs out, the batch is halved and stays so.
+Threads decode images and tokenize texts while the encoder computes (`captious.models.decoding` reads the files). On a
+GPU two batches are in flight, and their bytes travel on a stream of their own. If memory runs out, the batch is halved
+and stays so::
+
+    paths ── threads decode ahead ──▶ groups of pixels ── begin ──▶ in flight ── fetch ──▶ ImageBatch
+    texts ── tokenized, longest first ──▶ token ids ───── begin ──▶ in flight ── fetch ──▶ TextBatch
 """
 
 from __future__ import annotations
@@ -11,29 +14,24 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from captious._typing import Ints
-from captious.captions import ImageData, ImageSource
-from captious.engines.child import GONE, Child, Pipes
+from captious.captions import ImageSource
 from captious.engines.processes import cores
 from captious.errors import InputError, one_line, require
-from captious.io.images import UnreadableImage, decode_image, read_image
-from captious.models._segments import key_of
-from captious.models.encoder import Encoder, Features, Pixels, TextEncoder
+from captious.models.decoding import DecodedImage, Wanted, always, file_decoder
+from captious.models.encoder import Encoder, Features, TextEncoder
 from captious.options import Runtime, current
 
 if TYPE_CHECKING:
     import torch
-    from PIL.Image import Image
 
 
 Fetch = Callable[[], Features]
@@ -161,87 +159,12 @@ def _launch(compute: Callable[[], torch.Tensor]) -> Fetch:
     return fetch
 
 
-Wanted = Callable[[bytes], bool]
-"""Whether the content of a key must be decoded."""
-
-
-def _always(key: bytes) -> bool:
-    return True
-
-
-class DecodedImage(NamedTuple):
-    """A file after reading: the key of its content, and its pixels unless they were not wanted or it has none."""
-
-    key: bytes | None
-    pixels: Pixels | None
-    fault: str | None
-    """Why there are no pixels, though they were wanted."""
-
-
-def decode(path: ImageSource, prepare: Callable[[Image], Pixels], wanted: Wanted, upright: bool) -> DecodedImage:
-    """Read an image, and decode it if its content is wanted."""
-    key = None
-    try:
-        content = read_image(path)
-        key = key_of(content)
-        if not wanted(key):
-            return DecodedImage(key, None, None)
-        return DecodedImage(key, prepare(decode_image(content, path, upright)), None)
-    except UnreadableImage as error:
-        return DecodedImage(key, None, str(error))
-
-
-class DecodingProcess:
-    """A process that decodes files for one thread at a time."""
-
-    def __init__(self, preparation: Any, upright: bool) -> None:
-        self.setup = (preparation, upright)
-        self.child = self._start()
-
-    def __call__(self, path: ImageSource, wanted: Wanted) -> DecodedImage:
-        """Decode as :func:`decode` does; an image that crashes the process costs that image alone."""
-        key, pipes = None, self.child.pipes
-        try:
-            pipes.send(path)
-            answer: bytes | DecodedImage = pipes.receive()
-            while isinstance(answer, bytes):
-                key = answer
-                pipes.send(wanted(key))
-                answer = pipes.receive()
-            return answer
-        except GONE:
-            self.close()
-            self.child = self._start()
-            return DecodedImage(key, None, f"{path}: brought its decoder down")
-
-    def close(self) -> None:
-        """End the process."""
-        self.child.close()
-
-    def _start(self) -> Child:
-        child = Child(serve)
-        child.pipes.send(self.setup)
-        return child
-
-
-def serve(parent: Pipes) -> None:
-    """What the process does, until its parent closes the pipe."""
-
-    def wanted(key: bytes) -> bool:
-        parent.send(key)
-        return bool(parent.receive())
-
-    preparation, upright = parent.receive()
-    while True:
-        parent.send(decode(parent.receive(), preparation.prepare, wanted, upright))
-
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 AHEAD = 3
 """Batches of images that may be decoded and waiting."""
-MANY_IMAGES, MANY_THREADS = 1000, 4
-"""From so many images or threads on, images are decoded in processes of their own, which take a moment to start."""
+MANY_IMAGES = 1000
+"""From so many images on, images may be decoded in processes, which take a moment to start."""
 MOST_TEXTS = 4
 """A batch of short texts may be this many times as large as one of long ones."""
 
@@ -265,13 +188,13 @@ class TextBatch(NamedTuple):
     lengths: Ints
 
 
-def image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = _always) -> Iterator[ImageBatch]:
+def image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = always) -> Iterator[ImageBatch]:
     """Read every image and encode those whose content is wanted; ``wanted`` is asked from several threads."""
     runtime = current()
     backoff, begin, threads = OomBackoff(runtime.log), image_start(encoder), workers(encoder, runtime)
 
     def begun() -> Iterator[tuple[list[DecodedImage], Fetch]]:
-        with _decoder(encoder, runtime.upright, threads if len(paths) >= MANY_IMAGES else 1) as decode_file:
+        with file_decoder(encoder, runtime.upright, threads if len(paths) >= MANY_IMAGES else 1) as decode_file:
             window = max(AHEAD * runtime.batch, threads)
             with closing(ahead(lambda path: decode_file(path, wanted), paths, threads, window)) as decoded:
                 for images in _grouped(decoded, lambda: min(runtime.batch, backoff.largest)):
@@ -350,68 +273,6 @@ def _grouped(images: Iterable[DecodedImage], size: Callable[[], int]) -> Iterato
             group, count = [], 0
     if group:
         yield group
-
-
-@contextmanager
-def _decoder(encoder: Encoder, upright: bool, threads: int) -> Iterator[Callable[[ImageSource, Wanted], DecodedImage]]:
-    """How threads decode files: each through a process of its own where there are many of both, else by themselves."""
-    preparation = getattr(encoder, "preparation", None)
-    if threads < MANY_THREADS or preparation is None:
-        yield lambda path, wanted: decode(path, encoder.prepare, wanted, upright)
-        return
-    kept = _KEPT.pop() if _KEPT else []
-    processes = [process for process in kept if process.setup == (preparation, upright)][:threads]
-    for process in kept:
-        if process not in processes:
-            process.close()
-    processes += [DecodingProcess(preparation, upright) for _ in range(threads - len(processes))]
-    idle: SimpleQueue[DecodingProcess] = SimpleQueue()
-    for process in processes:
-        idle.put(process)
-
-    def through(path: ImageSource, wanted: Wanted) -> DecodedImage:
-        if isinstance(path, ImageData):
-            if not isinstance(path.value, bytes):  # decoded already, and large to send
-                return decode(path, encoder.prepare, wanted, upright)
-            key = key_of(path.value)
-            if not wanted(key):
-                return DecodedImage(key, None, None)
-            wanted = _always
-        process = idle.get()
-        try:
-            return process(path, wanted)
-        finally:
-            idle.put(process)
-
-    try:
-        yield through
-    except BaseException:
-        for process in processes:
-            process.close()
-        raise
-    if _KEPT is None:
-        for process in processes:
-            process.close()
-    else:
-        _KEPT.append(processes)
-
-
-_KEPT: list[list[DecodingProcess]] | None = None
-"""Decoding processes that wait for the next images, where they are kept."""
-
-
-def keep_decoders() -> None:
-    """Keep decoding processes from call to call, for a worker that encodes shard after shard: they start slowly."""
-    global _KEPT
-    _KEPT = _KEPT or []
-
-
-def close_decoders() -> None:
-    """End the decoding processes that were kept, and keep none any more."""
-    global _KEPT
-    for process in chain.from_iterable(_KEPT or ()):
-        process.close()
-    _KEPT = None
 
 
 def _none(encoder: Encoder) -> Features:

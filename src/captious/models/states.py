@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import isqrt
 from typing import TYPE_CHECKING, Any, cast
@@ -77,7 +77,7 @@ class HiddenStates(TorchEncoder):
     """
 
     def __init__(self, encoder: TorchEncoder, tokens: int = 0) -> None:
-        vars(self).update(vars(encoder))
+        super().__init__(**{one.name: getattr(encoder, one.name) for one in fields(TorchEncoder) if one.init})
         self.tokens = tokens
         states = tokens * self.text_width if tokens else self.image_shape[0] * self.image_shape[1]
         self.dimension = states + encoder.dimension

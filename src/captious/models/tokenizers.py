@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import digest, load_json
+from captious._files import digest, load_json, read_regular
 from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.models.encoder import Tokens
@@ -230,7 +230,7 @@ def clip_tokenizer(beside: Path, limit: int) -> SubwordTokenizer:
 def from_list(path: Path) -> Any:
     """The tokenizer of OpenAI's list of merges, plain or gzipped."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
         lines = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8").split("\n")
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is not CLIP's list of merges ({error})") from None
@@ -246,7 +246,7 @@ def from_files(vocabulary: Path, merges: Path) -> Any:
     """The tokenizer of ``vocab.json`` and ``merges.txt``."""
     try:
         ids = load_json(vocabulary)
-        lines = merges.read_text(encoding="utf-8").split("\n")
+        lines = read_regular(merges).decode().split("\n")
     except (OSError, ValueError) as error:
         raise InputError(f"{vocabulary.parent}: its vocab.json and merges.txt are not a tokenizer ({error})") from None
     pairs = [
@@ -297,7 +297,7 @@ def read_wordpiece(folder: Path, limit: int, lower: bool = False) -> SubwordToke
     if not path.is_file():
         raise InputError(f"{folder}: has no vocabulary, expected the vocab.txt of a BERT, or tokenizer.json")
     tokenizers = require("tokenizers", "clip")
-    words = path.read_text(encoding="utf-8").splitlines()
+    words = read_regular(path).decode().splitlines()
     vocabulary = {word: number for number, word in enumerate(words)}
     lacking = [word for word in ("[CLS]", "[SEP]", "[UNK]", "[PAD]") if word not in vocabulary]
     if lacking:

@@ -92,7 +92,10 @@ def write_csv(table: Table | Mapping[str, Iterable[Any]], path: Path) -> None:
 
 
 def csv_text(table: Table | Mapping[str, Iterable[Any]]) -> str:
-    """A table, or columns, as CSV: a missing number is an empty field, and the texts of a list are joined by bars."""
+    """A table, or columns, as CSV: a missing number is an empty field, and the texts of a list are joined by bars.
+
+    A text that a spreadsheet would take for a formula has an apostrophe before it.
+    """
     file = io.StringIO()
     _write_csv(table, file)
     return file.getvalue()
@@ -101,9 +104,27 @@ def csv_text(table: Table | Mapping[str, Iterable[Any]]) -> str:
 def _write_csv(table: Table | Mapping[str, Iterable[Any]], file: TextIO) -> None:
     plain = columns(table) if isinstance(table, Table) else table
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(plain)
+    writer.writerow(map(_harmless, plain))
     for row in zip(*plain.values(), strict=True):
-        writer.writerow(" | ".join(cell) if isinstance(cell, (list, tuple)) else finite(cell) for cell in row)
+        writer.writerow(
+            _harmless(" | ".join(cell) if isinstance(cell, (list, tuple)) else finite(cell)) for cell in row
+        )
+
+
+_FORMULA = re.compile(r"[=+\-@\t](?![\d.,]+$)")
+"""The beginning of a text that a spreadsheet would take for a formula; a number with a sign is none."""
+
+
+def _harmless(cell: Any) -> Any:
+    """A cell as a spreadsheet shows it: what would be a formula has an apostrophe before it, which makes it a text.
+
+    >>> _harmless("=1+1"), _harmless("-12.5"), _harmless("a - b"), _harmless(-1.5)
+    ("'=1+1", '-12.5', 'a - b', -1.5)
+    """
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r\n", "\n").replace("\r", "\n")  # before Python 3.13, csv leaves it without quotation marks
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -21,8 +21,8 @@ import numpy as np
 
 from captious._files import digest
 from captious._hashing import Hashes, text_hashes
+from captious._specs import split
 from captious._typing import Ints
-from captious._written import split
 from captious.captions import CaptionSet
 from captious.engines.processes import process_count, visible_gpus
 from captious.engines.tasks import run_tasks
@@ -38,8 +38,8 @@ from captious.metrics.judges.judged import CallPlan
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, DEFAULT, parse_all
 from captious.metrics.rows import TypeSets
+from captious.models.decoding import DECODERS
 from captious.models.devices import resolve_device
-from captious.models.pipeline import close_decoders, keep_decoders
 from captious.models.store import close_stores
 from captious.options import Engine, Judging, Reading, Resampling, Runtime, current, using
 from captious.scale.folder import Manifest, ShardFolder
@@ -125,7 +125,7 @@ def score_shards(
         with using(runtime):
             Run(folder, chosen, reading, engine, progress or (lambda step: None)).score()
     finally:
-        close_decoders()  # of the serial executor; those of other workers end with them
+        DECODERS.close()  # of the serial executor; those of other workers end with them
     folder.tidy()
     report = ShardReport.of(folder, resampling)
     report.write()
@@ -362,7 +362,7 @@ class Scoring:
     def __call__(self) -> Callable[[Shard], Outcome]:
         """The function of a shard. Models are loaded and merged states opened here, once for all shards of a worker."""
         change_folder(self.work_folder)
-        keep_decoders()
+        DECODERS.keep()
         nothing = CaptionSet.of({})
         states = {
             metric: CorpusStates(self.folder, metric).open() if metric.needs_corpus else metric.prepare(nothing)

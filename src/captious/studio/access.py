@@ -23,6 +23,7 @@ from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from captious._files import SMALL, read_regular, refuse_irregular
 from captious.errors import InputError
 
 Scope = MutableMapping[str, Any]
@@ -71,9 +72,15 @@ def owner_token(path: Path | None) -> str:
     """The token in a file, or a new one where there is no file."""
     if path is None:
         return new_token()
-    token = path.read_text(encoding="utf-8").strip()
-    if len(token) < SHORTEST or not token.isprintable() or " " in token:
-        raise InputError(f"{path}: expected a token of at least {SHORTEST} characters without spaces")
+    expected = f"expected a token of at least {SHORTEST} characters without spaces"
+    try:
+        token = read_regular(path, SMALL).decode().strip()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}), {expected}") from None
+    except UnicodeDecodeError:
+        token = ""
+    if len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+        raise InputError(f"{path}: {expected}")
     return token
 
 
@@ -407,5 +414,6 @@ def image_file(folder: Path, name: str) -> tuple[Path, str]:
 
 
 def _first_bytes(path: Path) -> bytes:
+    refuse_irregular(path)
     with path.open("rb") as file:
         return file.read(16)

@@ -1,17 +1,122 @@
-"""Answers as rows of the files that other commands read, kind by kind."""
+"""Answers as rows of the files that other commands read, kind by kind, and the recipe of a study of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
+from captious._records import record
 from captious.studio.events import Answered
+from captious.studio.kinds import kind_of
 from captious.studio.kinds.labels import NONE, merged
-from captious.studio.kinds.ratings import overall_rating
+from captious.studio.kinds.ratings import overall_rating, rated_aspect
 from captious.studio.plan import EXPORTED, KindName, Plan
 from captious.studio.tasks import Choice, Task
+from captious.study.recipes import Recipe
 
 Row = dict[str, Any]
+FILES = {
+    "ratings": "ratings.jsonl",
+    "ranking": "rankings.jsonl",
+    "pairs": "pairs.jsonl",
+    "yesno": "answers.jsonl",
+    "labels": "humans.jsonl",
+}
+"""Where the answers of each kind of task go."""
+
+
+def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]) -> dict[str, list[Row]]:
+    """Rows by file: the answers themselves; those to checks and repeated tasks apart, where there are any.
+
+    The order is that of the tasks and of the raters, not of arrival.
+    """
+    by_task: dict[str, list[Answered]] = {}
+    for one in answers:
+        if not one.excluded:
+            by_task.setdefault(one.task, []).append(one)
+    main: list[Row] = []
+    repeats: list[Row] = []
+    gold: list[Row] = []
+    for task in sorted(tasks.values(), key=lambda one: numbered(one.id)):
+        several = sorted(by_task.get(task.id, ()), key=lambda one: numbered(one.rater))
+        work = [one for one in several if one.purpose == "work"]
+        if plan.kind != "labels":
+            main += [row for one in work for row in answer_rows(plan, task, one)]
+        elif task.gold is None:
+            main.append(humans_row(plan, task, work))
+        again = [one for one in several if one.purpose == "repeat"]
+        repeats += [row for one in again for row in answer_rows(plan, task, one)]
+        gold += [_gold_row(plan, task, one) for one in several if one.purpose == "gold"]
+    apart = {"repeats.jsonl": repeats, "gold.jsonl": gold}
+    return {FILES[plan.kind]: main, **{name: table for name, table in apart.items() if table}}
+
+
+def _gold_row(plan: Plan, task: Task, one: Answered) -> Row:
+    """The answer to a check beside the expected one, as the study stores both."""
+    return {
+        "task": task.id,
+        "item": task.item,
+        "rater": one.rater,
+        "passed": kind_of(plan).passes(plan, task, one.answer),
+        "expected": task.gold,
+        "answer": one.answer,
+        "seconds": one.seconds,
+    }
+
+
+def numbered(id: str) -> tuple[int, str]:
+    """Sorts tasks and raters by their numbers.
+
+    >>> sorted(["r10", "r2"], key=numbered)
+    ['r2', 'r10']
+    """
+    return len(id), id
+
+
+def recipe_facts(plan: Plan, tasks: Iterable[Task]) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """What a recipe says of the answers, and its layout; None for a kind that is no study of metrics."""
+    tasks = list(tasks)
+    facts: dict[str, Any] = {"title": plan.title, "source": "captious studio export"}
+    layout = {"ratings": FILES[plan.kind], "image": resampled_by(plan, tasks), "rater": "rater"}
+    if plan.kind == "ratings":
+        facts |= {"rows": "each", "statistic": "tau_b", **({"scale": scale} if (scale := _scale(plan)) else {})}
+        layout |= {"rating": "rating"}
+    elif plan.kind == "ranking":
+        facts |= {"rows": "each", "statistic": "sample_tau"}
+        layout |= {"rating": "rank"}
+    elif plan.kind == "pairs":
+        facts |= {"kind": "pairs"}
+        layout |= {"caption": "captions", "preferred": "preferred"}
+    else:
+        return None
+    if plan.kind != "pairs" and all(choice.system for task in tasks for choice in task.choices):
+        layout |= {"system": "system"}
+    return facts, layout
+
+
+def study_recipe(plan: Plan, tasks: Iterable[Task]) -> Recipe | None:
+    """The recipe that an export writes beside the answers; None for a kind that is no study of metrics."""
+    facts = recipe_facts(plan, tasks)
+    return facts and record(Recipe, {"name": plan.path.stem, **facts[0], "layouts": [facts[1]]}, str(plan.path))
+
+
+def resampled_by(plan: Plan, tasks: Iterable[Task]) -> Literal["image", "item"]:
+    """The column that names what a bootstrap draws: the image, or the item where a task has no image.
+
+    Ranks of one set cannot be compared with those of another set of the same image, so sets are drawn.
+    """
+    return "image" if plan.kind != "ranking" and all(task.image for task in tasks) else "item"
+
+
+def _scale(plan: Plan) -> list[float]:
+    """The ends of the scale of the one rating; none where a formula other than the mean makes it."""
+    ends = {(aspect.points[0], aspect.points[-1]) for aspect in plan.aspects}
+    if plan.formula is None:
+        rated = rated_aspect(plan)
+        ends = {(rated.points[0], rated.points[-1])}
+    elif plan.formula.text != "mean":
+        return []
+    return list(ends.pop()) if len(ends) == 1 else []
 
 
 def answer_rows(plan: Plan, task: Task, one: Answered) -> list[Row]:

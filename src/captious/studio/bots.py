@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.stats import rankdata
 
 from captious._random import keys_of
+from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.registry import parse
 from captious.studio.events import Page
 from captious.studio.kinds import kind_of
 from captious.studio.kinds.kind import Answer
 from captious.studio.plan import Plan
-from captious.studio.running import captions_of
 from captious.studio.tasks import Choice, Task
 from captious.study.ratings import Preferences, as_ratings
 
@@ -60,16 +61,24 @@ def qualities(plan: Plan, tasks: Mapping[str, Task], ratings: Any = None) -> dic
     if ratings is not None:
         values = _known(ratings, captions)
     elif any(task.references for task in tasks.values()):
-        cider = parse("cider").measure(captions_of(plan, tasks)).items
+        cider = parse("cider").measure(_caption_set(plan, captions)).items
         values = {caption: cider.get(caption, float("nan")) for caption in captions}
     else:
         values = {caption: float(len(choice.text.split())) for caption, (_, choice) in captions.items()}
     ids = sorted(captions)
     numbers = np.nan_to_num(np.array([values[caption] for caption in ids]), nan=0.0)
-    _, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-    below = np.cumsum(counts) - counts
-    rank = below[level] + (counts[level] - 1) / 2
-    return dict(zip(ids, (rank / max(len(ids) - 1, 1)).tolist(), strict=True))
+    rank = (rankdata(numbers) - 1) / max(len(ids) - 1, 1)
+    return dict(zip(ids, rank.tolist(), strict=True))
+
+
+def _caption_set(plan: Plan, captions: Mapping[str, tuple[Task, Choice]]) -> CaptionSet:
+    """Every caption of the study but those of gold tasks, with its references."""
+    asked = {key: (task, choice) for key, (task, choice) in captions.items() if task.gold is None}
+    return CaptionSet.of(
+        {key: choice.text for key, (_, choice) in asked.items()},
+        {key: list(task.references) for key, (task, _) in asked.items()},
+        name=plan.title,
+    )
 
 
 def _known(ratings: Any, captions: Mapping[str, tuple[Task, Choice]]) -> dict[str, float]:

@@ -20,6 +20,7 @@ from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
 from captious.studio.plan import Plan
 from captious.studio.signed import read_keys
+from captious.studio.slots import total_pages, wanted
 from captious.studio.subjects import plain_words
 from captious.studio.tasks import Task, build_tasks
 from captious.study.power import simulate_power
@@ -150,9 +151,9 @@ def check_plan(plan: Plan) -> PlanCheck:
 
 def effort_of(plan: Plan, tasks: int, gold: int) -> Effort:
     """What a study with so many tasks takes. A rater sees no task twice, so there are at least ``overlap`` raters."""
-    share = min(plan.per_rater, tasks)
+    share = wanted(plan, tasks)
     raters = max(plan.overlap, math.ceil(tasks * plan.overlap / share)) if share else 0
-    pages = share + min(gold, share // plan.checks.every) + min(plan.checks.repeat, share)
+    pages = total_pages(plan, tasks, gold)
     minutes = pages * plan.seconds / 60
     hours = raters * minutes / 60
     cost = None if plan.pay is None else hours * plan.pay
@@ -279,10 +280,10 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
         yield Finding(
             "warning", f"the median page has {words:.0f} words, {reading}; seconds = {plan.seconds:g} is short"
         )
-    wanted = effort.pages // plan.checks.every
-    if plan.checks.gold is not None and gold < wanted:
+    room = wanted(plan, len(work)) // plan.checks.every
+    if plan.checks.gold is not None and gold < room:
         yield Finding(
-            "warning", f"{_number(gold, 'gold task')}, and every = {plan.checks.every} has room for {wanted} a rater"
+            "warning", f"{_number(gold, 'gold task')}, and every = {plan.checks.every} has room for {room} a rater"
         )
     if plan.checks.gold is not None and gold < plan.checks.flag.failed:
         yield Finding(

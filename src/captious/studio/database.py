@@ -7,11 +7,11 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from captious._files import refuse_irregular
+from captious._files import make_private, refuse_irregular
 from captious.errors import InputError, one_line, require
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ class Database:
     def make(self) -> None:
         """Make the file of SQLite, with a journal that lets raters read while one writes; the file remembers it."""
         if self.sqlite:
+            with suppress(OSError):  # where it cannot be made, SQLite says why
+                make_private(self.name)  # the journal beside it gets the same mode
             with self.raw() as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
 

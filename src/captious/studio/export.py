@@ -13,10 +13,8 @@ from captious._files import MARKER, refuse_occupied, whole_folder
 from captious.options import Resampling
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
-from captious.studio.answer_rows import Row, answer_rows, humans_row
-from captious.studio.events import Answered, answers_of
-from captious.studio.kinds import kind_of
-from captious.studio.kinds.ratings import rated_aspect
+from captious.studio.answer_rows import FILES, answer_tables, numbered, recipe_facts
+from captious.studio.events import answers_of
 from captious.studio.plan import Plan
 from captious.studio.standing import RaterStanding
 from captious.studio.tally import standing_of
@@ -24,15 +22,6 @@ from captious.studio.tasks import Task
 
 if TYPE_CHECKING:
     from captious.studio.log import Log
-
-FILES = {
-    "ratings": "ratings.jsonl",
-    "ranking": "rankings.jsonl",
-    "pairs": "pairs.jsonl",
-    "yesno": "answers.jsonl",
-    "labels": "humans.jsonl",
-}
-"""Where the answers of each kind of task go."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,54 +109,6 @@ def _next(plan: Plan, tasks: Iterable[Task], file: Path) -> str:
     return f"captious study run {quote(str(file.with_suffix('.toml')))}"
 
 
-def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]) -> dict[str, list[Row]]:
-    """Rows by file: the answers themselves; those to checks and repeated tasks apart, where there are any.
-
-    The order is that of the tasks and of the raters, not of arrival.
-    """
-    by_task: dict[str, list[Answered]] = {}
-    for one in answers:
-        if not one.excluded:
-            by_task.setdefault(one.task, []).append(one)
-    main: list[Row] = []
-    repeats: list[Row] = []
-    gold: list[Row] = []
-    for task in sorted(tasks.values(), key=lambda one: numbered(one.id)):
-        several = sorted(by_task.get(task.id, ()), key=lambda one: numbered(one.rater))
-        work = [one for one in several if one.purpose == "work"]
-        if plan.kind != "labels":
-            main += [row for one in work for row in answer_rows(plan, task, one)]
-        elif task.gold is None:
-            main.append(humans_row(plan, task, work))
-        again = [one for one in several if one.purpose == "repeat"]
-        repeats += [row for one in again for row in answer_rows(plan, task, one)]
-        gold += [_gold_row(plan, task, one) for one in several if one.purpose == "gold"]
-    apart = {"repeats.jsonl": repeats, "gold.jsonl": gold}
-    return {FILES[plan.kind]: main, **{name: table for name, table in apart.items() if table}}
-
-
-def _gold_row(plan: Plan, task: Task, one: Answered) -> Row:
-    """The answer to a check beside the expected one, as the study stores both."""
-    return {
-        "task": task.id,
-        "item": task.item,
-        "rater": one.rater,
-        "passed": kind_of(plan).passes(plan, task, one.answer),
-        "expected": task.gold,
-        "answer": one.answer,
-        "seconds": one.seconds,
-    }
-
-
-def numbered(id: str) -> tuple[int, str]:
-    """Sorts tasks and raters by their numbers.
-
-    >>> sorted(["r10", "r2"], key=numbered)
-    ['r2', 'r10']
-    """
-    return len(id), id
-
-
 def rater_columns(raters: Iterable[RaterStanding]) -> dict[str, list[Any]]:
     """Every rater with speed, checks, agreement, flags and exclusion, as columns; under pseudonyms alone."""
     rows = [
@@ -192,37 +133,9 @@ def rater_columns(raters: Iterable[RaterStanding]) -> dict[str, list[Any]]:
 
 
 def recipe_text(plan: Plan, tasks: Iterable[Task]) -> str:
-    """The protocol as a recipe in TOML for ``captious study run``; empty for a kind that is no study of metrics."""
-    tasks = list(tasks)
-    facts: dict[str, Any] = {"title": plan.title, "source": "captious studio export"}
-    # Ranks of one set cannot be compared with those of another set of the same image.
-    group = "image" if plan.kind != "ranking" and all(task.image for task in tasks) else "item"
-    layout = {"ratings": FILES[plan.kind], "image": group, "rater": "rater"}
-    if plan.kind == "ratings":
-        facts |= {"rows": "each", "statistic": "tau_b", **({"scale": scale} if (scale := _scale(plan)) else {})}
-        layout |= {"rating": "rating"}
-    elif plan.kind == "ranking":
-        facts |= {"rows": "each", "statistic": "sample_tau"}
-        layout |= {"rating": "rank"}
-    elif plan.kind == "pairs":
-        facts |= {"kind": "pairs"}
-        layout |= {"caption": "captions", "preferred": "preferred"}
-    else:
-        return ""
-    if plan.kind != "pairs" and all(choice.system for task in tasks for choice in task.choices):
-        layout |= {"system": "system"}
-    return f"{_toml(facts)}\n[[layouts]]\n{_toml(layout)}"
-
-
-def _scale(plan: Plan) -> list[float]:
-    """The ends of the scale of the one rating; none where a formula other than the mean makes it."""
-    ends = {(aspect.points[0], aspect.points[-1]) for aspect in plan.aspects}
-    if plan.formula is None:
-        rated = rated_aspect(plan)
-        ends = {(rated.points[0], rated.points[-1])}
-    elif plan.formula.text != "mean":
-        return []
-    return list(ends.pop()) if len(ends) == 1 else []
+    """The recipe of the answers in TOML, for ``captious study run``; empty for a kind that is no study of metrics."""
+    facts = recipe_facts(plan, tasks)
+    return f"{_toml(facts[0])}\n[[layouts]]\n{_toml(facts[1])}" if facts else ""
 
 
 def _toml(table: Mapping[str, Any]) -> str:

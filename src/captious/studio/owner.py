@@ -25,17 +25,17 @@ from starlette.routing import BaseRoute, Route
 
 from captious._version import __version__
 from captious.errors import InputError
-from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.render.html import draw
 from captious.stats.bootstrap import Estimate
 from captious.studio.access import form_token, same_token
+from captious.studio.answer_rows import FILES
 from captious.studio.events import Event, answers_of
-from captious.studio.export import FILES, export_study
+from captious.studio.export import export_study
 from captious.studio.log import Log
 from captious.studio.plan import Plan
-from captious.studio.running import STATISTICS, USUAL, MetricAgreement, measure_captions, metric_agreement
+from captious.studio.running import STATISTICS, USUAL, MetricAgreement, MetricValues, metric_agreement
 from captious.studio.server import invite
 from captious.studio.sessions import study_name
 from captious.studio.standing import Standing
@@ -75,8 +75,9 @@ class Board:
         self.running = Running()
         self._events: list[Event] = []
         self._standing: Standing | None = None
-        self._next = 0.0
-        self._measured: dict[tuple[str, ...], list[Measurement]] = {}
+        self._next = self._next_metrics = 0.0
+        self._stale = False
+        self._values = MetricValues(())
         self._lock, self._metrics_lock = threading.Lock(), threading.Lock()
         referenced = any(task.references and task.choices for task in self.tasks.values())
         self._wanted = tuple(metrics if metrics is not None else USUAL if referenced else ())
@@ -109,15 +110,16 @@ class Board:
             self._standing = standing_of(
                 self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES
             )
-            if self.can_measure and self._wanted:
-                self._compute_metrics()
+            self._stale = self.can_measure
+        if self._stale and self._wanted:
+            self._compute_metrics()
         self._next = time.monotonic() + max(PAUSE, SHARE * (time.monotonic() - begin))
 
     def choose(self, written: str) -> None:
         """Show the agreement of these metrics from now on."""
         metrics = tuple(str(metric) for metric in parse_all([written])) if written.strip() else ()
         with self._metrics_lock:
-            self._wanted = metrics
+            self._wanted, self._next_metrics = metrics, 0.0
             self.running = Running(version=self.running.version + 1)
         self.standing(fresh=True)
 
@@ -127,27 +129,27 @@ class Board:
         return ", ".join(self._wanted)
 
     def _compute_metrics(self) -> None:
-        """Begin to compute in a thread of its own, unless one is at work."""
+        """Begin to compute in a thread of its own, unless one is at work or was a moment ago."""
         with self._metrics_lock:
-            if self.running.working:
+            if self.running.working or time.monotonic() < self._next_metrics:
                 return
-            self.running.working = True
+            self.running.working, self._stale = True, False
             self.running.version += 1
             threading.Thread(target=self._metrics, args=(self._wanted, list(self._events)), daemon=True).start()
 
     def _metrics(self, metrics: tuple[str, ...], events: Sequence[Event]) -> None:
-        agreement, error = None, ""
+        agreement, error, begin = None, "", time.monotonic()
         try:
-            if metrics not in self._measured:
-                self._measured[metrics] = measure_captions(self.plan, self.tasks, metrics)
-            answers = answers_of(events)
-            agreement = metric_agreement(self.plan, self.tasks, answers, self._measured[metrics], SAMPLES)
+            values = self._values if metrics == self._values.metrics else MetricValues(metrics)
+            self._values = values
+            agreement = metric_agreement(self.plan, self.tasks, answers_of(events), values, SAMPLES)
         except InputError as problem:
             error = str(problem)
         except Exception as problem:  # a metric of somebody else, a model that does not load: the page goes on
             error = f"{type(problem).__name__}: {problem}"
         with self._metrics_lock:
             if metrics == self._wanted:
+                self._next_metrics = time.monotonic() + SHARE * (time.monotonic() - begin)
                 self.running = Running(metrics, False, agreement, error, self.running.version + 1)
             else:
                 self.running.working = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from typing import Any, Literal
 from captious._files import digest, expanded
 from captious._records import expected, parse_toml, read_text, record, rule, shown
 from captious.errors import InputError
+from captious.filters import Formula, parse_formula
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
     GROUP_COLUMNS,
@@ -24,11 +26,12 @@ from captious.io.columns import (
     SYSTEM_COLUMNS,
 )
 from captious.options import SEED
-from captious.studio.formula import MEAN, Formula, read_formula
 
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
 SourceName = Literal["links", "open", "prolific", "mturk"]
 Merge = Literal["majority", "unanimous", "relic"]
+MEAN = "mean"
+"""The word for the mean of all aspects."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,11 @@ class Plan:
     @cached_property
     def formula(self) -> Formula | None:
         """How the overall rating follows from the aspects; None where people give it, or where there is none."""
-        return read_formula(self.overall, [aspect.name for aspect in self.aspects]) if self.overall else None
+        names = [aspect.name for aspect in self.aspects]
+        if self.overall == MEAN:
+            total = " + ".join(f"`{name}`" for name in names)
+            return replace(parse_formula(f"({total}) / {len(names)}", names), text=MEAN)
+        return parse_formula(self.overall, names) if self.overall else None
 
 
 def read_plan(path: str | Path) -> Plan:
@@ -323,7 +330,11 @@ def _check_aspects(plan: Plan, where: str) -> None:
     try:
         plan.formula  # noqa: B018  # reads the formula
     except InputError as error:
-        raise InputError(f"{where}: overall = {error}") from None
+        raise InputError(f"{where}: overall = {plan.overall!r:.60}: {error}") from None
+    rng = random.Random(0)
+    drawn = ({aspect.name: rng.choice(aspect.points) for aspect in plan.aspects} for _ in range(100))
+    if plan.formula is not None and all(plan.formula.of(ratings) is None for ratings in drawn):
+        raise InputError(f"{where}: overall = {plan.overall!r} has no value for any ratings, expected one for most")
 
 
 MOST_POINTS = 101

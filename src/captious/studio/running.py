@@ -1,33 +1,23 @@
-"""The running result: how far chosen metrics agree with the raters so far.
-
-The values of a metric do not change while a study runs, so they are computed once for all captions of the study; what
-comes in is ratings. The statistics are those of ``captious study run``.
-"""
+"""The running result: how far chosen metrics agree with the raters so far, as a study of the export would say it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from captious._typing import Floats
-from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.images import with_images
-from captious.metrics.measurement import Measurement
-from captious.metrics.registry import parse_all
 from captious.options import LEVEL, Resampling
 from captious.render import Cell, Chart, Column, Section, Series, Table, Text
 from captious.render.document import Value
-from captious.stats.bootstrap import Estimate, estimate
-from captious.studio.kinds.ratings import overall_rating, rated_aspect
+from captious.stats.bootstrap import Estimate
+from captious.studio.answer_rows import FILES, answer_tables, study_recipe
+from captious.studio.kinds.ratings import rated_aspect
 from captious.studio.plan import Plan
 from captious.studio.tasks import Task
-from captious.study.design import build_design, family_of
-from captious.study.ratings import Preferences, Ratings, matrix
-from captious.study.recipes import Recipe
+from captious.study._correlate import correlate
+from captious.study.ratings import Preferences, Ratings, open_judgments
+from captious.study.scores import MetricScores, measure
 
 if TYPE_CHECKING:
     from captious.studio.events import Answered
@@ -97,57 +87,49 @@ class MetricAgreement:
         }
 
 
-def captions_of(plan: Plan, tasks: Mapping[str, Task]) -> CaptionSet:
-    """Every caption of the study by task and choice, with references and images."""
-    choices = {
-        f"{task.id}/{choice.id}": (choice, task)
-        for task in tasks.values()
-        if task.gold is None
-        for choice in task.choices
-    }
-    captions = CaptionSet.of(
-        {key: choice.text for key, (choice, _) in choices.items()},
-        {key: list(task.references) for key, (_, task) in choices.items()},
-        {"image": [task.image or task.item for _, task in choices.values()]},
-        plan.title,
-    )
-    if plan.images and all(task.image for _, task in choices.values()):
-        return with_images(captions, plan.file(plan.images))
-    return captions
+class MetricValues:
+    """Metrics on the captions that people have rated, as ``captious study run`` computes them on the export.
 
+    They are computed again when more captions have been rated: CIDEr counts words in the references of all of them.
+    """
 
-def measure_captions(plan: Plan, tasks: Mapping[str, Task], metrics: Sequence[str]) -> list[Measurement]:
-    """Metrics on every caption of the study."""
-    refuse_kind(plan)
-    captions = captions_of(plan, tasks)
-    return [metric.measure(captions) for metric in parse_all(metrics, [captions])]
+    def __init__(self, metrics: Sequence[str]) -> None:
+        self.metrics = tuple(metrics)
+        self._ids: tuple[str, ...] = ()
+        self._scores: list[MetricScores] = []
 
-
-def refuse_kind(plan: Plan) -> None:
-    """Say that answers of this kind are none about the quality of captions."""
-    if plan.kind not in STATISTICS:
-        raise InputError(f"a study of kind {plan.kind} has no metric agreement, expected {', '.join(STATISTICS)}")
+    def on(self, people: Ratings | Preferences) -> list[MetricScores]:
+        """The values, in the order of the ratings."""
+        if self._ids != people.ids:
+            # Of the first captions a metric may say the same: then it is left out, not an error.
+            self._scores = [replace(one, named=False) for one in measure(people, self.metrics)]
+            self._ids = people.ids
+        return self._scores
 
 
 def metric_agreement(
     plan: Plan,
     tasks: Mapping[str, Task],
     answers: Sequence[Answered],
-    measurements: Sequence[Measurement],
+    values: MetricValues,
     resampling: Resampling = Resampling(),
 ) -> MetricAgreement:
-    """Each metric against the answers so far, those of excluded raters left out."""
-    refuse_kind(plan)
-    statistic = STATISTICS[plan.kind]
-    counted = [one for one in answers if one.purpose == "work" and not one.excluded]
-    of = _asked(plan)
+    """Each metric against the answers so far, those of excluded raters left out.
+
+    It is the study of the very rows that an export writes, with the recipe that stands beside them.
+    """
+    recipe = study_recipe(plan, tasks.values())
+    if recipe is None:
+        raise InputError(f"a study of kind {plan.kind} has no metric agreement, expected {', '.join(STATISTICS)}")
+    statistic, of = STATISTICS[plan.kind], _asked(plan)
+    rows = answer_tables(plan, tasks, answers)[FILES[plan.kind]]
+    images = plan.file(plan.images) if plan.images and all(task.image for task in tasks.values()) else None
     try:
-        people, captions = _people(plan, tasks, counted)
-        estimates = {}
-        for one in measurements:
-            values = np.array([_number(one.items.get(caption)) for caption in captions])
-            values = values if one.metric.higher_is_better else -values
-            estimates[one.metric.label] = _estimate(people, values, statistic, resampling)
+        if not rows:
+            raise InputError("no answer has come in")
+        people = open_judgments(rows, columns=recipe.layouts[0], recipe=recipe, images=images)
+        study = correlate(people, values.on(people), recipe=recipe, statistic=statistic, resampling=resampling)
+        estimates = {study.labels[key]: one for key, one in study.headlines.items()}
     except InputError as error:
         return MetricAgreement(statistic, {}, 0, of, f"No result yet: {error}", resampling.level)
     best_first = dict(sorted(estimates.items(), key=lambda entry: -entry[1].value))
@@ -160,54 +142,3 @@ def _asked(plan: Plan) -> str:
     if plan.kind != "ratings":
         return {"ranking": "ranks", "pairs": "preferences"}[plan.kind]
     return "overall rating" if plan.overall else rated_aspect(plan).name
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def _estimate(people: Ratings | Preferences, values: Floats, statistic: str, resampling: Resampling) -> Estimate:
-    design, used = build_design(people, ~np.isnan(values), Recipe(people.name, ()))
-    family = design.family(family_of(design, statistic), values[used])
-    return estimate(family, design.clusters, resampling)[statistic]
-
-
-def _people(
-    plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered]
-) -> tuple[Ratings | Preferences, list[str]]:
-    """The answers as ratings or preferences, and the caption behind each of their ids."""
-    if plan.kind == "pairs":
-        return _preferences(tasks, answers)
-    values: dict[str, list[float | None]] = {}
-    groups: dict[str, str] = {}
-    for one in answers:
-        task = tasks[one.task]
-        for choice, value in _ratings(plan, one.answer).items():
-            caption = f"{task.id}/{choice}"
-            values.setdefault(caption, []).append(value)
-            groups[caption] = task.id if plan.kind == "ranking" else task.item
-    if not values:
-        raise InputError("no answer has come in")
-    ids = tuple(values)
-    return Ratings(ids, matrix(list(values.values())), tuple(groups[key] for key in ids)), list(ids)
-
-
-def _ratings(plan: Plan, answer: Mapping[str, Any]) -> dict[str, float]:
-    """The rating of every caption of a page that has one."""
-    if plan.kind == "ranking":
-        return {choice: float(rank) for choice, rank in answer["ranks"].items()}
-    ratings = {choice: overall_rating(plan, aspects) for choice, aspects in answer["ratings"].items()}
-    return {choice: float(value) for choice, value in ratings.items() if value is not None}
-
-
-def _preferences(tasks: Mapping[str, Task], answers: Sequence[Answered]) -> tuple[Preferences, list[str]]:
-    """Pairs with an answer that is no tie."""
-    decided = [one for one in answers if one.answer["preferred"] is not None]
-    if not decided:
-        raise InputError("no answer has come in")
-    pairs = [tasks[one.task] for one in decided]
-    captions = [f"{task.id}/{choice.id}" for task in pairs for choice in task.choices]
-    preferred = [float(task.choices[1].id == one.answer["preferred"]) for task, one in zip(pairs, decided, strict=True)]
-    ids = tuple(f"{one.task}/{one.rater}/{side}" for one in decided for side in (0, 1))
-    groups = tuple(task.item for task in pairs)
-    return Preferences(ids, np.array(preferred), groups, ("all",) * len(pairs)), captions

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,11 +14,12 @@ from captious._typing import Floats, Ints
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.stats.agreement import Measurement, disagreements, krippendorff
+from captious.studio.answer_rows import resampled_by
 from captious.studio.events import Answered, Event, answers_of
 from captious.studio.flags import Evidence, Part, flags_of, pattern, reference_agreement
 from captious.studio.kinds import kind_of
 from captious.studio.plan import Plan
-from captious.studio.running import measure_captions, metric_agreement
+from captious.studio.running import MetricValues, metric_agreement
 from captious.studio.standing import SIMULATED, Comment, Coverage, Question, RaterStanding, Standing, State, Time
 from captious.studio.tasks import Task
 
@@ -69,7 +70,7 @@ def study_standing(log: Log, metrics: Sequence[str] = (), resampling: Resampling
     standing = standing_of(plan, tasks, events, raters, open_tasks=log.leases(), resampling=resampling)
     if not metrics:
         return standing
-    agreement = metric_agreement(plan, tasks, answers_of(events), measure_captions(plan, tasks, metrics), resampling)
+    agreement = metric_agreement(plan, tasks, answers_of(events), MetricValues(metrics), resampling)
     return replace(standing, metrics=agreement)
 
 
@@ -145,7 +146,7 @@ def _agreement(
     plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered], resampling: Resampling
 ) -> tuple[tuple[Question, ...], dict[str, tuple[Floats, list[str]]]]:
     """Alpha of every question; and for every rater the distances to the others, with the task of each."""
-    measurement = kind_of(plan).measurement
+    measurement, group = kind_of(plan).measurement, resampled_by(plan, tasks.values())
     numbers: dict[str, _Ratings] = {}
     for one in answers:
         if one.purpose == "work":
@@ -154,7 +155,7 @@ def _agreement(
     questions = []
     distances: dict[str, tuple[list[float], list[str]]] = {}
     for name, ratings in numbers.items():
-        questions.append(_question(name, ratings, tasks, measurement, resampling))
+        questions.append(_question(name, ratings, tasks, group, measurement, resampling))
         for rater, task, distance in zip(ratings.rater, ratings.task, ratings.distances(measurement), strict=True):
             values, of_tasks = distances.setdefault(rater, ([], []))
             values.append(distance)
@@ -163,13 +164,19 @@ def _agreement(
 
 
 def _question(
-    name: str, ratings: _Ratings, tasks: Mapping[str, Task], measurement: Measurement, resampling: Resampling
+    name: str,
+    ratings: _Ratings,
+    tasks: Mapping[str, Task],
+    group: Literal["image", "item"],
+    measurement: Measurement,
+    resampling: Resampling,
 ) -> Question:
-    """Alpha of one question with its interval over images, or why there is none yet."""
+    """Alpha of one question with its interval over images or items, or why there is none yet."""
     if np.bincount(ratings.unit).max() < 2:
         return Question(name, measurement, None, "nothing has two answers yet")
     task_of = dict(zip(ratings.unit, ratings.task, strict=True))
-    groups = [tasks[task_of[index]].item or task_of[index] for index in range(len(ratings.units))]
+    several = [tasks[task_of[index]] for index in range(len(ratings.units))]
+    groups = [str(getattr(task, group) or task.id) for task in several]
     try:
         alpha = krippendorff(ratings.matrix(), measurement, resampling, groups)
     except InputError:

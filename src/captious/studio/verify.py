@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from captious._files import digest, refuse_existing, whole_file
+from captious._files import PRIVATE, digest, refuse_existing, whole_file
 from captious.errors import InputError, one_line, require
 from captious.render import Column, Document, Phrase, Result, Span, Table, Text
 from captious.studio import schema
@@ -207,7 +207,7 @@ def back_up(log: Log, path: str | Path, overwrite: bool = False) -> int:
     Gives the size of the copy in bytes.
     """
     refuse_existing(path, overwrite)
-    with whole_file(path) as draft:
+    with whole_file(path, PRIVATE) as draft:
         if log.database.sqlite:
             _copy_sqlite(log, draft)
         else:

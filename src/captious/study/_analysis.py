@@ -15,12 +15,12 @@ from captious._typing import Floats
 from captious._version import __version__
 from captious.metrics.registry import find_key
 from captious.options import Resampling
-from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
+from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, estimate, observed
 from captious.stats.correlation import soft_pairwise_accuracy, standing
 from captious.stats.resampling import holm
 from captious.stats.tests import bootstrap_p, correlation_test, kendall_test, permutation_p, rank_clusters
 from captious.study.contests import MetricContest, TestName, permuted, williams_test
-from captious.study.design import Design, Pairs, RatingRows
+from captious.study.design import Design, Pairs, RatingRows, family_of
 from captious.study.ratings import Preferences, Ratings
 from captious.study.scores import MetricScores
 
@@ -50,6 +50,8 @@ class Analysis:
     protocol: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     progress: Callable[[str], None] = field(default=lambda step: None)
+    where: str = field(default="", kw_only=True)
+    """The filter that the captions passed; empty where there is none."""
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
@@ -72,6 +74,13 @@ class Analysis:
             }
             for key, values in self._observed.items()
         }
+
+    @cached_property
+    def headlines(self) -> Mapping[str, Estimate]:
+        """The headline of every metric with its interval, as in `estimates`; no other statistic is computed for it."""
+        family, design = family_of(self.design, self.statistic), self.design
+        statistics = {score.key: design.family(family, score.oriented) for score in self.scores}
+        return {key: estimate(one, design.clusters, self.resampling)[self.statistic] for key, one in statistics.items()}
 
     @cached_property
     def ties(self) -> Mapping[str, tuple[float, float]]:
@@ -133,7 +142,12 @@ class Analysis:
     @property
     def signature(self) -> str:
         """Everything that moves the numbers, on one line."""
-        parts = [f"study:{self.ratings.name}", f"statistic:{self.statistic}", f"rows:{self.rows}"]
+        parts = [
+            f"study:{self.ratings.name}",
+            *([f"where:{self.where}"] if self.where else []),
+            f"statistic:{self.statistic}",
+            f"rows:{self.rows}",
+        ]
         parts += [f"items:{self.design.items}", f"images:{self.design.clusters}"]
         parts += [f"ci:{self.resampling.signature('images')}"] if self.resampling.samples else []
         draws = self.permutations if self.test == "permutation" else self.resampling.samples

@@ -13,6 +13,7 @@ from captious.options import Missing, Reading
 from captious.study.options import StudyInput
 from captious.study.ratings import Preferences, Ratings, open_judgments, open_recipe
 from captious.study.recipes import Layout, Recipe, recipe_named
+from captious.study.records import locate
 from captious.study.scores import MetricScores, measure, read_scores
 
 
@@ -47,7 +48,7 @@ def load_ratings(study_input: StudyInput, reading: Reading) -> tuple[Ratings | P
         raise InputError(f"{source}: a recipe names its own files and columns; leave out {option}=...")
     if data is None:
         raise InputError(f"{source}: name the folder of its data with data=...; get it from: {recipe.source}")
-    recipe = replace(recipe, **changes)
+    recipe = replace(recipe.of_layout(locate(recipe, Path(data))[0]), **changes)
     return open_recipe(recipe, data, reading.images), recipe
 
 

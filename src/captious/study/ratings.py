@@ -139,6 +139,17 @@ class Preferences:
     def __repr__(self) -> str:
         return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
 
+    def take(self, indices: Ints) -> Preferences:
+        """The pairs of the captions at these positions alone, which are two to a pair."""
+        pairs = indices[::2] // 2
+        return replace(
+            self,
+            ids=tuple(self.ids[index] for index in indices),
+            preferred=self.preferred[pairs],
+            groups=tuple(self.groups[pair] for pair in pairs),
+            categories=tuple(self.categories[pair] for pair in pairs),
+        )
+
 
 def _listed(value: Any) -> Sequence[Any]:
     return list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
@@ -159,7 +170,7 @@ def open_recipe(recipe: Recipe | str, folder: str | Path, images: str | Path | N
     read = records(layout, folder / layout.ratings, references, recipe.kind)
     if images is None and layout.images and (folder / layout.images).is_dir():
         images = folder / layout.images
-    return gather(recipe, read, recipe.name, images)
+    return gather(recipe.of_layout(layout), read, recipe.name, images)
 
 
 def open_ratings(
@@ -255,10 +266,11 @@ def _without_own(recipe: Recipe, records: Sequence[Record], dropped: Counter[str
     """The records after the recipe's rule for candidates that are among the references of their image."""
     if recipe.own == "keep":
         return list(records)
-    if recipe.own == "unreference":
-        candidates: dict[str, set[str]] = {}
+    if recipe.own in ("unreference", "humans"):
+        candidates: dict[str, set[str]] = {record.image: set() for record in records}
         for record in records:
-            candidates.setdefault(record.image, set()).update(map(clean, record.captions))
+            if recipe.own == "unreference" or record.system == recipe.humans:
+                candidates[record.image].update(map(clean, record.captions))
         return [
             replace(
                 record,

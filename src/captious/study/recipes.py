@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +11,10 @@ from captious._records import parse_toml, read_text, record, rule
 from captious.errors import InputError, nearest
 from captious.render import Document, Result, Section, Table, Text
 from captious.study._columns import label
+
+Own = Literal["keep", "drop", "unreference", "humans"]
+"""A candidate that is one of its image's references: kept; dropped; kept, and no reference for any candidate of the
+image; or the last for the captions that people wrote alone."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Layout:
     category: str | None = None
     rater: str | None = None
     preferred: str | None = None
+    own: Own | None = None
+    """The rule for candidates among the references, where these files need another than the recipe's."""
 
     @property
     def rating_columns(self) -> tuple[str, ...]:
@@ -54,9 +60,8 @@ class Recipe:
     )
     title: str = ""
     kind: Literal["ratings", "pairs"] = "ratings"
-    own: Literal["keep", "drop", "unreference"] = "keep"
-    """A candidate that is one of its image's references: kept; dropped; or kept, and no reference for any candidate of
-    the image."""
+    own: Own = "keep"
+    """The rule for candidates that are among the references of their image."""
     rows: Literal["each", "mean"] = "each"
     """Every rating is a row, or the mean of a caption's ratings is one."""
     statistic: Literal["tau_b", "tau_c", "pearson", "spearman", "sample_tau", "accuracy_eq", "system_tau"] = "tau_b"
@@ -76,6 +81,10 @@ class Recipe:
     """Whether the recipe has read the authors' own files, and what came out."""
     citation: str = ""
     notes: tuple[str, ...] = field(default=(), metadata=rule("a list of lines"))
+
+    def of_layout(self, layout: Layout) -> Recipe:
+        """The recipe with the rules of one of its layouts."""
+        return self if layout.own is None else replace(self, own=layout.own)
 
     def protocol(self, headline: str = "") -> list[str]:
         """What is printed with the result, which metrics are ranked by the headline."""
@@ -100,6 +109,7 @@ class Recipe:
             "keep": "candidates that are among the references are kept",
             "drop": "candidates that are among their image's references are dropped",
             "unreference": "a candidate among its image's references is no reference for any candidate of the image",
+            "humans": "a caption that people wrote is no reference of its image; one of a model may be",
         }
         lines.append(f"references: {own[self.own]}")
         if self.humans:

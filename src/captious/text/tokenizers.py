@@ -43,7 +43,7 @@ _SEPARATE = (
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 
 
-def thirteen_a(text: str) -> list[str]:
+def thirteen_a(text: str, lowercase: bool = True) -> list[str]:
     """The tokens of mteval's 13a, lower-cased, as sacrebleu has them with ``lowercase``.
 
     >>> thirteen_a("A dog's ball, isn't it?")
@@ -52,7 +52,7 @@ def thirteen_a(text: str) -> list[str]:
     text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
-    text = f" {text.lower()} "
+    text = f" {text.lower() if lowercase else text} "
     for pattern, replacement in _SEPARATE:
         text = pattern.sub(replacement, text)
     return text.split()

@@ -1,28 +1,10 @@
-"""Captions that share a beginning, encoded together: each shared token once.
-
-The texts of one sample are nearly the same text::
-
-    full      START a cat lies under a blanket with fringed edges . END
-    positive  START a cat lies under a blanket END
-    base      START a cat lies END
-    negative  START a cat lies beside red a car END
-
-A causal text tower reads a token from those before it alone, so the states of "a cat lies" are the same in all four.
-They are laid out as one tree: the full caption is the trunk; the others are branches that leave it where their tokens
-begin to differ, often with nothing but an END of their own. A branch's tokens keep the positions they have in their
-own text, and see the trunk up to the fork and their own branch up to themselves. Trees of several samples share a row,
-so little is padding. In the last layer only the END tokens are computed, for only they are read.
-
-This is arithmetic saved, not an approximation: features and gradients equal those of separate encoding up to rounding.
-A text that shares less than half of itself with the trunk starts a tree of its own, so whatever the tokenizer does, the
-result is right and only the saving shrinks.
-"""
+"""The two towers of an encoder in training: what they read, what they have computed, and which of them learn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,208 +12,11 @@ from captious._typing import Ints
 from captious.errors import InputError, require
 from captious.train.data import Album, Example, Frame, apply_views, draw_views, load_image_features, numbered_images
 from captious.train.objective import Job
+from captious.train.packing import Packed, encode_packed, pack
 from captious.train.schedule import Rows
 
 torch = require("torch", "clip")
-sdpa_kernel, _Kernel = torch.nn.attention.sdpa_kernel, torch.nn.attention.SDPBackend
-
-KERNELS = [_Kernel.EFFICIENT_ATTENTION, _Kernel.MATH]
-"""Attention kernels that take a mask as it comes; cuDNN's would be planned anew for every shape of a batch."""
 Tensor = Any
-STEP = 8
-"""Rows are as long as a multiple of this, which kernels want."""
-
-
-class Branch(NamedTuple):
-    """A text of a tree: its number in the sample, its tokens, and how many of them it takes from the trunk."""
-
-    number: int
-    tokens: Ints
-    fork: int
-
-    @property
-    def size(self) -> int:
-        """Tokens of its own."""
-        return len(self.tokens) - self.fork
-
-
-Tree = list[Branch]
-"""The trunk first, which takes nothing from itself."""
-
-
-@dataclass(frozen=True)
-class Packed:
-    """Trees in rows of one length. Tokens see those of ``trunk`` before ``reach``, and their own ``branch`` so far."""
-
-    ids: Tensor
-    positions: Tensor
-    branch: Tensor
-    trunk: Tensor
-    reach: Tensor
-    ends: Tensor
-    """Columns of the END tokens of each row, padded with 0."""
-    order: Tensor
-    """Where in the flattened ``ends`` each text is."""
-
-    def to(self, device: Any) -> Packed:
-        """The same on another device."""
-        moved = {name: value.to(device, non_blocking=True) for name, value in vars(self).items()}
-        return Packed(**moved)
-
-    def pinned(self) -> Packed:
-        """The same in memory from which it travels to a GPU while that computes."""
-        return Packed(**{name: value.pin_memory() for name, value in vars(self).items()})
-
-    def visible(self) -> Tensor:
-        """Which token (row) sees which (column): batch × length × length, true where it does."""
-        column = torch.arange(self.ids.shape[1], device=self.ids.device)
-        own = (self.branch[:, :, None] == self.branch[:, None, :]) & (column[:, None] >= column[None, :])
-        trunk = (self.trunk[:, :, None] == self.branch[:, None, :]) & (self.reach[:, :, None] > column)
-        return own | trunk
-
-
-def trees(texts: Sequence[Ints]) -> list[Tree]:
-    """The texts of one sample, the longest first, as few trees.
-
-    >>> (tree,) = trees([np.array([8, 1, 2, 3, 9]), np.array([8, 1, 2, 9]), np.array([8, 1, 4, 9])])
-    >>> [branch.tokens[branch.fork :].tolist() for branch in tree]
-    [[8, 1, 2, 3, 9], [9], [4, 9]]
-    """
-    grown: list[Tree] = []
-    for number, text in enumerate(texts):
-        shared = [_common(tree[0].tokens, text) for tree in grown]
-        best = shared.index(max(shared)) if shared else 0
-        if not shared or 2 * shared[best] < len(text):
-            grown.append([Branch(number, text, 0)])
-        else:
-            grown[best].append(Branch(number, text, shared[best]))
-    return grown
-
-
-def _common(one: Ints, other: Ints) -> int:
-    """How many tokens two texts start with in common."""
-    size = min(len(one), len(other))
-    differs = one[:size] != other[:size]
-    first = int(differs.argmax())
-    return first if differs[first] else size
-
-
-def pack(groups: Sequence[Sequence[Ints]], room: int, pad: int = 0) -> Packed:
-    """All texts of a batch, at least one token each; ``room`` is the length of a row, unless a tree needs more."""
-    firsts = np.cumsum([0, *map(len, groups)]).tolist()
-    forest = [(tree, first) for texts, first in zip(groups, firsts, strict=False) for tree in trees(texts)]
-    sizes = [sum(branch.size for branch in tree) for tree, _ in forest]
-    rows = _rows(sizes, max(room, *sizes))
-    # One line per branch: row, column where its tree starts, where it starts, fork, own tokens, its number and its
-    # trunk's in the row.
-    lines: list[tuple[int, int, int, int, int, int, int]] = []
-    own: list[Ints] = []
-    ends: list[list[int]] = [[] for _ in rows]
-    order = [(0, 0)] * firsts[-1]
-    for row, members in enumerate(rows):
-        column = count = 0
-        for index in members:
-            tree, first = forest[index]
-            start, trunk = column, count
-            for branch in tree:
-                lines.append((row, start, column, branch.fork, branch.size, count, trunk))
-                own.append(branch.tokens[branch.fork :])
-                column, count = column + branch.size, count + 1
-                # A text that repeats the beginning of the trunk, END and all, ends where the trunk has it.
-                end = column - 1 if branch.size else start + len(branch.tokens) - 1
-                order[first + branch.number] = (row, len(ends[row]))
-                ends[row].append(end)
-    return _laid_out(np.array(lines), np.concatenate(own), ends, order, pad)
-
-
-def _laid_out(lines: Ints, tokens: Ints, ends: list[list[int]], order: list[tuple[int, int]], pad: int) -> Packed:
-    """Branches to arrays, all at once."""
-    size = lines[:, 4]
-    within = np.arange(len(tokens)) - np.repeat(np.cumsum(size) - size, size)
-    row, start, column, fork, _, number, trunk = (np.repeat(part, size) for part in lines.T)
-    length = -(-int((column + within).max() + 1) // STEP) * STEP
-    table = np.zeros((5, len(ends), length), dtype=np.int64)
-    table[0] = pad
-    # A token of padding is a branch of its own: it sees itself, and nobody sees it.
-    table[2] = table[3] = -1 - np.arange(length)
-    reach = start + np.where(number == trunk, within + 1, fork)
-    table[:, row, column + within] = (tokens, fork + within, number, trunk, reach)
-    widest = max(map(len, ends))
-    columns = np.zeros((len(ends), widest), dtype=np.int64)
-    for line, own in zip(columns, ends, strict=True):
-        line[: len(own)] = own
-    flat = np.array([row * widest + column for row, column in order], dtype=np.int64)
-    return Packed(*(torch.from_numpy(part) for part in (*table, columns, flat)))
-
-
-def _rows(sizes: Sequence[int], room: int) -> list[list[int]]:
-    """Trees into rows: each, the largest first, into the fullest row that still has room for it."""
-    rows: list[list[int]] = []
-    left: list[int] = []
-    for tree in sorted(range(len(sizes)), key=lambda tree: -sizes[tree]):
-        fits = [(space, number) for number, space in enumerate(left) if space >= sizes[tree]]
-        if fits:
-            _, number = min(fits)
-        else:
-            number = len(rows)
-            rows.append([])
-            left.append(room)
-        rows[number].append(tree)
-        left[number] -= sizes[tree]
-    return rows
-
-
-def encode(model: Any, packed: Packed) -> Tensor:
-    """Features of all texts, in the order of the groups, by the layers of a ``transformers`` CLIP model."""
-    tower = getattr(model.text_model, "text_model", model.text_model)
-    hidden = tower.embeddings.token_embedding(packed.ids) + tower.embeddings.position_embedding(packed.positions)
-    visible = packed.visible().unsqueeze(1)
-    *most, last = tower.encoder.layers
-    bias = _bias(visible, hidden)
-    with sdpa_kernel(KERNELS):
-        for layer in most:
-            hidden = _layer(layer, hidden, None, bias)
-        if packed.ends.shape[1] * 2 < hidden.shape[1]:
-            picked = packed.ends[:, None, :, None].expand(-1, 1, -1, visible.shape[-1])
-            hidden = _layer(last, hidden, packed.ends, bias.gather(2, picked).contiguous())
-        else:
-            hidden = _layer(last, hidden, None, bias)
-            hidden = hidden.gather(1, packed.ends[:, :, None].expand(-1, -1, hidden.shape[-1]))
-    ends = hidden.flatten(0, 1)[packed.order]
-    return model.text_projection(tower.final_layer_norm(ends))
-
-
-def _bias(visible: Tensor, hidden: Tensor) -> Tensor:
-    """The mask as something to add, in the precision attention will run in."""
-    kind = hidden.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
-    return torch.zeros(visible.shape, dtype=dtype, device=hidden.device).masked_fill_(~visible, float("-inf"))
-
-
-def _layer(layer: Any, hidden: Tensor, ends: Tensor | None, bias: Tensor) -> Tensor:
-    """One layer, with queries at the columns ``ends`` only, or everywhere."""
-    attention, normal = layer.self_attn, layer.layer_norm1(hidden)
-    asking = normal
-    if ends is not None:
-        picked = ends[:, :, None].expand(-1, -1, hidden.shape[-1])
-        hidden, asking = hidden.gather(1, picked), normal.gather(1, picked)
-    heads = attention.num_heads
-
-    def split(states: Tensor) -> Tensor:
-        return states.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-    mixed = torch.nn.functional.scaled_dot_product_attention(
-        split(attention.q_proj(asking)),
-        split(attention.k_proj(normal)),
-        split(attention.v_proj(normal)),
-        attn_mask=bias,
-        dropout_p=attention.dropout if layer.training else 0.0,
-        scale=attention.scale,
-    )
-    hidden = hidden + attention.out_proj(mixed.transpose(1, 2).flatten(2))
-    return hidden + layer.mlp(layer.layer_norm2(hidden))
-
-
 SIDES = ("image", "text")
 
 
@@ -327,7 +112,7 @@ class Towers:
     def texts(self, batch: TowerTexts) -> Tensor:
         """Features of a batch of texts, group by group."""
         if batch.packed is not None:
-            return encode(self.encoder.module, batch.packed.to(self.encoder.device))
+            return encode_packed(self.encoder.module, batch.packed.to(self.encoder.device))
         if "text" not in self.locked:
             return self.encoder.text_tensor(batch.ids.to(self.encoder.device, non_blocking=True))
         below, head = halves(self.encoder, "text")

@@ -171,16 +171,45 @@ def test_garbage_with_status_200_is_a_failure_and_not_stored(server, judging, co
     assert isinstance(reply, Failure) and len(ReplyStore(judging.replies)) == 0
 
 
-def test_concurrency_is_kept_and_429_halves_it(server, judging):
-    reached = []
+def test_concurrency_is_kept(server, judging):
+    full = threading.Event()
 
     def behave(number, body, headers):
-        reached.append(server.under_way)
-        return (429, {"Retry-After": "0"}, {}) if number <= 3 else (200, {}, response("8"))
+        if server.under_way >= 4:
+            full.set()
+        full.wait(5)  # the first ones, until the fourth is here
+        return 200, {}, response("8")
 
     server.behave = behave
     load_judge("m", replace(judging, concurrency=4)).ask([question(str(number)) for number in range(40)])
-    assert server.busiest <= 4 and len(server.bodies) == 43
+    assert server.busiest == 4 and len(server.bodies) == 40
+
+
+def test_refusals_that_arrive_together_halve_the_concurrency_once_and_success_raises_it(server):
+    together, crowd, reached = threading.Barrier(8), threading.Event(), []
+
+    def behave(number, body, headers):
+        if number <= 8:
+            together.wait(30)  # all eight are under way
+            return 429, {"Retry-After": "0"}, {}
+        reached.append(server.under_way)
+        if server.under_way > 4:
+            crowd.set()
+        crowd.wait(0.3)  # time for a fifth to come, if it is sent
+        return 200, {}, response("8")
+
+    async def ask():
+        async with endpoint.Endpoint(server.url, concurrency=8, pause=1e9) as asked:
+            await asyncio.gather(*(asked.complete({"number": number}) for number in range(8)))
+            return asked.limit
+
+    server.behave = behave
+    limit = asyncio.run(ask())
+    assert server.busiest == 8 and len(reached) == 8 and max(reached) <= 4
+    expected = 8 / 2
+    for _ in range(8):  # each reply adds one over the limit: eight of them about 1.7
+        expected += 1 / expected
+    assert limit == pytest.approx(expected, abs=1e-12)
 
 
 def test_replay_asks_nothing_new(server, judging):
@@ -438,7 +467,6 @@ def test_a_file_that_changes_is_another_image(tmp_path):
     [
         {"choices": [{"message": "text"}]},
         {"choices": [{"message": {"content": "8"}, "logprobs": {"content": [{"top_logprobs": [{"token": "8"}]}]}}]},
-        {"choices": [{"message": {"content": "8"}}], "usage": {"prompt_tokens": "many"}},
         {"choices": {"0": "8"}},
     ],
 )

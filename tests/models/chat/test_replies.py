@@ -24,6 +24,15 @@ def test_a_reply_is_kept_as_it_came_and_never_changes(tmp_path):
                 connection.execute(statement)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes of files")
+def test_replies_are_for_their_owner_alone(tmp_path):
+    """They hold what was asked and said, and were paid for."""
+    store = ReplyStore(tmp_path / "replies.db")
+    store.put(Record("a", {"model": "m"}, {"text": "8"}, 0.1))
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("replies.db*")} == {0o600}
+    store.close()
+
+
 @pytest.mark.parametrize("content", ["text", "table", "version"])
 def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, content):
     path = tmp_path / "other.db"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._files import digest
+from captious._files import digest, read_regular
 from captious._typing import Floats
 from captious.bias.corpus import ClassifierTask, Progress
 from captious.bias.masking import as_text
@@ -79,7 +79,7 @@ def _identity(model: str) -> str:
     if not folder.is_dir():
         return model
     weights = sorted((*folder.glob("*.safetensors"), *folder.glob("*.bin")))
-    return f"{folder.name}:{digest(*(path.read_bytes() for path in weights))}"
+    return f"{folder.name}:{digest(*map(read_regular, weights))}"
 
 
 _LOADED: ModelRegistry[tuple[Any, Any]] = ModelRegistry(limit=2)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious._files import digest, expanded
+from captious._files import digest, expanded, read_regular
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Metric, Need, Shared
@@ -65,7 +65,7 @@ class SpiceOriginal(MeanMetric):
             raise InputError("spice_original: no file, expected spice_original(FILE), the output of the Java program")
         path = expanded(self.file)
         try:
-            content = path.read_bytes()
+            content = read_regular(path)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
         mark = digest(content)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from captious.train import towers as branches
+from captious.train import packing
 
 
 def texts_of(encoder, *texts):
@@ -22,8 +22,8 @@ GROUPS = [
 
 def test_features_equal_separate_encoding(encoder):
     groups = [texts_of(encoder, *group) for group in GROUPS]
-    packed = branches.pack(groups, room=32, pad=encoder.pad)
-    found = branches.encode(encoder.module, packed)
+    packed = packing.pack(groups, room=32, pad=encoder.pad)
+    found = packing.encode_packed(encoder.module, packed)
     alone = [encoder.text_tensor(torch.from_numpy(text)[None])[0] for group in groups for text in group]
     assert torch.allclose(found, torch.stack(alone), atol=1e-5)
 
@@ -38,7 +38,7 @@ def test_gradients_equal_separate_encoding(encoder, room):
         (features * weights).sum().backward()
         return {name: one.grad.clone() for name, one in encoder.module.named_parameters() if one.grad is not None}
 
-    together = slopes(branches.encode(encoder.module, branches.pack(groups, room, encoder.pad)))
+    together = slopes(packing.encode_packed(encoder.module, packing.pack(groups, room, encoder.pad)))
     texts = [text for group in groups for text in group]
     apart = slopes(torch.cat([encoder.text_tensor(torch.from_numpy(text)[None]) for text in texts]))
     assert together.keys() == apart.keys()
@@ -48,20 +48,20 @@ def test_gradients_equal_separate_encoding(encoder, room):
 
 def test_a_prefix_costs_one_token(encoder):
     full, base = texts_of(encoder, "the left is red. the right is blue.", "the left is red.")
-    (tree,) = branches.trees([full, base])
+    (tree,) = packing.trees([full, base])
     assert [branch.size for branch in tree] == [len(full), 1]
     assert tree[1].tokens[tree[1].fork :].tolist() == [encoder.end]
 
 
 def test_what_shares_little_gets_its_own_tree(encoder):
     group = texts_of(encoder, *GROUPS[2])
-    found = branches.trees(group)
+    found = packing.trees(group)
     assert [[branch.number for branch in tree] for tree in found] == [[0], [1, 2, 3]]
 
 
 def test_nobody_sees_padding_or_another_tree():
     groups = [[np.array([8, 1, 2, 9]), np.array([8, 1, 9])], [np.array([8, 3, 9])]]
-    packed = branches.pack(groups, room=16)
+    packed = packing.pack(groups, room=16)
     assert packed.ids.shape == (1, 8)
     seen = packed.visible()[0].int().tolist()
     assert seen == [
@@ -76,9 +76,9 @@ def test_nobody_sees_padding_or_another_tree():
         [0, 0, 0, 0, 0, 1, 1, 1],
     ]
     assert packed.positions[0].tolist() == [0, 1, 2, 3, 2, 0, 1, 2]
-    padded = branches.pack([[np.array([8, 1, 9])]], room=3)
+    padded = packing.pack([[np.array([8, 1, 9])]], room=3)
     assert padded.visible()[0, 3:].int().tolist() == [[0] * at + [1] + [0] * (7 - at) for at in range(3, 8)]
 
 
 def test_rows_are_filled_largest_first():
-    assert branches._rows([5, 9, 4, 1, 5], room=10) == [[1, 3], [0, 4], [2]]
+    assert packing._rows([5, 9, 4, 1, 5], room=10) == [[1, 3], [0, 4], [2]]

@@ -8,58 +8,66 @@ from PIL import Image
 
 from captious.errors import InputError
 from captious.train.lexicon import CaptionCorpus
-from captious.train.negatives import Alike, Sample, image_vectors, marked, negatives, row, rows, save
+from captious.train.negative_records import (
+    NegativeSample,
+    mark_changes,
+    negative_record,
+    negative_records,
+    write_negatives,
+)
+from captious.train.negatives import make_negatives
+from captious.train.similar_images import SimilarImages, image_vectors
 
 
 def test_the_file_holds_what_the_rows_say(pets, tagger, tmp_path):
-    made = negatives(pets, tagger=tagger, per=3)
-    assert save(made, tmp_path / "neg.jsonl") == 12 * 5 * 3
-    assert [json.loads(line) for line in (tmp_path / "neg.jsonl").open()] == list(rows(made))
+    made = make_negatives(pets, tagger=tagger, per=3)
+    assert write_negatives(made, tmp_path / "neg.jsonl") == 12 * 5 * 3
+    assert [json.loads(line) for line in (tmp_path / "neg.jsonl").open()] == list(negative_records(made))
 
 
 def test_quotes_and_letters_of_all_kinds_survive(tagger, tmp_path):
     corpus = CaptionCorpus.of({'a"\\': ['a "dog" runs\u2028', "ein Hündchen \U0001f415"], "b": ["the\tcat sleeps", ""]})
-    made = negatives(corpus, tagger=tagger, per=4)
-    save(made, tmp_path / "neg.jsonl")
+    made = make_negatives(corpus, tagger=tagger, per=4)
+    write_negatives(made, tmp_path / "neg.jsonl")
     with (tmp_path / "neg.jsonl").open(encoding="utf-8", newline="\n") as file:
-        assert [json.loads(line) for line in file] == list(rows(made))
-    assert {entry["id"] for entry in rows(made)} == {'a"\\', "b"}
+        assert [json.loads(line) for line in file] == list(negative_records(made))
+    assert {entry["id"] for entry in negative_records(made)} == {'a"\\', "b"}
 
 
 def test_a_row_says_what_was_done(pets, tagger):
-    made = negatives(pets, ("repeat", "substitute", "random"), tagger=tagger)
-    one = row(made, 1)
+    made = make_negatives(pets, ("repeat", "substitute", "random"), tagger=tagger)
+    one = negative_record(made, 1)
     assert list(one) == ["id", "caption", "kind", "negative", "done"] and one["kind"] == "substitute"
     for old, new in one["done"]["replaced"]:
         assert old in one["caption"] and new in one["negative"]
-    assert list(row(made, 2)["done"]) == ["from"]
+    assert list(negative_record(made, 2)["done"]) == ["from"]
 
 
 def test_a_sample_shows_each_image_once_before_any_twice(pets, tagger):
-    made = negatives(pets, ("random", "repeat"), tagger=tagger)
-    chosen = Sample(made, 6).chosen()
+    made = make_negatives(pets, ("random", "repeat"), tagger=tagger)
+    chosen = NegativeSample(made, 6).chosen()
     assert {made.ids[number] for number in chosen["random"]} == set(pets.ids)
     assert [made.caption[n] for n in chosen["random"]] == [made.caption[n] for n in chosen["repeat"]]
-    assert len(Sample(made, 100).chosen()["random"]) == 12
+    assert len(NegativeSample(made, 100).chosen()["random"]) == 12
 
 
 def test_changed_words_are_marked(tagger):
     corpus = CaptionCorpus.of({"1": ["a dog, a dogsled"], "2": ["the cat"]})
-    made = negatives(corpus, ("substitute",), tagger=tagger)
-    before, after = marked(made, 0)
+    made = make_negatives(corpus, ("substitute",), tagger=tagger)
+    before, after = mark_changes(made, 0)
     assert [(span.text, span.tone) for span in before.spans if span.tone] == [("dog", "bad")]
     assert [(span.text, span.tone) for span in after.spans if span.tone] == [("cat", "good")]
     assert str(before) == "a dog, a dogsled" and str(after) == made.texts[0]
 
 
 def test_the_document_counts_and_shows(pets, tagger):
-    made = negatives(pets, ("random", "repeat"), tagger=tagger)
-    shown = Sample(made, 2, warnings=("one",)).document()
+    made = make_negatives(pets, ("random", "repeat"), tagger=tagger)
+    shown = NegativeSample(made, 2, warnings=("one",)).document()
     assert [table.key for table in shown.tables.values()] == ["counts", "random", "repeat"]
     assert shown.tables["counts"].rows[0] == ("random", 12, "—", 0) and shown.warnings == ("one",)
     assert shown.tables["repeat"].title == "repeat: 2 of 12" and len(shown.tables["repeat"].rows) == 2
     assert shown.data["counts"] == made.counts() and len(shown.data["look"]["random"]) == 2
-    assert list(Sample(made).document().tables) == ["counts"]
+    assert list(NegativeSample(made).document().tables) == ["counts"]
 
 
 class Colors:
@@ -81,7 +89,7 @@ def test_vectors_by_an_encoder(pets, tmp_path, monkeypatch):
     found, warnings = image_vectors(pets, tmp_path, "colors")
     assert len(warnings) == 1 and "1 images without a vector" in warnings[0] and "such as 6 (" in warnings[0]
     assert np.isnan(found[5]).all()
-    near = Alike.of(pets, found).pictures.index
+    near = SimilarImages.of(pets, found).pictures.index
     assert near[:5, 0].tolist()[:4] == [2, 3, 0, 1] and (near[5] == -1).all()
 
 

@@ -1,0 +1,161 @@
+"""BLEU and ROUGE as the modules of Hugging Face's hub define them, over texts and tokens.
+
+Neither is what captioning papers report: see ``docs/guide/coming-from-torchmetrics.md`` for the differences.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from captious.errors import InputError, require
+from captious.text.tokenizers import thirteen_a
+
+Tokens = list[str]
+Tokenize = Callable[[str], Tokens]
+ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+_ROUGE_N = re.compile(r"rouge([1-9])")
+_NO_WORD = re.compile(r"[^a-z0-9]+")
+
+
+def cased_13a(text: str) -> Tokens:
+    """The tokens of mteval's 13a with their upper case."""
+    return thirteen_a(text, lowercase=False)
+
+
+def bleu(
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+    tokenizer: Tokenize = cased_13a,
+    max_order: int = 4,
+    smooth: bool = False,
+) -> dict[str, Any]:
+    """BLEU of the hub: the reference length is that of the shortest reference, and nothing is smoothed by default.
+
+    >>> bleu(["hello there general kenobi"], [["hello there general kenobi", "hello there !"]])["reference_length"]
+    3
+    """
+    length = reference_length = 0
+    matches, possible = Counter[int](), Counter[int]()
+    for prediction, texts in zip(predictions, references, strict=True):
+        ours, theirs = tokenizer(prediction), [tokenizer(text) for text in texts]
+        length += len(ours)
+        reference_length += min(map(len, theirs))
+        for n in range(1, max_order + 1):
+            most = Counter[tuple[str, ...]]()
+            for tokens in theirs:
+                most |= Counter(_ngrams(tokens, n))
+            matches[n] += (Counter(_ngrams(ours, n)) & most).total()
+            possible[n] += max(len(ours) - n + 1, 0)
+    more = 1 if smooth else 0
+    precisions = [(matches[n] + more) / max(possible[n] + more, 1) for n in range(1, max_order + 1)]
+    mean = math.exp(sum(map(math.log, precisions)) / max_order) if min(precisions) > 0 else 0.0
+    ratio = length / reference_length if reference_length else math.inf if length else 1.0
+    penalty = 1.0 if ratio > 1 else math.exp(1 - 1 / ratio) if ratio else 0.0
+    return {
+        "bleu": mean * penalty,
+        "precisions": precisions,
+        "brevity_penalty": penalty,
+        "length_ratio": ratio,
+        "translation_length": length,
+        "reference_length": reference_length,
+    }
+
+
+def _ngrams(tokens: Tokens, n: int) -> Iterator[tuple[str, ...]]:
+    return zip(*(tokens[start:] for start in range(n)), strict=False)
+
+
+def rouge(
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+    rouge_types: Sequence[str] = ROUGE_TYPES,
+    use_aggregator: bool = True,
+    use_stemmer: bool = False,
+    tokenizer: Tokenize | None = None,
+) -> dict[str, Any]:
+    """ROUGE of the hub: F1 with the best reference, the mean over items unless ``use_aggregator=False``.
+
+    >>> rouge(["hello goodbye"], [["goodbye"]], ["rouge1", "rougeL"])
+    {'rouge1': 0.6666666666666666, 'rougeL': 0.6666666666666666}
+    """
+    tokenize = tokenizer or rouge_tokenizer(use_stemmer)
+    measures = {name: _rouge_measure(name) for name in rouge_types}
+    values: dict[str, Any] = {name: [] for name in rouge_types}
+    for prediction, texts in zip(predictions, references, strict=True):
+        for name, measure in measures.items():
+            values[name].append(max(measure(text, prediction, tokenize) for text in texts))
+    return {name: math.fsum(one) / len(one) for name, one in values.items()} if use_aggregator else values
+
+
+def rouge_tokenizer(stemmed: bool = False) -> Tokenize:
+    """Runs of letters a to z and digits in lower case; words of more than three letters may be stemmed."""
+    stem = require("nltk.stem.porter", "nltk").PorterStemmer().stem if stemmed else str
+
+    def tokenize(text: str) -> Tokens:
+        return [stem(word) if len(word) > 3 else word for word in _NO_WORD.sub(" ", text.lower()).split()]
+
+    return tokenize
+
+
+def _rouge_measure(name: str) -> Callable[[str, str, Tokenize], float]:
+    if match := _ROUGE_N.fullmatch(name):
+        n = int(match[1])
+        return lambda reference, prediction, tokenize: _rouge_n(tokenize(reference), tokenize(prediction), n)
+    if name == "rougeL":
+        return lambda reference, prediction, tokenize: _rouge_l(tokenize(reference), tokenize(prediction))
+    if name == "rougeLsum":
+        return _rouge_l_of_summaries
+    raise InputError(f"rouge_types has {name!r}, expected rouge1 to rouge9, rougeL or rougeLsum")
+
+
+def _f1(matches: int, ours: int, theirs: int) -> float:
+    precision, recall = matches / max(ours, 1), matches / max(theirs, 1)
+    return 2 * precision * recall / (precision + recall) if matches else 0.0
+
+
+def _rouge_n(reference: Tokens, prediction: Tokens, n: int) -> float:
+    theirs, ours = Counter(_ngrams(reference, n)), Counter(_ngrams(prediction, n))
+    return _f1((theirs & ours).total(), ours.total(), theirs.total())
+
+
+def _rouge_l(reference: Tokens, prediction: Tokens) -> float:
+    return _f1(len(_common(reference, prediction)), len(prediction), len(reference))
+
+
+def _common(reference: Tokens, prediction: Tokens) -> list[int]:
+    """Indices into the reference of a longest common subsequence; of several, the one that ends first in it."""
+    lengths = [[0] * (len(prediction) + 1) for _ in range(len(reference) + 1)]
+    for row, word in enumerate(reference):
+        for column, other in enumerate(prediction):
+            best = max(lengths[row][column + 1], lengths[row + 1][column])
+            lengths[row + 1][column + 1] = lengths[row][column] + 1 if word == other else best
+    row, column, indices = len(reference), len(prediction), list[int]()
+    while row and column:
+        if reference[row - 1] == prediction[column - 1]:
+            row, column = row - 1, column - 1
+            indices.append(row)
+        elif lengths[row][column - 1] > lengths[row - 1][column]:
+            column -= 1
+        else:
+            row -= 1
+    return indices[::-1]
+
+
+def _rouge_l_of_summaries(reference: str, prediction: str, tokenize: Tokenize) -> float:
+    """Lines are sentences: a sentence of the reference counts the words that it shares with any of the prediction."""
+    theirs, ours = ([tokenize(line) for line in text.split("\n") if line] for text in (reference, prediction))
+    left, right = (Counter(word for tokens in sentences for word in tokens) for sentences in (theirs, ours))
+    sizes = right.total(), left.total()
+    matches = 0
+    for sentence in theirs:
+        for index in sorted({index for other in ours for index in _common(sentence, other)}):
+            word = sentence[index]
+            if left[word] > 0 and right[word] > 0:
+                matches += 1
+                left[word] -= 1
+                right[word] -= 1
+    return _f1(matches, *sizes)

@@ -1,0 +1,175 @@
+"""Image files to pixels, by the threads that ask or by processes of their own.
+
+Large runs decode in processes, because Pillow holds Python's global lock during part of the decoding. Starting them
+takes a moment, so a worker that encodes shard after shard keeps them between calls (`DECODERS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from captious.captions import ImageData, ImageSource
+from captious.engines.child import GONE, Child, Pipes
+from captious.io.images import UnreadableImage, decode_image, read_image
+from captious.models._segments import key_of
+from captious.models.encoder import Encoder, Pixels
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MANY_THREADS = 4
+"""From so many threads on, each decodes through a process of its own."""
+Wanted = Callable[[bytes], bool]
+"""Whether the content of a key must be decoded."""
+
+
+def always(key: bytes) -> bool:
+    """Every image is wanted."""
+    return True
+
+
+class DecodedImage(NamedTuple):
+    """A file after reading: the key of its content, and its pixels unless they were not wanted or it has none."""
+
+    key: bytes | None
+    pixels: Pixels | None
+    fault: str | None
+    """Why there are no pixels, though they were wanted."""
+
+
+def decode(path: ImageSource, prepare: Callable[[Image], Pixels], wanted: Wanted, upright: bool) -> DecodedImage:
+    """Read an image, and decode it if its content is wanted."""
+    key = None
+    try:
+        content = read_image(path)
+        key = key_of(content)
+        if not wanted(key):
+            return DecodedImage(key, None, None)
+        return DecodedImage(key, prepare(decode_image(content, path, upright)), None)
+    except UnreadableImage as error:
+        return DecodedImage(key, None, str(error))
+
+
+class DecodingProcess:
+    """A process that decodes files for one thread at a time."""
+
+    def __init__(self, preparation: Any, upright: bool) -> None:
+        self.setup = (preparation, upright)
+        self.child = self._start()
+
+    def __call__(self, path: ImageSource, wanted: Wanted) -> DecodedImage:
+        """Decode as :func:`decode` does; an image that crashes the process costs that image alone."""
+        key, pipes = None, self.child.pipes
+        try:
+            pipes.send(path)
+            answer: bytes | DecodedImage = pipes.receive()
+            while isinstance(answer, bytes):
+                key = answer
+                pipes.send(wanted(key))
+                answer = pipes.receive()
+            return answer
+        except GONE:
+            self.close()
+            self.child = self._start()
+            return DecodedImage(key, None, f"{path}: brought its decoder down")
+
+    def close(self) -> None:
+        """End the process."""
+        self.child.close()
+
+    def _start(self) -> Child:
+        child = Child(serve)
+        child.pipes.send(self.setup)
+        return child
+
+
+def serve(parent: Pipes) -> None:
+    """What the process does, until its parent closes the pipe."""
+
+    def wanted(key: bytes) -> bool:
+        parent.send(key)
+        return bool(parent.receive())
+
+    preparation, upright = parent.receive()
+    while True:
+        parent.send(decode(parent.receive(), preparation.prepare, wanted, upright))
+
+
+class DecoderPool:
+    """Decoding processes that wait between calls, where they are kept; otherwise each call starts and ends its own."""
+
+    def __init__(self) -> None:
+        self.keeps = False
+        self.idle: list[DecodingProcess] = []
+
+    def keep(self) -> None:
+        """Keep processes from call to call from now on."""
+        self.keeps = True
+
+    def take(self, number: int, preparation: Any, upright: bool) -> list[DecodingProcess]:
+        """So many processes of this setup: idle ones first, the rest started; idle ones of another setup end."""
+        idle, self.idle = self.idle, []
+        fitting = [process for process in idle if process.setup == (preparation, upright)][:number]
+        _close([process for process in idle if process not in fitting])
+        return fitting + [DecodingProcess(preparation, upright) for _ in range(number - len(fitting))]
+
+    def give_back(self, processes: list[DecodingProcess]) -> None:
+        """Keep the processes of a call that is over, or end them."""
+        if self.keeps:
+            self.idle += processes
+        else:
+            _close(processes)
+
+    def close(self) -> None:
+        """End all idle processes, and keep none any more."""
+        self.keeps = False
+        idle, self.idle = self.idle, []
+        _close(idle)
+
+
+DECODERS = DecoderPool()
+"""The pool of this process."""
+
+
+def _close(processes: list[DecodingProcess]) -> None:
+    for process in processes:
+        process.close()
+
+
+@contextmanager
+def file_decoder(
+    encoder: Encoder, upright: bool, threads: int
+) -> Iterator[Callable[[ImageSource, Wanted], DecodedImage]]:
+    """How threads decode files: each through a process of its own where there are many of both, else by themselves."""
+    preparation = getattr(encoder, "preparation", None)
+    if threads < MANY_THREADS or preparation is None:
+        yield lambda path, wanted: decode(path, encoder.prepare, wanted, upright)
+        return
+    processes = DECODERS.take(threads, preparation, upright)
+    idle: SimpleQueue[DecodingProcess] = SimpleQueue()
+    for process in processes:
+        idle.put(process)
+
+    def through(path: ImageSource, wanted: Wanted) -> DecodedImage:
+        if isinstance(path, ImageData):
+            if not isinstance(path.value, bytes):  # decoded already, and large to send
+                return decode(path, encoder.prepare, wanted, upright)
+            key = key_of(path.value)
+            if not wanted(key):
+                return DecodedImage(key, None, None)
+            wanted = always
+        process = idle.get()
+        try:
+            return process(path, wanted)
+        finally:
+            idle.put(process)
+
+    try:
+        yield through
+    except BaseException:
+        _close(processes)
+        raise
+    DECODERS.give_back(processes)
