@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
 from typing import TYPE_CHECKING
 
@@ -107,7 +108,13 @@ _NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
 def names() -> list[str]:
     """All known metric names, those of installed packages included."""
-    return [*METRICS, *(point.name for point in entry_points(group=GROUP) if point.name not in METRICS)]
+    return [*METRICS, *(name for name in _installed(tuple(sys.path)) if name not in METRICS)]
+
+
+@lru_cache(maxsize=4)
+def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """Metrics of installed packages by name; looking for them anew takes longer than most filters."""
+    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def metric_class(name: str) -> type[Metric]:
@@ -118,7 +125,7 @@ def metric_class(name: str) -> type[Metric]:
         return metric
     if name in FUNCTIONS:
         return FUNCTIONS[name]
-    for point in entry_points(group=GROUP, name=name):
+    if point := _installed(tuple(sys.path)).get(name):
         return _loaded(point)
     if name in ABSENT:
         raise InputError(f"captious has no {name.upper()} yet; captious metrics lists those that it has")
@@ -155,9 +162,9 @@ def version_of(kind: type[Metric]) -> Mapping[str, str]:
     package = kind.__module__.partition(".")[0]
     if package == "captious":
         return {}
-    for point in entry_points(group=GROUP, name=kind.name):
-        if point.dist and point.module == kind.__module__:
-            return {point.dist.name: point.dist.version}
+    point = _installed(tuple(sys.path)).get(kind.name)
+    if point and point.dist and point.module == kind.__module__:
+        return {point.dist.name: point.dist.version}
     return {one: version(one) for one in packages_distributions().get(package, ())[:1]}
 
 
