@@ -5,13 +5,13 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pytest
 
 from captious import CaptionSet
-from captious.metrics import Breakdown, MeanMetric, Metric, Part, Scored, State, TokenMetric, registry
+from captious.metrics import Breakdown, MeanMetric, Metric, Need, Part, Scored, State, TokenMetric, registry
 from captious.testing import CHECKS, ContractError, check_metric, sample
 
 
@@ -135,8 +135,7 @@ class Declared(Sound):
                 "higher_is_better is 'yes', expected True or False",
                 "range is (1.0, 0.0), expected the lowest and the highest value, such as (0.0, 1.0)",
                 "decimals is 1.5, expected a whole number, or None where the value is a score",
-                "needs has 'audio', expected a tuple of these: references, several candidates, image, style, "
-                "model, judge",
+                f"needs has 'audio', expected a tuple of these: {', '.join(get_args(Need))}",
             ],
         ),
     ],
