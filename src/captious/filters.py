@@ -69,6 +69,8 @@ LISTED = 12
 COUNTS = ("words", "characters", "candidates")
 ALIASES = {"captions": "caption", "candidate": "caption", "reference": "references"}
 """Other spellings of columns."""
+STORED = ("words", "characters")
+"""Counts that a run holds, because counting the words of all captions takes longer than all else."""
 INPUT = "input."
 """Before the name of a column of the input, where something else has that name."""
 
@@ -199,22 +201,31 @@ def _mean(count: Callable[[str], str], texts: str) -> str:
 def run_columns(types: Mapping[str, str], labels: Mapping[str, str], table: str = "") -> dict[str, FilterColumn]:
     """The columns of a run's items that an expression may name, from the DuckDB types of what is stored.
 
+    ``words`` and ``characters`` are counted where they are not stored. A column of the input with the name of another
+    column is stored with `INPUT` before it.
     ``table`` is the name of the table in the statement, where it has several.
     """
     begin = f"{quoted(table)}." if table else ""
     columns = {key: FilterColumn("number", begin + quoted(key)) for key in labels if key in types}
     if "candidates" in types:
-        candidates = f"{begin}candidates"
-        columns["words"] = FilterColumn("number", _mean(_words, candidates))
-        columns["characters"] = FilterColumn("number", _mean("length({})".format, candidates))
-        columns["candidates"] = FilterColumn("number", f"len({candidates})")
-        columns["caption"] = FilterColumn("texts", candidates)
+        columns |= caption_columns(f"{begin}candidates")
+    columns |= {name: FilterColumn("number", begin + quoted(name)) for name in STORED if name in types}
     for name, kind in types.items():
-        if name not in labels and name not in ("candidates", "unscored"):
+        if name not in labels and name not in ("candidates", "unscored", *STORED):
             column = column_of_type(begin + quoted(name), kind)
             if column is not None:
                 columns[name if name not in columns else INPUT + name] = column
     return columns
+
+
+def caption_columns(candidates: str) -> dict[str, FilterColumn]:
+    """What an expression may name of captions, given the SQL of a list of candidates."""
+    return {
+        "words": FilterColumn("number", _mean(_words, candidates)),
+        "characters": FilterColumn("number", _mean("length({})".format, candidates)),
+        "candidates": FilterColumn("number", f"len({candidates})"),
+        "caption": FilterColumn("texts", candidates),
+    }
 
 
 def column_of_type(sql: str, kind: str) -> FilterColumn | None:
@@ -1117,11 +1128,10 @@ class _Compiler:
             "matches": f"regexp_matches({{}}, {value})",
         }[node.kind]
         sql = node.operand.column.sql
-        return (
-            test.format(sql)
-            if _kind(node.operand) == "text"
-            else f"list_bool_or([{test.format('one')} FOR one IN {sql}])"
-        )
+        if _kind(node.operand) == "text":
+            return test.format(sql)
+        several = f"list_bool_or([{test.format('one')} FOR one IN {sql}])"
+        return f"CASE WHEN len({sql}) = 1 THEN {test.format(f'{sql}[1]')} ELSE {several} END"
 
     def value(self, node: Operand) -> str:
         """SQL of a number or a text, null where there is none."""
@@ -1156,50 +1166,83 @@ class _Compiler:
 # With DuckDB
 
 
-def connect(threads: int | None = None) -> Any:
-    """A DuckDB connection in memory that loads no extension and sees no Python variable."""
+def connect(database: str = ":memory:", **config: Any) -> Any:
+    """A DuckDB connection that loads no extension and sees no Python variable; ``config`` has further options."""
     import tempfile
     from pathlib import Path
 
-    config: dict[str, Any] = {
+    options = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "python_enable_replacements": "false",
         "temp_directory": str(Path(tempfile.gettempdir()) / "captious-duckdb"),
     }
-    if threads is not None:
-        config["threads"] = threads
-    return require("duckdb", "query").connect(config=config)
+    return require("duckdb", "query").connect(database, config={**options, **config})
+
+
+GATHER = 1 << 18
+"""Values that are sorted in memory at a time. Of more, counts in ranges tell first where the quantiles are."""
+RANGES = 4096
+ROUNDS = 6
+"""How often ranges are divided; what is left then is sorted by DuckDB."""
 
 
 def find_thresholds(connection: Any, source: str, quantiles: Sequence[Quantile]) -> dict[str, float]:
-    """The values of quantiles by their text, exact; NaN where no item has a value.
+    """The values of quantiles by their text, exact and in bounded memory; NaN where no item has a value.
 
     ``source`` is what stands after FROM in SQL, written by captious.
     """
     operands: dict[NumberNode, list[Quantile]] = {}
     for quantile in quantiles:
         operands.setdefault(quantile.operand, []).append(quantile)
-    compiler = _Compiler({}, "q")
-    columns = [f"CAST({compiler.value(operand)} AS DOUBLE) AS v{index}" for index, operand in enumerate(operands)]
-    if not columns:
-        return {}
-    values = f"(SELECT {', '.join(columns)} FROM {source})"
-    counts = connection.execute(
-        f"SELECT {', '.join(f'count(v{index})' for index in range(len(columns)))} FROM {values}", compiler.parameters
-    ).fetchone()
-    # The value at an index k of n is the quantile (k + 1/2) / n, whatever the rounding.
-    shares = [
-        [(quantile.rank(number) + 0.5) / number if number else 0.5 for quantile in group]
-        for group, number in zip(operands.values(), counts, strict=True)
-    ]
-    sql = ", ".join(f"quantile_disc(v{index}, {one})" for index, one in enumerate(shares))
-    rows = connection.execute(f"SELECT {sql} FROM {values}", compiler.parameters).fetchone()
-    return {
-        quantile.text: math.nan if row is None else row[place] + 0.0
-        for group, row in zip(operands.values(), rows, strict=True)
-        for place, quantile in enumerate(group)
-    }
+    thresholds: dict[str, float] = {}
+    for operand, group in operands.items():
+        compiler = _Compiler({}, "q")
+        values = _Values(connection, f"SELECT CAST({compiler.value(operand)} AS DOUBLE) AS v FROM {source}", compiler)
+        number, low, high = values.ask("count(v), min(v), max(v)").fetchall()[0]
+        ranks = [quantile.rank(number) for quantile in group]
+        known = values.at(ranks, number, low, high) if number else dict.fromkeys(ranks, math.nan)
+        thresholds |= {quantile.text: known[rank] + 0.0 for quantile, rank in zip(group, ranks, strict=True)}
+    return thresholds
+
+
+@dataclass(frozen=True)
+class _Values:
+    """A column of numbers, of which some are wanted by their index in ascending order."""
+
+    connection: Any
+    sql: str
+    compiler: _Compiler
+
+    def ask(self, columns: str, rest: str = "", **parameters: float) -> Any:
+        sql = f"SELECT {columns} FROM ({self.sql}) {rest}"
+        return self.connection.execute(sql, {**self.compiler.parameters, **parameters})
+
+    def at(self, ranks: Sequence[int], number: int, low: float, high: float, rounds: int = ROUNDS) -> dict[int, float]:
+        """The values at these indices among those from ``low`` to ``high``, of which there are so many."""
+        within, ends, width = "WHERE v BETWEEN $low AND $high", {"low": low, "high": high}, high - low
+        if number <= GATHER:
+            gathered = self.ask("v", f"{within} ORDER BY v", **ends).fetchnumpy()["v"]
+            return {rank: float(gathered[rank]) for rank in ranks}
+        if not rounds or not math.isfinite(width):
+            # The value at an index k of n is the quantile (k + 1/2) / n, whatever the rounding.
+            shares = [(rank + 0.5) / number for rank in ranks]
+            values = self.ask(f"quantile_disc(v, {shares})", within, **ends).fetchall()[0][0]
+            return dict(zip(ranks, values, strict=True))
+        # The number of a range rises with the value, so the values of a range are those between its ends.
+        columns = f"floor((v - $low) / $width * {RANGES}) AS range, count(*), min(v), max(v)"
+        found: dict[int, float] = {}
+        start, left = 0, sorted(set(ranks))
+        counts = self.ask(columns, f"{within} GROUP BY range ORDER BY range", **ends, width=width).fetchall()
+        for _, size, first, last in counts:
+            inside = [rank for rank in left if start <= rank < start + size]
+            if first == last:
+                found |= dict.fromkeys(inside, first)
+            elif inside:
+                inner = self.at([rank - start for rank in inside], size, first, last, rounds - 1)
+                found |= {rank + start: value for rank, value in inner.items()}
+            start += size
+        return found
 
 
 def matching_rows(table: pa.Table, text: str, labels: Mapping[str, str]) -> Bools:
