@@ -38,7 +38,7 @@ class Referee(StubModel):
 
 def shown(body):
     """The captions of a question, in their order."""
-    match = re.search(r"First caption:\n(.*)\n\nSecond caption:\n(.*)\n", asked(body))
+    match = re.search(r'First caption:\n"(.*)"\n\nSecond caption:\n"(.*)"\n', asked(body))
     return match[1], match[2]
 
 
@@ -147,7 +147,7 @@ def test_the_judge_sees_the_image_and_the_references_where_there_are_some(monkey
     assert [len(pictures(body)) for body in questions] == [1] * 4 and len({pictures(one)[0] for one in questions}) == 2
     assert all("attached" in asked(body) and "People" not in asked(body) for body in questions)
     captious.arena(systems, "m", Resampling(0), runtime, references=REFERENCES, images=tmp_path, missing="skip")
-    assert "attached" in asked(model.bodies[-1]) and "- a dog runs\n- the dog" in asked(model.bodies[-1])
+    assert "attached" in asked(model.bodies[-1]) and '- "a dog runs"\n- "the dog' in asked(model.bodies[-1])
 
 
 def test_a_model_that_refuses_images_judges_by_the_references(monkeypatch, runtime, tmp_path):

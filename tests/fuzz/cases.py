@@ -52,13 +52,13 @@ question = "How good?"
         import pytest
 
         pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'captious[studio]'")
-        from captious.studio.log import Log
-        from captious.studio.plan import read_plan
-        from captious.studio.tasks import build_tasks
+        from captious.studio.collect.log import StudyLog
+        from captious.studio.collect.plan import read_plan
+        from captious.studio.collect.tasks import build_tasks
 
         path = self.write(folder, name)
         plan = read_plan(path)
-        log = Log.open(path.with_suffix(".db"))
+        log = StudyLog.open(path.with_suffix(".db"))
         log.begin(plan, build_tasks(plan))
         for rater in log.add_raters(["one", "two", "three"]):
             page = log.next_page(rater.id)
@@ -190,7 +190,7 @@ class Run:
         if rng.random() < 0.2:
             return odd_place(rng, folder, "")
         path = Path(self.right(folder, name))
-        file = path / rng.choice(["captious-run.json", "items.parquet"])
+        file = path / rng.choice(["captious-run.json", "items/captions.parquet", "rows/captions.parquet"])
         spoiled = Blob(file.read_bytes(), file.suffix, sealed=True).spoiled(rng, folder, "spoiled")
         file.unlink()
         if os.path.lexists(spoiled.text):  # unlike Path.exists, it takes a name that is too long
@@ -220,7 +220,7 @@ class ScoredShards:
         if rng.random() < 0.2:
             return odd_place(rng, folder, "")
         path = Path(self.right(folder, name))
-        file = rng.choice([path / "captious-shards.json", path / "items" / "0.parquet"])
+        file = rng.choice([path / "captious-run.json", path / "items" / "0.parquet"])
         spoiled = Blob(file.read_bytes(), file.suffix, sealed=True).spoiled(rng, folder, "spoiled")
         file.unlink()
         if os.path.lexists(spoiled.text):

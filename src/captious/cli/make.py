@@ -295,11 +295,12 @@ def negatives(
     from captious.io.join import gather_references
     from captious.syntax.tagging import tagger_named
     from captious.train.lexicon import CaptionCorpus
-    from captious.train.negatives import Sample, check, image_vectors, save
-    from captious.train.negatives import negatives as make
+    from captious.train.negative_records import NegativeSample, write_negatives
+    from captious.train.negatives import check_kinds, make_negatives
+    from captious.train.similar_images import image_vectors
 
     output, reading, seed = session.output, session.reading, session.resampling.seed
-    wanted, tag = check(kinds), tagger_named(tagger)
+    wanted, tag = check_kinds(kinds), tagger_named(tagger)
     if output.out is None and not look and not output.json:
         raise InputError("nothing to do with the negatives: expected --out FILE, --look NUMBER or --json")
     if "hard" not in wanted and (reading.images or encoder or image_features):
@@ -313,11 +314,11 @@ def negatives(
         hard = (reading.images, encoder, image_features) if "hard" in wanted else None
         vectors, warnings = image_vectors(corpus, *hard) if hard else (None, ())
         step("making wrong captions")
-        wrong = make(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
+        wrong = make_negatives(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
         if output.out is not None:
             step("writing")
-            save(wrong, output.out)
-    deliver(Sample(wrong, look, seed, warnings), replace(output, out=None))
+            write_negatives(wrong, output.out)
+    deliver(NegativeSample(wrong, look, seed, warnings), replace(output, out=None))
     if output.out is not None:
         typer.echo(f"written: {output.out}", err=True)
 

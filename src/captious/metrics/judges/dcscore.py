@@ -27,7 +27,7 @@ from captious.metrics.judges.facts import (
     unless_failed,
     whole,
 )
-from captious.metrics.judges.judged import Bench, Verdict, shortened
+from captious.metrics.judges.judged import Bench, Verdict, quoted, shortened
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -188,7 +188,7 @@ class DCScore(FactMetric):
         return lists
 
     def _extraction(self, text: str, bench: Bench) -> Request:
-        prompt = bench.prompts["dcscore_facts"].format(text=" ".join(text.split()))
+        prompt = bench.prompts["dcscore_facts"].format(text=quoted(text))
         return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 24))
 
     def _matching(self, lists: FactLists, bench: Bench) -> Request:
@@ -198,7 +198,7 @@ class DCScore(FactMetric):
 
     def _checking(self, item: Item, lists: FactLists, bench: Bench) -> Request:
         reference = "\n".join(item.references)
-        prompt = bench.prompts["dcscore_check"].format(reference=reference, facts=lists.numbered)
+        prompt = bench.prompts["dcscore_check"].format(reference=quoted(reference), facts=lists.numbered)
         turn = Turn("user", prompt, (item.fields["image"],))
         return Request((turn,), temperature=0.3, max_tokens=256 + 24 * len(lists.facts), detail="high")
 

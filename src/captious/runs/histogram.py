@@ -1,0 +1,99 @@
+"""How values are spread, in bins that histograms of other shards share, so that they add up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import frexp, ldexp
+from typing import Any
+
+import numpy as np
+
+from captious._typing import Floats
+
+BINS = 256
+"""At most so many."""
+FINEST = 40
+"""Bins are not narrower than 2**-40 of the largest value."""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of values in bins whose width is a power of two and whose edges are its multiples.
+
+    The width is the smallest at which `BINS` bins reach from the lowest to the highest value. Two histograms of
+    different widths therefore add up exactly, in any order.
+
+    >>> Histogram.of(np.array([0.0, 0.25, 0.25, 1.0])).quantile(0.5)
+    0.25
+    """
+
+    exponent: int = 0
+    """The width of a bin is ``2 ** exponent``."""
+    first: int = 0
+    """The first bin begins at ``first * width``."""
+    counts: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, values: Floats) -> Histogram:
+        """The histogram of all finite values."""
+        values = values[np.isfinite(values)]
+        if not len(values):
+            return cls()
+        largest = frexp(float(np.abs(values).max()))[1]
+        exponent = max(largest - FINEST, -1000)
+        indices = np.floor(values / ldexp(1.0, exponent)).astype(np.int64)
+        low = int(indices.min())
+        while int(indices.max()) - low >= BINS:
+            indices, low, exponent = indices >> 1, low >> 1, exponent + 1
+        return cls(exponent, low, tuple(np.bincount(indices - low).tolist()))
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Histogram:
+        """The histogram again from its JSON value; a ValueError where its numbers are impossible."""
+        exponent, first, counts = int(record["exponent"]), int(record["first"]), tuple(map(int, record["counts"]))
+        if not -1000 <= exponent <= 1000 or abs(first) >= 2**62 or len(counts) > BINS or min(counts, default=0) < 0:
+            raise ValueError("no histogram has such bins")
+        return cls(exponent, first, counts)
+
+    @property
+    def width(self) -> float:
+        """Of a bin."""
+        return ldexp(1.0, self.exponent)
+
+    @property
+    def edges(self) -> Floats:
+        """Where bins begin, and where the last one ends."""
+        edges: Floats = np.arange(self.first, self.first + len(self.counts) + 1, dtype=np.float64) * self.width
+        return edges
+
+    def merge(self, other: Histogram) -> Histogram:
+        """The histogram of the values of both."""
+        if not self.counts or not other.counts:
+            return self if self.counts else other
+        exponent = max(self.exponent, other.exponent)
+        while True:
+            parts = [one.coarser(exponent) for one in (self, other)]
+            low = min(part.first for part in parts)
+            bins = max(part.first + len(part.counts) for part in parts) - low
+            if bins <= BINS:
+                break
+            exponent += 1
+        counts = np.zeros(bins, dtype=np.int64)
+        for part in parts:
+            counts[part.first - low : part.first - low + len(part.counts)] += part.counts
+        return Histogram(exponent, low, tuple(counts.tolist()))
+
+    def coarser(self, exponent: int) -> Histogram:
+        """The same values in wider bins."""
+        indices = (self.first + np.arange(len(self.counts))) >> (exponent - self.exponent)
+        low = int(indices[0])
+        counts = np.bincount(indices - low, weights=self.counts).astype(np.int64)
+        return Histogram(exponent, low, tuple(counts.tolist()))
+
+    def quantile(self, part: float) -> float:
+        """The lower edge of the bin below whose end at least this part of the values lies; NaN where there are none."""
+        if not self.counts:
+            return float("nan")
+        below = np.cumsum(self.counts)
+        return float(self.edges[int(np.searchsorted(below, part * below[-1]))])

@@ -1,0 +1,223 @@
+"""What is known of a part of a run besides the values of its items: enough for a report of all parts.
+
+A part is a shard, or a file. Its summary is JSON in the schema metadata of its Parquet file. Numbers are written so
+that they are read back to the last digit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from captious._hashing import text_hashes
+from captious._typing import Floats
+from captious.captions import CaptionSet
+from captious.metrics.measurement import Measurement, Signature
+from captious.metrics.rows import TypeSets
+from captious.runs.histogram import Histogram
+
+WORST = 50
+"""Items that a summary lists for each metric."""
+EXAMPLES = 5
+"""Ids that a summary names for each reason."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """How many items have no value for one reason, and the first of them."""
+
+    count: int
+    ids: tuple[str, ...]
+
+    def merge(self, other: Reason) -> Reason:
+        """The reason in two parts together."""
+        return Reason(self.count + other.count, (*self.ids, *other.ids)[:EXAMPLES])
+
+
+@dataclass(frozen=True)
+class WorstItem:
+    """An item with a low value, or a high one where lower is better."""
+
+    id: str
+    value: float
+    candidate: str
+    reference: str
+    """The first; empty where there is none."""
+
+
+@dataclass(frozen=True)
+class MetricSummary:
+    """One metric on one part."""
+
+    signature: Signature
+    """Its settings, items, unscored items, counts, range of references and fingerprint; those of shards merge."""
+    sums: tuple[float, ...]
+    """Rows of statistics added up over the scored items; of distinct things, their number here and the tokens."""
+    unites: bool = False
+    """Whether the metric counts distinct things, whose hashes stand in a file beside and unite over shards."""
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    worst: tuple[WorstItem, ...] = ()
+    """From the worst on, at most `WORST`."""
+    histogram: Histogram = field(default_factory=Histogram)
+    """Of the items' values."""
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    corpus: str = ""
+    """Stands for the shards whose corpus statistics the values depend on; empty where they depend on none."""
+
+    @property
+    def metric(self) -> str:
+        """The written form of the metric."""
+        return self.signature.metric
+
+    @property
+    def items(self) -> int:
+        """Of the part."""
+        return self.signature.items
+
+    @property
+    def scored(self) -> int:
+        """Items with a value."""
+        return self.signature.items - self.signature.unscored
+
+    @classmethod
+    def of(cls, measurement: Measurement, captions: CaptionSet, corpus: str = "") -> MetricSummary:
+        """The summary of a measurement of these captions."""
+        return cls(
+            signature=measurement.signature,
+            sums=tuple(_total(measurement).tolist()),
+            unites=isinstance(measurement.rows, TypeSets),
+            reasons=_reasons(measurement.reasons),
+            worst=tuple(_worst(measurement, captions)),
+            histogram=Histogram.of(measurement.values),
+            warnings=measurement.warnings,
+            notes=measurement.notes,
+            corpus=corpus,
+        )
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> MetricSummary:
+        """The summary again from its JSON value."""
+        return cls(
+            signature=_signature(record["signature"]),
+            sums=tuple(map(float, record["sums"])),
+            unites=bool(record["unites"]),
+            reasons={
+                str(text): Reason(int(one["count"]), tuple(map(str, one["ids"])))
+                for text, one in record["reasons"].items()
+            },
+            worst=tuple(_worst_item(one) for one in record["worst"]),
+            histogram=Histogram.of_record(record["histogram"]),
+            warnings=tuple(map(str, record["warnings"])),
+            notes=tuple(map(str, record["notes"])),
+            corpus=str(record["corpus"]),
+        )
+
+
+@dataclass(frozen=True)
+class PartSummary:
+    """A scored part: what was read, what each metric gave, and how long that took."""
+
+    name: str
+    marker: str
+    """Digest of the marker that it was scored under."""
+    size: int
+    """Of the shard in bytes when it was scored; 0 where no shard was."""
+    items: int
+    metrics: tuple[MetricSummary, ...]
+    """In the order of the marker; none where the part has no item."""
+    skipped: int = 0
+    """Ids that were left out at reading because one side lacked them."""
+    candidates: int = 0
+    """Captions; an item may have several."""
+    words: int = 0
+    """Of all candidates."""
+    images: int = 0
+    """Items that have one."""
+    ids: int = 0
+    """Sum of the hashes of the ids modulo 2**64: the same ids in any order give the same one."""
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """What could not be read, such as members of a truncated tar, by reason."""
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """The first fault of each reason in full."""
+    warnings: tuple[str, ...] = ()
+    """On the captions, whatever the metric."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """By step: read, the label of each metric, write."""
+
+    def __getitem__(self, metric: str) -> MetricSummary:
+        """The summary of a metric by its written form."""
+        return next(one for one in self.metrics if one.metric == metric)
+
+    def to_json(self) -> str:
+        """On one line; floats in the shortest form that is read back exactly."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> PartSummary:
+        """The summary again; a ValueError, KeyError, TypeError or AttributeError where it is none."""
+        record = json.loads(text)
+        numbers = ("size", "items", "skipped", "candidates", "words", "images", "ids")
+        return cls(
+            name=str(record["name"]),
+            marker=str(record["marker"]),
+            metrics=tuple(MetricSummary.of_record(one) for one in record["metrics"]),
+            faults={str(reason): int(number) for reason, number in record["faults"].items()},
+            examples={str(reason): str(line) for reason, line in record["examples"].items()},
+            warnings=tuple(map(str, record["warnings"])),
+            seconds={str(step): float(number) for step, number in record["seconds"].items()},
+            **{name: int(record[name]) for name in numbers},
+        )
+
+
+def _signature(record: Mapping[str, Any]) -> Signature:
+    low, high = map(int, record["references"])
+    return Signature(
+        metric=str(record["metric"]),
+        settings={str(name): str(value) for name, value in record["settings"].items()},
+        references=(low, high),
+        counts={str(name): int(number) for name, number in record["counts"].items()},
+        **{name: int(record[name]) for name in ("items", "fingerprint", "skipped", "unscored")},
+    )
+
+
+def _worst_item(record: Mapping[str, Any]) -> WorstItem:
+    texts = {name: str(record[name]) for name in ("id", "candidate", "reference")}
+    return WorstItem(value=float(record["value"]), **texts)
+
+
+def ids_fingerprint(ids: Iterable[str]) -> int:
+    """Of ids in any order; those of shards add up modulo 2**64.
+
+    >>> ids_fingerprint(["1", "2"]) == (ids_fingerprint(["2"]) + ids_fingerprint(["1"])) % 2**64
+    True
+    """
+    return int(text_hashes(ids).sum(dtype=np.uint64))
+
+
+def _total(measurement: Measurement) -> Floats:
+    """The rows of the scored items, added up."""
+    rows = measurement.rows
+    if isinstance(rows, TypeSets):
+        return rows.total()
+    total: Floats = np.where(np.isnan(rows).any(axis=1, keepdims=True), 0.0, rows).sum(axis=0)
+    return total
+
+
+def _reasons(reasons: Mapping[str, str]) -> dict[str, Reason]:
+    ids: dict[str, list[str]] = {}
+    for key, reason in reasons.items():
+        ids.setdefault(reason, []).append(key)
+    return {reason: Reason(len(keys), tuple(keys[:EXAMPLES])) for reason, keys in ids.items()}
+
+
+def _worst(measurement: Measurement, captions: CaptionSet) -> list[WorstItem]:
+    sign = 1 if measurement.metric.higher_is_better else -1
+    values = sign * measurement.values
+    order: Sequence[int] = np.argsort(values, kind="stable")[: min(WORST, int((~np.isnan(values)).sum()))].tolist()
+    items = [(captions.item(index), float(measurement.values[index])) for index in order]
+    return [WorstItem(item.id, value, item.candidate, (*item.references, "")[0]) for item, value in items]
