@@ -174,6 +174,11 @@ EXAMPLES = {
         *(f"amber(value={value},annotations={{amber}},vectors=none)" for value in ("chair", "cover", "hal", "cog")),
         "amber(value=cog,annotations={amber},vectors=none,cog=nouns)",
     ),
+    "aloha": (
+        "aloha(weights={bert})",
+        "aloha(weights={bert},detections=yes,unmatched=ignore)",
+        "aloha(model=stub,weights={bert})",
+    ),
     "bertscore": ("bertscore(weights={bert})", "bertscore(weights={bert},idf=refs,value=recall,baseline=0.1)"),
     "bleurt": ("bleurt(weights={bleurt})", "bleurt(weights={bleurt},over=mean,limit=12,activation=gelu_new)"),
     "sbert": ("sbert(weights={bert})", "sbert(weights={bert},over=mean)"),

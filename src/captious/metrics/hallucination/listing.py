@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from captious.metrics.judges.facts import ask_each, list_tokens, read_bullets, whole
+from captious.metrics.judges.judged import quoted
 from captious.models.chat.judge import Judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.syntax.lemmas import singularize
@@ -55,8 +56,7 @@ def _tagged_nouns(texts: Sequence[str], tagger: str) -> list[list[str]]:
 def list_requests(texts: Sequence[str], prompt: str) -> list[Request]:
     """The question for the objects of each text."""
     return [
-        Request((Turn("user", prompt.format(text=" ".join(text.split()))),), max_tokens=list_tokens(text, 4))
-        for text in texts
+        Request((Turn("user", prompt.format(text=quoted(text))),), max_tokens=list_tokens(text, 4)) for text in texts
     ]
 
 
