@@ -105,12 +105,12 @@ def test_what_is_refused(folder, tmp_path):
             keep(folder.address, "words > 2", out)
     with pytest.raises(InputError, match=r"needs out=..., the folder to write them to"):
         keep(folder.address, "words > 2", write="shards", engine=SERIAL)
-    with pytest.raises(InputError, match=r"no captious-shards.json, expected a folder that captious score wrote"):
+    with pytest.raises(InputError, match=r"no captious-run.json, expected a folder that captious score wrote"):
         keep(tmp_path, "words > 2")
     with pytest.raises(InputError, match=r"no metric or column 'cider'"):
         keep(folder.address, "cider > 2", tmp_path / "new.txt")
     folder.storage.remove("items/b.parquet")
-    with pytest.raises(InputError, match=r"1 of 3 shards is not scored yet, such as b"):
+    with pytest.raises(InputError, match=r"items/b\.parquet: is missing, expected a folder that captious score wrote"):
         keep(folder.address, "words > 2", tmp_path / "new.txt")
     assert not (tmp_path / "new.txt").exists()
 

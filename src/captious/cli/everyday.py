@@ -28,6 +28,8 @@ USUAL = ("bleu", "rouge", "cider")
 DEMO = Session(output=Output(out=Path("demo-report")))
 
 
+PARTLY = 3
+"""Exit code of a command that did its work but for some shards, which it names."""
 NAMES = ("score", "keep", "compare", "arena", "view", "check", "metrics", "demo")
 
 
@@ -104,12 +106,11 @@ def _score_shards(
     from captious.render.document import is_file
     from captious.scale.expression import parse_filter
     from captious.scale.keep import keep as keep_items
-    from captious.scale.scoring import ShardsFailed, plan_shards, score_shards
+    from captious.scale.plan import plan_shards
+    from captious.scale.scoring import failed_line, score_shards
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
-    if explain is not None:
-        raise InputError(f"explain={explain} is not for shards; score the file that holds the item by itself")
     if session.runtime.judging.dry_run:
         with printing.working() as step:
             plan = plan_shards(source, metrics, session.reading, step)
@@ -124,34 +125,40 @@ def _score_shards(
     folder = Storage.at(output.out)
     written = [folder.address_of("report.html")]
     shown: list[Result] = []
-    try:
-        with printing.working(every=60.0) as step:
-            report = score_shards(
-                source,
-                metrics,
-                out=output.out,
-                reading=session.reading,
-                resampling=session.resampling,
-                engine=engine,
-                progress=step,
-                overwrite=output.overwrite,
-            )
-            if output.percent:
-                report.write(percent=True)
-            shown.append(report)
-            if keep is not None:
-                written.append(folder.address_of("kept.parquet"))
-                selection = keep_items(output.out, keep, written[-1], engine=engine, overwrite=True, progress=step)
-                shown.append(selection)
-                if output.json:
-                    shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
-    except ShardsFailed as error:
-        raise InputError(error.summary) from None  # the shards were named as they failed
+    with printing.working(every=60.0) as step:
+        report = score_shards(
+            source,
+            metrics,
+            out=output.out,
+            reading=session.reading,
+            resampling=session.resampling,
+            engine=engine,
+            progress=step,
+            overwrite=output.overwrite,
+        )
+        if explain is not None:
+            report = replace(report, explanations=report.explain(explain))
+        if output.percent or explain is not None:
+            report.write(percent=output.percent)
+        shown.append(report)
+        if keep is not None:
+            written.append(folder.address_of("kept.parquet"))
+            selection = keep_items(output.out, keep, written[-1], engine=engine, overwrite=True, progress=step)
+            shown.append(selection)
+            if output.json:
+                shown = [replace(report.document(), data={**report.data(), "kept": selection.data()})]
     if worst:
         shown.append(report.worst(worst))
     for result in shown[:1] if output.json or output.latex or output.csv else shown:
         printing.deliver(result)
     typer.echo(f"written: {', '.join(written)}", err=True)
+    if report.failed:
+        from captious.runs.folder import FAILED
+
+        failed = failed_line(report.failed, len(report.failed) + len(report.parts))
+        listed = f"left out and listed in {folder.address_of(FAILED)}"
+        typer.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
+        raise typer.Exit(PARTLY)
 
 
 def keep(
@@ -197,35 +204,32 @@ def compare(
 ) -> None:
     """Compare systems on the same items with paired tests, Holm-adjusted over the systems.
 
-    Folders that captious score wrote from shards are compared on the metrics they hold, shard by shard.
+    Folders that captious score wrote are compared as they are, on the metrics that all of them hold; of shards,
+    shard by shard.
 
     Example: captious compare a.json b.json c.json --references refs.json
     Example: captious compare XE=ck0/results.json RL=ck1/results.json --references refs.json
-    Example: captious compare XE=scores0/ RL=scores1/
+    Example: captious compare XE=run0/ RL=run1/
     """
     from captious.comparison import compare
     from captious.metrics.registry import parse_all
-    from captious.scale.comparing import compare_shards, is_scored
+    from captious.runs import is_run
 
     parse_all(metrics)  # a misspelt name is said before anything is read
     paths = systems.files()
     tests: dict[str, Any] = {"test": test, "permutations": permutations, "every_pair": every_pair}
-    if any(map(is_scored, paths.values())):
-        if session.reading != Reading():
-            name = next(one.name for one in fields(Reading) if getattr(session.reading, one.name) != one.default)
-            raise InputError(f"{name}=... is for captions; folders of scored shards are compared as they are")
-        wanted = None if metrics == USUAL else metrics
-        with session.working() as step:
-            result: Result = compare_shards(paths, wanted, session.resampling, step, **tests)
-        session.deliver(result)
-        return
+    runs = {name: path for name, path in paths.items() if is_run(path)}
+    if len(runs) == len(paths) and session.reading != Reading(missing=session.reading.missing):
+        name = next(one.name for one in fields(Reading) if getattr(session.reading, one.name) != one.default)
+        raise InputError(f"{name}=... is for captions; folders of runs are compared as they are")
+    wanted = None if runs and metrics == USUAL else metrics
     if session.runtime.judging.dry_run:
         session.deliver_plan({name: session.read(path) for name, path in paths.items()}, metrics)
         return
     with session.working() as step:
         result = compare(
-            {name: session.read(path) for name, path in paths.items()},
-            metrics,
+            {name: path if name in runs else session.read(path) for name, path in paths.items()},
+            wanted,
             session.resampling,
             progress=step,
             missing=session.reading.missing,

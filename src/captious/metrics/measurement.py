@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._typing import Floats, Ints
+from captious._values import PlainState
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
@@ -111,7 +112,7 @@ class ItemValues(dict[str, float]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Measurement:
+class Measurement(PlainState):
     """One metric on one set: a value per item, a corpus value, and the rows to aggregate again without recomputing."""
 
     metric: Metric

@@ -17,15 +17,15 @@ import numpy as np
 from captious._files import refuse_existing, whole_file
 from captious._typing import Bools, Floats
 from captious.errors import InputError
-from captious.evaluation import disambiguate_labels
 from captious.io.storage import Storage, is_remote, split_address
 from captious.metrics.contract import Metric
 from captious.metrics.registry import parse_all
 from captious.options import Engine, Option, check_value, current
 from captious.render import Cell, Chart, Column, Document, Group, Result, Section, Series, Table
+from captious.runs.folder import Run, open_run
+from captious.runs.report import disambiguate_labels
 from captious.scale import expression
 from captious.scale.expression import Filter, Quantile, number_of, parse_filter
-from captious.scale.folder import ShardFolder
 from captious.scale.quantiles import exact_quantiles
 
 if TYPE_CHECKING:
@@ -219,14 +219,14 @@ def keep(
         Called with the name of each step as it begins.
     """
     check_value("write", write, Write, Option(""))
-    scores = ShardFolder.read(folder)
-    metrics = parse_all(scores.manifest.metrics)
+    scores = open_run(folder)
+    metrics = parse_all(scores.metrics)
     filter = parse_filter(expression, metrics)
     if out is not None and write == "ids":
         _refuse_file(out, overwrite)
     if write == "shards" and out is None:
         raise InputError("write='shards' needs out=..., the folder to write them to")
-    items = {summary.shard: summary.items for summary in scores.summaries()}
+    items = {name: scores.marker.parts[name] for name in scores.names}
     step = progress or (lambda name: None)
     step("thresholds")
     full = [shard for shard, number in items.items() if number]
@@ -246,7 +246,7 @@ def keep(
 class Selector:
     """A filter with everything that must be known of all items, on a folder."""
 
-    folder: ShardFolder
+    folder: Run
     filter: Filter
     items: Mapping[str, int]
     """Of each shard."""
@@ -286,11 +286,10 @@ class Selector:
         )
 
 
-def shard_table(folder: ShardFolder, shard: str, columns: Sequence[str]) -> pa.Table:
+def shard_table(folder: Run, shard: str, columns: Sequence[str]) -> pa.Table:
     """The columns of a shard that a filter needs."""
     metrics = [name for name in columns if name not in expression.COLUMNS]
-    facts = {"words": "words", "characters": "candidates", "candidates": "candidates", "caption": "candidates"}
-    further = [facts[name] for name in columns if name in facts]
+    further = ["candidates"] if set(columns) & {"words", "characters", "candidates", "caption"} else []
     return folder.table(shard, list(dict.fromkeys(["id", *metrics, *further, "unscored"])))
 
 
@@ -302,7 +301,7 @@ def columns_of(table: pa.Table, names: Sequence[str]) -> dict[str, Any]:
 def _column(table: pa.Table, name: str) -> Any:
     import pyarrow.compute as pc
 
-    if name not in expression.COLUMNS or name == "words":
+    if name not in expression.COLUMNS:
         return np.asarray(table[name].to_numpy(), dtype=np.float64)
     if name == "id":
         return table["id"].combine_chunks()
@@ -311,12 +310,13 @@ def _column(table: pa.Table, name: str) -> Any:
         return pc.binary_join(candidates, "\n")
     if name == "candidates":
         return np.asarray(pc.list_value_length(candidates).to_numpy(zero_copy_only=False), dtype=np.float64)
-    # Characters of the shortest candidate, as words are those of the one with the fewest.
-    lengths = pc.utf8_length(candidates.flatten()).to_numpy(zero_copy_only=False)
+    # The mean over the candidates of an item, as metrics average them.
+    texts = candidates.flatten()
+    lengths = pc.count_substring_regex(texts, r"\S+") if name == "words" else pc.utf8_length(texts)
     owners = pc.list_parent_indices(candidates).to_numpy(zero_copy_only=False)
-    fewest = np.full(len(candidates), np.inf)
-    np.minimum.at(fewest, owners, lengths)
-    return np.where(np.isinf(fewest), 0.0, fewest)
+    total = np.bincount(owners, weights=lengths.to_numpy(zero_copy_only=False), minlength=len(candidates))
+    number = np.bincount(owners, minlength=len(candidates))
+    return np.where(number > 0, total / np.maximum(number, 1), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,7 +368,7 @@ def _reasons(table: pa.Table, missing: Bools, columns: Sequence[str]) -> Counter
 
 
 def _thresholds(
-    folder: ShardFolder, shards: Sequence[str], filter: Filter, metrics: Sequence[Metric], labels: Mapping[str, str]
+    folder: Run, shards: Sequence[str], filter: Filter, metrics: Sequence[Metric], labels: Mapping[str, str]
 ) -> tuple[dict[str, float], dict[str, dict[float, float]], dict[str, bool]]:
     """The quantiles of the filter, and thresholds to choose from for each of its metrics: exact, over all shards."""
     higher = {labels[str(metric)]: metric.higher_is_better for metric in metrics}

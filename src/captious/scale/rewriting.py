@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from captious._files import refuse_unwritable
+from captious._files import digest, refuse_unwritable
 from captious._version import __version__
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
@@ -24,8 +24,8 @@ from captious.io.shards import Faults, Shard, open_shard, unpacked
 from captious.io.storage import Storage, is_remote
 from captious.io.tars import BLOCK, KEY, members, split_key, tar_samples
 from captious.options import Engine, Reading, current
+from captious.runs.folder import Run
 from captious.scale.expression import Filter
-from captious.scale.folder import ShardFolder
 from captious.scale.keep import Outcome, shard_table
 
 MARKER = "captious-selection.json"
@@ -35,7 +35,7 @@ RECORD = 10_240
 
 
 def rewrite_shards(
-    scores: ShardFolder,
+    scores: Run,
     filter: Filter,
     thresholds: Mapping[str, float],
     out: str,
@@ -44,12 +44,16 @@ def rewrite_shards(
     step: Callable[[str], None],
 ) -> None:
     """Write every shard with the items that pass; those that are written already are skipped."""
-    shards = scores.manifest.shards
-    reading = _reading(scores.manifest.reading)
+    shards = [shard for shard in scores.marker.shards if shard.name in scores.marker.parts]
+    if not shards:
+        raise InputError(f"{scores.address}: was scored from a file, not from shards; pass write='ids' instead")
+    reading = _reading(scores.marker.reading)
     refuse_formats(shards, reading)
     target = Storage.at(out)
     files = {shard: file_name(shard, reading) for shard in shards}
-    _claim(target, files.values(), {"filter": filter.text, "scores": scores.manifest.digest}, overwrite)
+    _claim(
+        target, files.values(), {"filter": filter.text, "scores": digest(scores.marker.to_json().encode())}, overwrite
+    )
     there = set(target.names())
     left = [shard for shard in shards if files[shard] not in there]
     step(f"writing {len(left):,} shards")
@@ -123,7 +127,7 @@ def file_name(shard: Shard, reading: Reading) -> str:
 class Rewriting:
     """The setup that workers get."""
 
-    scores: ShardFolder
+    scores: Run
     filter: Filter
     thresholds: Mapping[str, float]
     out: str
@@ -143,7 +147,7 @@ class Rewriting:
         return len(ids)
 
     def _passing(self, shard: str) -> set[str]:
-        if not len(self.scores.table(shard, ["id"])):
+        if not self.scores.marker.parts[shard]:
             return set()  # the file of an empty shard has no columns of metrics
         table = shard_table(self.scores, shard, self.filter.columns)
         return set(table.filter(Outcome.of(self.filter, table, self.thresholds).mask)["id"].to_pylist())

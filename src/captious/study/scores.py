@@ -11,7 +11,6 @@ import numpy as np
 from captious._specs import split
 from captious._typing import Floats
 from captious.errors import InputError, nearest
-from captious.evaluation import Report, disambiguate_labels
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import Row, name_of, rows_of
 from captious.metrics.abilities import HasSeeds
@@ -19,6 +18,7 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, parse_all
 from captious.options import Missing
+from captious.runs.report import Report, disambiguate_labels
 from captious.study.ratings import Preferences, Ratings, clean
 from captious.study.recipes import Recipe
 from captious.study.records import id_columns, name_in, number

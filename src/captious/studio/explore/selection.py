@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from captious._files import whole_folder
-from captious.comparison import system_folders
 from captious.errors import InputError
+from captious.runs.folder import system_folders
 from captious.studio.explore.table import Joined
 from captious.studio.new import new_plan
 
