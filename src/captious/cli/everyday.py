@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -131,7 +130,7 @@ def _score_shards(
     if is_file(output.out):
         raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
     if keep is not None:
-        _check_filter(keep, metrics)
+        _check_filter(keep, metrics, source, session.reading)
     folder = Storage.at(output.out)
     written = [folder.address_of("report.html")]
     shown: list[Result] = []
@@ -171,15 +170,26 @@ def _score_shards(
         raise typer.Exit(PARTLY)
 
 
-def _check_filter(text: str, metrics: Metrics) -> None:
-    """Say what is wrong with a filter before anything is read; which columns the input has is not known yet."""
+def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) -> None:
+    """Say what is wrong with a filter before anything is scored; a name may be a column of the first shard."""
     from captious.filters import FilterSchema, UnknownName, parse_filter, run_columns
+    from captious.io.shards import expand, read_shard
     from captious.metrics.registry import parse_all
+    from captious.runs.tables import items_table
 
     labels = {str(metric): metric.label for metric in parse_all(metrics)}
     texts = {"id": "VARCHAR", "candidates": "VARCHAR[]", "references": "VARCHAR[]", "image": "VARCHAR"}
-    with suppress(UnknownName):
-        parse_filter(text, FilterSchema(run_columns({**texts, **dict.fromkeys(labels, "DOUBLE")}, labels), labels))
+    types = {**texts, **dict.fromkeys(labels, "DOUBLE")}
+    try:
+        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+    except UnknownName:
+        from captious.filters import column_types, connect
+
+        captions = read_shard(expand(source, reading.format)[0], reading, images=False).captions
+        with connect() as connection:
+            connection.register("items", items_table(captions, {}, list(labels)))
+            types = column_types(connection.table("items"))
+        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
 
 
 def keep(
