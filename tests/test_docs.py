@@ -53,7 +53,7 @@ def code_of(page):
 
 @pytest.mark.parametrize("page", DOCUMENTED + NOTEBOOKS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_the_docs_import_is_exported_by_captious_or_one_of_its_rooms(page):
-    """A room is a package; modules of ``captious.compat``, which replace libraries, and ``captious.testing`` are too."""
+    """A room is a package, a module of ``captious.compat``, which replaces a library, or ``captious.testing``."""
     for module, names in re.findall(r"from (captious[\w.]*) import ([\w, ]+)", code_of(page)):
         room = importlib.import_module(module)
         public = hasattr(room, "__path__") or module.startswith("captious.compat.") or module == "captious.testing"
