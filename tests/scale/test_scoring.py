@@ -180,7 +180,8 @@ def test_columns_of_a_shard(tmp_path: Path) -> None:
     score_shards([tmp_path / "in"], "mbleu", out=tmp_path / "scores", reading=reading, resampling=FEW, engine=SERIAL)
     (table,) = columns(tmp_path / "scores").values()
     assert table["candidates"] == list(texts.values())
-    assert list(table) == ["id", "candidates", "references", "mbleu(n=4)", "unscored"]
+    assert list(table) == ["id", "candidates", "references", "words", "characters", "mbleu(n=4)", "unscored"]
+    assert (table["words"], table["characters"]) == ([3.5, 2.0], [13.0, 5.0])  # (5 + 2) / 2, (19 + 7) / 2
     assert [value is None for value in table["mbleu(n=4)"]] == [False, True]
     assert table["unscored"][0] is None
     assert json.loads(table["unscored"][1])["mbleu(n=4)"] == "one candidate, needs several"

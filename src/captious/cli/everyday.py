@@ -14,7 +14,18 @@ import typer
 from captious.cli.params import Only, command
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
 from captious.errors import InputError
-from captious.options import PERMUTATIONS, Argument, Engine, Option, Output, Reading, Runtime, choices_of, without_none
+from captious.options import (
+    PERMUTATIONS,
+    SEED,
+    Argument,
+    Engine,
+    Option,
+    Output,
+    Reading,
+    Runtime,
+    choices_of,
+    without_none,
+)
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
@@ -152,9 +163,7 @@ def _score_shards(
 ) -> None:
     """Score shards into a folder."""
     from captious.io.storage import Storage
-    from captious.metrics.registry import parse_all
     from captious.render.document import is_file
-    from captious.scale.expression import parse_filter
     from captious.scale.keep import keep as keep_items
     from captious.scale.plan import plan_shards
     from captious.scale.scoring import failed_line, score_shards
@@ -171,7 +180,7 @@ def _score_shards(
     if is_file(output.out):
         raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
     if keep is not None:
-        parse_filter(keep, parse_all((*metrics, *add)))  # a mistake is said before anything is read
+        _check_filter(keep, (*metrics, *add), source, session.reading)
     folder = Storage.at(output.out)
     written = [folder.address_of("report.html")]
     shown: list[Result] = []
@@ -213,33 +222,79 @@ def _score_shards(
         raise typer.Exit(PARTLY)
 
 
+def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) -> None:
+    """Say what is wrong with a filter before anything is scored; a name may be a column of the first shard."""
+    from captious.filters import FilterSchema, UnknownName, parse_filter, run_columns
+    from captious.io.shards import expand, read_shard
+    from captious.metrics.registry import parse_all
+    from captious.runs.tables import items_table
+
+    labels = {str(metric): metric.label for metric in parse_all(metrics)}
+    texts = {"id": "VARCHAR", "candidates": "VARCHAR[]", "references": "VARCHAR[]", "image": "VARCHAR"}
+    types = {**texts, **dict.fromkeys(labels, "DOUBLE")}
+    try:
+        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+    except UnknownName:
+        from captious.filters import column_types, connect
+
+        captions = read_shard(expand(source, reading.format)[0], reading, images=False).captions
+        with connect() as connection:
+            connection.register("items", items_table(captions, {}, list(labels)))
+            types = column_types(connection.table("items"))
+        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+
+
 def keep(
-    scores: Annotated[str, Argument("Folder that captious score wrote from shards.", metavar="SCORES")],
+    runs: Annotated[
+        tuple[str, ...],
+        Argument("Folder that captious score wrote; several are joined by id, NAME=FOLDER each.", metavar="RUNS"),
+    ],
     filter: Annotated[str, Argument("Such as 'clipscore > 0.28 and words > 4'.", metavar="FILTER")],
     session: Annotated[Session, Only("out", "overwrite", "json")],
     engine: Annotated[Engine, Only("engine", "jobs", "address")],
     write: Annotated[Literal["ids", "shards"], Option("Write the ids that pass, or the shards with them.")] = "ids",
+    best: Annotated[
+        str | None, Option("Of several captions of an image, or of several runs, the best.", metavar="METRIC")
+    ] = None,
+    unique: Annotated[
+        str | None, Option("Of items with the same caption, image or column, the first.", metavar="COLUMN")
+    ] = None,
+    sample: Annotated[int | None, Option("Of those that are left, so many by chance.", min=1, metavar="N")] = None,
+    seed: Annotated[int, Option("Random seed of the sample.")] = SEED,
 ) -> None:
-    """Say how many items of scored shards pass a filter and why the others do not; with --out, write those that pass.
+    """Say how many items of a run pass a filter and why the others do not; with --out, write those that pass.
 
     --out kept.parquet writes ids; also .jsonl and .txt.
     --out kept/ --write shards writes the shards again, Parquet, JSONL or tar, with the rows or samples that pass.
 
     A filter has and, or, not; < <= > >= == !=, also 0.2 < cider < 2; + - * /; words, characters, candidates;
-    "dog" in caption; id in ("7", "12"); top(clipscore, 0.3) for the 30 % with the highest values, bottom(...),
-    quantile(...). A metric is named as in the report, in back quotes if its name has spaces. An item without a value
-    that the filter needs does not pass.
+    caption has "dog", caption matches "dogs?"; id in ("7", "12"); cider is missing; columns of the input;
+    top(clipscore, 0.3) for the 30 % with the highest values, bottom(...), quantile(...). An item without a value that
+    the filter needs does not pass. Of several runs, recap.cider or cider@recap is the value in one.
 
-    Example: captious keep scores/ 'clipscore > 0.28 and words > 4' --out kept.parquet
-    Example: captious keep scores/ 'top(clipscore, 0.3)' --out kept/ --write shards
+    Example: captious keep run/ 'clipscore > 0.28 and words > 4' --out kept.parquet
+    Example: captious keep run/ 'top(clipscore, 0.3)' --out kept/ --write shards
+    Example: captious keep recap=runA/ alt=runB/ 'recap.cider > alt.cider' --out kept.parquet
+    Example: captious keep run/ 'width >= 512' --unique caption --sample 1000 --seed 1 --out kept.txt
     """
+    from captious.io.formats import named_files
     from captious.scale.keep import keep
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
     with printing.working() as step:
         selection = keep(
-            scores, filter, output.out, write=write, engine=engine, overwrite=output.overwrite, progress=step
+            named_files(runs) if len(runs) > 1 or ("=" in runs[0] and not Path(runs[0]).exists()) else runs[0],
+            filter,
+            output.out,
+            write=write,
+            best=best,
+            unique=unique,
+            sample=sample,
+            seed=seed,
+            engine=engine,
+            overwrite=output.overwrite,
+            progress=step,
         )
     printing.deliver(selection)
     if output.out is not None:
