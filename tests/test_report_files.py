@@ -42,7 +42,8 @@ def test_a_run_is_written_whole(report, tmp_path):
 def test_items_are_written_with_every_value_and_every_reason(report, tmp_path):
     report.save(tmp_path / "run")
     table = pq.read_table(tmp_path / "run" / "items" / "captions.parquet").to_pydict()
-    assert list(table) == ["id", "candidates", "references", "style", "boxes", "bleu(n=1)", "lsa", "unscored"]
+    counts = ["words", "characters"]
+    assert list(table) == ["id", "candidates", "references", *counts, "style", "boxes", "bleu(n=1)", "lsa", "unscored"]
     assert table["id"] == ["1", "2"] and json.loads(table["unscored"][1]) == {"lsa": "one candidate, needs several"}
     assert table["bleu(n=1)"] == report["bleu(n=1)"].values.tolist()
     assert table["lsa"][1] is None and table["candidates"][0] == ["a cat", "one cat"]

@@ -17,6 +17,7 @@ from captious.io.check import Check as Check
 from captious.io.check import check as check
 from captious.io.read import read as read
 from captious.metrics.contract import Metric as Metric
+from captious.metrics.function import metric_from as metric_from
 from captious.metrics.measurement import Measurement as Measurement
 from captious.metrics.measurement import Signature as Signature
 from captious.metrics.registry import parse

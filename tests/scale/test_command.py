@@ -141,7 +141,10 @@ def test_keep_counts_and_writes(run, scores: str, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("words >",), "filter, character"),
-        (("cidr > 1",), "no metric or column 'cidr', there are rouge, words, characters, candidates, id, caption"),
+        (
+            ("cidr > 1",),
+            "no metric or column 'cidr'; did you mean 'id'? There are rouge, words, characters, candidates, caption",
+        ),
         (("words > 1", "--out", "kept.csv"), "ends in .parquet, .jsonl, .txt; or --write shards for a folder"),
         (("words > 1", "--write", "shards"), "--write shards needs --out, the folder to write them to"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -13,11 +14,23 @@ import typer
 from captious.cli.params import Only, command
 from captious.cli.session import EVERYDAY, Listening, Metrics, Permutations, Runs, Session, SystemFiles
 from captious.errors import InputError
-from captious.options import PERMUTATIONS, Argument, Engine, Option, Output, Reading, Runtime, choices_of, without_none
+from captious.options import (
+    PERMUTATIONS,
+    SEED,
+    Argument,
+    Engine,
+    Option,
+    Output,
+    Reading,
+    Runtime,
+    choices_of,
+    without_none,
+)
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
     from captious.render import Result
+    from captious.runs import Report
 
 Keep = Annotated[
     str | None,
@@ -47,6 +60,10 @@ def score(
     worst: Annotated[int, Option("Also print so many worst items.", min=0)] = 0,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
+    add: Annotated[
+        tuple[str, ...], Option("Metrics to add to the run in --out; nothing else is computed.", metavar="METRICS")
+    ] = (),
+    no_references: Annotated[bool, Option("Leave the references out of the items of the run.")] = False,
 ) -> None:
     """Score captions: a table with intervals, and with --out everything about the run.
 
@@ -55,6 +72,7 @@ def score(
     --metrics all takes every metric that the data allow and that needs no model.
 
     --explain 1002 says why item 1002 has its scores: the n-grams, words or tuples that add up to each.
+    With the folder of a run in place of captions, its report is printed again and nothing is scored.
 
     A pattern or a folder means shards, which are scored one by one, several at a time, into the folder of --out.
     The same command again goes on where it stopped.
@@ -62,30 +80,71 @@ def score(
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics "clipscore,specs"
     Example: captious score 'shards/{000..499}.tar' --metrics clipscore --engine ray --gpus 0.5 --out scores/
+    Example: captious score preds.json --references refs.json --out run1 --add spice
+    Example: captious score run1 --explain 1002
     """
     from captious.evaluation import evaluate
     from captious.io.shards import is_sharded
     from captious.metrics.registry import parse_all
+    from captious.runs import is_run
 
-    parse_all(metrics)  # a misspelt name is said before anything is read
+    parse_all(add or metrics)  # a misspelt name is said before anything is read
+    if not add and is_run(predictions):
+        _show_run(predictions, session, worst, explain)
+        return
     if engine.engine is not None or is_sharded(predictions):
-        _score_shards(predictions, session, engine, metrics, worst, explain, keep)
+        _score_shards(predictions, session, engine, metrics, worst, explain, keep, add, no_references)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
         if value:
             raise InputError(f"{name}={value!r} is for shards; name several, or pass engine=...")
     if session.runtime.judging.dry_run:
-        session.deliver_plan({predictions: session.read(predictions)}, metrics)
+        session.deliver_plan({predictions: session.read(predictions)}, add or metrics)
         return
-    with session.working() as step:
-        captions = session.read(predictions)
-        if explain is not None:
-            captions.position(explain)  # an unknown id is said before anything is computed
-        report = evaluate(captions, metrics, session.resampling, progress=step)
+    if add:
+        report = _added(predictions, session, add, explain)
+        session = replace(session, output=replace(session.output, overwrite=True))
+    else:
+        with session.working() as step:
+            captions = session.read(predictions)
+            if explain is not None:
+                captions.position(explain)  # an unknown id is said before anything is computed
+            report = evaluate(captions, metrics, session.resampling, progress=step)
+            report = replace(report, store_references=not no_references)
+            if explain is not None:
+                report = replace(report, explanations=report.explain(explain))
+    session.deliver(report)
+    _print_worst(report, worst, session.output)
+
+
+def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
+    """The report of the run in --out with more metrics, computed on the same captions."""
+    from captious.evaluation import add_metrics
+    from captious.runs import is_run, read_run
+
+    out = session.output.out
+    if out is None or not is_run(out):
+        raise InputError(f"{out or 'add=...'}: no run to add metrics to; pass out=..., a folder that score wrote")
+    with replace(session, output=replace(session.output, out=None)).working() as step:
+        run = read_run(out, images=session.reading.images)
+        captions = run.captions if is_run(predictions) else session.read(predictions)
+        report = add_metrics(run, add, session.resampling, progress=step, captions=captions)
+        return report if explain is None else replace(report, explanations=report.explain(explain))
+
+
+def _show_run(folder: str, session: Session, worst: int, explain: str | None) -> None:
+    """Print the report of a run again."""
+    from captious.runs import read_run
+
+    with session.working():
+        report = read_run(folder, images=session.reading.images)
         if explain is not None:
             report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
-    output = session.output
+    _print_worst(report, worst, session.output)
+
+
+def _print_worst(report: Report, worst: int, output: Output) -> None:
     if worst and not (output.json or output.latex or output.csv):
         listed = report.worst(worst)
         (listed.in_percent() if output.percent else listed).print()
@@ -99,12 +158,12 @@ def _score_shards(
     worst: int,
     explain: str | None,
     keep: str | None,
+    add: Sequence[str],
+    no_references: bool,
 ) -> None:
     """Score shards into a folder."""
     from captious.io.storage import Storage
-    from captious.metrics.registry import parse_all
     from captious.render.document import is_file
-    from captious.scale.expression import parse_filter
     from captious.scale.keep import keep as keep_items
     from captious.scale.plan import plan_shards
     from captious.scale.scoring import failed_line, score_shards
@@ -113,7 +172,7 @@ def _score_shards(
     printing = replace(session, output=replace(output, out=None))
     if session.runtime.judging.dry_run:
         with printing.working() as step:
-            plan = plan_shards(source, metrics, session.reading, step)
+            plan = plan_shards(source, add or metrics, session.reading, step)
         printing.deliver(plan)
         return
     if output.out is None:
@@ -121,7 +180,7 @@ def _score_shards(
     if is_file(output.out):
         raise InputError(f"{output.out}: is the name of a file, expected that of a folder for the scores of shards")
     if keep is not None:
-        parse_filter(keep, parse_all(metrics))  # a mistake is said before anything is read
+        _check_filter(keep, (*metrics, *add), source, session.reading)
     folder = Storage.at(output.out)
     written = [folder.address_of("report.html")]
     shown: list[Result] = []
@@ -134,6 +193,8 @@ def _score_shards(
             resampling=session.resampling,
             engine=engine,
             progress=step,
+            add=add or None,
+            store_references=not no_references,
             overwrite=output.overwrite,
         )
         if explain is not None:
@@ -161,33 +222,79 @@ def _score_shards(
         raise typer.Exit(PARTLY)
 
 
+def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) -> None:
+    """Say what is wrong with a filter before anything is scored; a name may be a column of the first shard."""
+    from captious.filters import FilterSchema, UnknownName, parse_filter, run_columns
+    from captious.io.shards import expand, read_shard
+    from captious.metrics.registry import parse_all
+    from captious.runs.tables import items_table
+
+    labels = {str(metric): metric.label for metric in parse_all(metrics)}
+    texts = {"id": "VARCHAR", "candidates": "VARCHAR[]", "references": "VARCHAR[]", "image": "VARCHAR"}
+    types = {**texts, **dict.fromkeys(labels, "DOUBLE")}
+    try:
+        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+    except UnknownName:
+        from captious.filters import column_types, connect
+
+        captions = read_shard(expand(source, reading.format)[0], reading, images=False).captions
+        with connect() as connection:
+            connection.register("items", items_table(captions, {}, list(labels)))
+            types = column_types(connection.table("items"))
+        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+
+
 def keep(
-    scores: Annotated[str, Argument("Folder that captious score wrote from shards.", metavar="SCORES")],
+    runs: Annotated[
+        tuple[str, ...],
+        Argument("Folder that captious score wrote; several are joined by id, NAME=FOLDER each.", metavar="RUNS"),
+    ],
     filter: Annotated[str, Argument("Such as 'clipscore > 0.28 and words > 4'.", metavar="FILTER")],
     session: Annotated[Session, Only("out", "overwrite", "json")],
     engine: Annotated[Engine, Only("engine", "jobs", "address")],
     write: Annotated[Literal["ids", "shards"], Option("Write the ids that pass, or the shards with them.")] = "ids",
+    best: Annotated[
+        str | None, Option("Of several captions of an image, or of several runs, the best.", metavar="METRIC")
+    ] = None,
+    unique: Annotated[
+        str | None, Option("Of items with the same caption, image or column, the first.", metavar="COLUMN")
+    ] = None,
+    sample: Annotated[int | None, Option("Of those that are left, so many by chance.", min=1, metavar="N")] = None,
+    seed: Annotated[int, Option("Random seed of the sample.")] = SEED,
 ) -> None:
-    """Say how many items of scored shards pass a filter and why the others do not; with --out, write those that pass.
+    """Say how many items of a run pass a filter and why the others do not; with --out, write those that pass.
 
     --out kept.parquet writes ids; also .jsonl and .txt.
     --out kept/ --write shards writes the shards again, Parquet, JSONL or tar, with the rows or samples that pass.
 
     A filter has and, or, not; < <= > >= == !=, also 0.2 < cider < 2; + - * /; words, characters, candidates;
-    "dog" in caption; id in ("7", "12"); top(clipscore, 0.3) for the 30 % with the highest values, bottom(...),
-    quantile(...). A metric is named as in the report, in back quotes if its name has spaces. An item without a value
-    that the filter needs does not pass.
+    caption has "dog", caption matches "dogs?"; id in ("7", "12"); cider is missing; columns of the input;
+    top(clipscore, 0.3) for the 30 % with the highest values, bottom(...), quantile(...). An item without a value that
+    the filter needs does not pass. Of several runs, recap.cider or cider@recap is the value in one.
 
-    Example: captious keep scores/ 'clipscore > 0.28 and words > 4' --out kept.parquet
-    Example: captious keep scores/ 'top(clipscore, 0.3)' --out kept/ --write shards
+    Example: captious keep run/ 'clipscore > 0.28 and words > 4' --out kept.parquet
+    Example: captious keep run/ 'top(clipscore, 0.3)' --out kept/ --write shards
+    Example: captious keep recap=runA/ alt=runB/ 'recap.cider > alt.cider' --out kept.parquet
+    Example: captious keep run/ 'width >= 512' --unique caption --sample 1000 --seed 1 --out kept.txt
     """
+    from captious.io.formats import named_files
     from captious.scale.keep import keep
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
     with printing.working() as step:
         selection = keep(
-            scores, filter, output.out, write=write, engine=engine, overwrite=output.overwrite, progress=step
+            named_files(runs) if len(runs) > 1 or ("=" in runs[0] and not Path(runs[0]).exists()) else runs[0],
+            filter,
+            output.out,
+            write=write,
+            best=best,
+            unique=unique,
+            sample=sample,
+            seed=seed,
+            engine=engine,
+            overwrite=output.overwrite,
+            progress=step,
         )
     printing.deliver(selection)
     if output.out is not None:

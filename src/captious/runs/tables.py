@@ -1,7 +1,8 @@
 """The Parquet tables of a run: items with their captions, further columns and values, and rows of statistics.
 
-Columns of the items, in this order: ``id``, ``candidates``, ``references`` (unless they are left out), ``image`` (where
-there is one), the further columns of the input, a number for each metric under its written form, and ``unscored``.
+Columns of the items, in this order: ``id``, ``candidates``, ``references`` (unless they are left out), ``words`` and
+``characters`` (means over the candidates), ``image`` (where there is one), the further columns of the input, a number
+for each metric under its written form, and ``unscored``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 IMAGE = "image"
-TEXTS = ("id", "candidates", "references", "unscored")
+COUNTS = ("words", "characters")
+"""Means over the candidates of an item; filters and orders need them of all items at once."""
+TEXTS = ("id", "candidates", "references", *COUNTS, "unscored")
 """Columns of the items that are neither values nor columns of the input."""
 TAKEN = (*TEXTS, IMAGE)
 INPUT = "input."
@@ -47,14 +50,29 @@ def items_table(
     columns = {"id": pa.array(captions.ids, pa.string()), "candidates": _arrow_lists(captions.candidates)}
     if references:
         columns["references"] = _arrow_lists(captions.references)
+    columns |= _counts(captions.candidates)
     for key in metrics:
         values = measurements[key].values if key in measurements else np.full(len(captions), np.nan)
         columns[key] = pa.array(finite(values), pa.float64())
     columns["unscored"] = pa.array(unscored, pa.string())
     given = _input_columns(captions, metrics)
-    first = [name for name in ("id", "candidates", "references") if name in columns]
+    first = [name for name in ("id", "candidates", "references", *COUNTS) if name in columns]
     last = [name for name in columns if name not in first]
     return pa.table({name: {**columns, **given}[name] for name in (*first, *given, *last)})
+
+
+def _counts(candidates: Ragged) -> dict[str, Any]:
+    """Words and characters of an item's candidates, on average; null where it has none."""
+    import pyarrow as pa
+
+    texts, number = candidates.values, candidates.counts
+    lengths = {"words": (len(text.split()) for text in texts), "characters": map(len, texts)}
+    means = {}
+    for name in COUNTS:
+        each = np.fromiter(lengths[name], dtype=np.float64, count=len(texts))
+        total = np.bincount(candidates.owners, weights=each, minlength=len(number))
+        means[name] = pa.array(total / np.maximum(number, 1), pa.float64(), mask=number == 0)
+    return means
 
 
 def with_columns(before: pa.Table, now: pa.Table, metrics: Sequence[str]) -> pa.Table:
