@@ -154,11 +154,8 @@ class Run:
         with self.parquet(name) as file:
             self.checked_schema(part, file, columns)
             table = file.read(columns)
-        where, expected = self.storage.address_of(name), self.marker.parts.get(part)
-        if expected is not None and len(table) != expected:
-            raise InputError(f"{where}: has {len(table)} items, the marker says {expected}")
         if "id" in table.column_names and table["id"].null_count:
-            raise InputError(f"{where}: an item has no id, {WROTE}")
+            raise InputError(f"{self.storage.address_of(name)}: an item has no id, {WROTE}")
         strings = [one for one in ("id", "unscored") if one in table.column_names]
         for column in strings:  # a text of another width is a text
             if table.schema.field(column).type != pa.string():
@@ -166,8 +163,12 @@ class Run:
         return table
 
     def checked_schema(self, part: str, file: Any, columns: Sequence[str] | None = None) -> pa.Schema:
-        """The schema of a part's open file, whose columns, or those named, hold what they should."""
+        """The schema of a part's open file, if it has all items, and its columns, or those named, what they should."""
         schema: pa.Schema = file.schema_arrow
+        items, expected = file.metadata.num_rows, self.marker.parts.get(part)
+        if expected is not None and items != expected:
+            where = self.storage.address_of(self.items_name(part))
+            raise InputError(f"{where}: has {items} items, the marker says {expected}")
         for column in columns if columns is not None else ("id", "candidates", *self.metrics):
             self._refuse_column(self.items_name(part), schema, column)
         return schema

@@ -191,7 +191,10 @@ class _Server:
         if isinstance(ids, list) and ids:
             items = [item for key in map(str, ids) if (item := self.table.item_of(key)) is not None]
         else:
-            view = self._view({str(k): str(v) for k, v in dict(body.get("view") or {}).items()})
+            given = body.get("view") or {}
+            if not isinstance(given, dict):
+                raise InputError("view: expected an object")
+            view = self._view({str(name): str(value) for name, value in given.items()})
             if (total := self.explorer.total(view)) > MOST:
                 raise InputError(f"{total:,} items, expected at most {MOST:,} for a study; filter the list first")
             items = self.explorer.items(view)

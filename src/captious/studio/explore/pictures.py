@@ -6,6 +6,7 @@ own folder are opened, or those in the one folder that the user has named.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,17 +35,8 @@ class Pictures:
         if self.folder is not None:
             # A path of another computer names the image by its last part.
             below = Path(name).name if name and Path(name).is_absolute() else name
-            return self.folder.find(below or "", id)
-        if not name or is_remote(name):
-            return None
-        for root in self._roots:
-            try:
-                path = (root / name).resolve()
-                if path.is_relative_to(root.resolve()) and path.is_file():
-                    return path
-            except (OSError, ValueError, RuntimeError):  # a null character, a loop of links
-                continue
-        return None
+            return _inside(self.folder.path, name) or self.folder.find(below or "", id)
+        return next(filter(None, (_inside(root, name) for root in self._roots)), None)
 
     def file(self, id: str, name: str | None) -> tuple[Path, str]:
         """The image of an item and its media type; an `InputError` where there is none that may be shown."""
@@ -61,9 +53,7 @@ class Pictures:
             facts = path.stat()
         except (InputError, OSError):
             return None
-        key = digest(
-            str(path).encode(), str(facts.st_mtime_ns).encode(), str(facts.st_size).encode(), str(SIDE).encode()
-        )
+        key = digest(os.fsencode(path), *(str(fact).encode() for fact in (facts.st_mtime_ns, facts.st_size, SIDE)))
         for kind in ("webp", "jpeg"):
             stored = self._kept / key[:2] / f"{key}.{kind}"
             if stored.is_file():
@@ -75,3 +65,14 @@ class Pictures:
         with whole_file(self._kept / key[:2] / f"{key}.{kind}") as draft:
             draft.write_bytes(content)
         return content, f"image/{kind}"
+
+
+def _inside(folder: Path, name: str | None) -> Path | None:
+    """The image of a name or path in a folder; None where it is elsewhere, or a link that leads out of it."""
+    if not name or is_remote(name):
+        return None
+    try:
+        path = (folder / name).resolve()
+        return path if path.is_relative_to(folder.resolve()) and path.is_file() else None
+    except (OSError, ValueError, RuntimeError):  # a null character, a loop of links
+        return None

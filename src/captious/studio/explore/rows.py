@@ -11,7 +11,7 @@ import numpy as np
 
 from captious._typing import Ints
 from captious.errors import InputError
-from captious.runs.folder import Run, joined
+from captious.runs.folder import WROTE, Run, joined
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,7 @@ class RunRows:
         return int(self._starts[-1])
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All rows in order, of these columns, with their numbers as the first column, ``r``."""
+        """All rows in order, of these columns with the id among them, after their numbers as a column ``r``."""
         import pyarrow as pa
 
         start = 0
@@ -57,6 +57,8 @@ class RunRows:
             with self.run.parquet(self.run.items_name(part)) as file:
                 there = set(file.schema_arrow.names)
                 table = self._aligned(file.read([name for name in columns if name in there]), columns)
+            if table["id"].null_count:
+                raise InputError(f"{self.run.address}: an item has no id, {WROTE}")
             for batch in table.combine_chunks().to_batches(BATCH):
                 numbers = pa.array(np.arange(start, start + len(batch), dtype=np.int32))
                 yield pa.RecordBatch.from_arrays([numbers, *batch.columns], ["r", *columns])

@@ -216,16 +216,13 @@ class Explorer:
 
     def page(self, view: View, first: int, number: int) -> list[Listed]:
         """Some of the items that a view lists, in its order."""
-        total, everyone = self.total(view), (True,) * len(self.table.systems)
-        number = max(0, min(number, total - first))
-        from_end = first > total // 2  # the end of an order is the beginning of the reverse
-        offset = total - first - number if from_end else first
-        rows = self._ordered(view, number, offset, from_end)
+        everyone = (True,) * len(self.table.systems)
+        rows = self._ordered(view, first, number)
         return [Listed(item, value, tuple(passes) or everyone) for item, value, *passes in rows]
 
     def items(self, view: View) -> list[int]:
         """All items that a view lists, in its order."""
-        return [row[0] for row in self._ordered(view, self.total(view))]
+        return [row[0] for row in self._ordered(view, 0, self.total(view))]
 
     def ids(self, view: View) -> Iterator[list[str]]:
         """The ids of all items that a view lists, in its order, some thousands at a time."""
@@ -250,14 +247,17 @@ class Explorer:
             count = f"SELECT count(*) FROM (SELECT n, {key} AS k FROM {source}) WHERE {before}"
             return int(cursor.execute(count, {} if value is None else {"k": value}).fetchall()[0][0])
 
-    def _ordered(self, view: View, number: int, offset: int = 0, reverse: bool = False) -> list[Any]:
+    def _ordered(self, view: View, first: int, number: int) -> list[Any]:
         """Item, what sorts it, and whether each system passes where there are filters on captions."""
         source, key, tables = self._source(view)
         chosen = tables.get("chosen")
         if chosen is not None and self.table.whole is not None:  # sorted already
-            start = len(chosen) - offset - number if reverse else offset
-            return list(zip(*(column.to_pylist() for column in chosen.slice(start, number).columns), strict=True))
+            return list(zip(*(column.to_pylist() for column in chosen.slice(first, number).columns), strict=True))
         columns = ["n", f"{key} AS k", *(chosen.column_names[2:] if chosen is not None else ())]
+        total = self.total(view)
+        number = max(0, min(number, total - first))
+        reverse = number > 0 and first > total // 2  # the end of an order is the beginning of the reverse
+        offset = total - first - number if reverse else first
         order = self._order(view, reverse)
         sql = f"SELECT {', '.join(columns)} FROM {source} ORDER BY {order} LIMIT {number:d} OFFSET {offset:d}"
         with self.table.cursor(**tables) as cursor:
